@@ -12,6 +12,8 @@ WHEEL_TESTS ?= python_tests
 SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,release interface/test_header.py \
     interface/test_ctypes.py process/test_loading.py process/test_exit.py)
 VENV := .venv
+# The environment of engines that are too large for that of the tests.
+ENGINES := target/peers/engines
 BIN := $(VENV)/bin
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
 # Everything here uses cargo's output in ./target, whichever folder the caller's environment or
@@ -167,8 +169,9 @@ numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, 
 random-arrays: build $(VENV)/ready ## 10^5 random calls on arrays of any shapes and strides beside NumPy (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --arrays --count $(NUMPY_COUNT)
 
-peers: build $(VENV)/ready ## numexpr's own tests, and pandas', on gpuvec, by an adapter: docs/peers.md
+peers: build $(VENV)/ready $(ENGINES)/ready ## numexpr's own tests, and pandas', on gpuvec; functions of Spark and Ray: docs/peers.md
 	$(BIN)/python tools/peers/run.py
+	$(ENGINES)/bin/python -m pytest -q -rs tools/peers/test_engines.py
 
 large-sums: build $(VENV)/ready ## exact sums of 2^28 elements
 	$(BIN)/python -m pytest -q -m large python_tests/exact
@@ -228,6 +231,11 @@ clean: ## remove everything that was built
 $(VENV)/ready: python_tests/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -r python_tests/requirements.txt
+	touch $@
+
+$(ENGINES)/ready: tools/peers/engines.txt python_tests/requirements.txt
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/pip install --quiet -r tools/peers/engines.txt
 	touch $@
 
 $(VENV)/kernels: kernels/requirements.txt $(VENV)/ready

@@ -6,6 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::{env, fs};
 
+#[path = "build/header.rs"]
+mod header;
 #[path = "crates/ptx/src/hooks.rs"]
 #[allow(unreachable_pub, reason = "public in its crate")]
 mod hooks;
@@ -33,82 +35,19 @@ fn link(header: &str) {
     }
 }
 
-/// Generates `include/gpuvec.h`, which is committed, from `src/abi`, and returns it. Writes it
-/// only if it changed.
+/// Writes `include/gpuvec.h`, which is committed, if it changed, and returns it.
 fn write_header() -> String {
-    for input in ["src", "cbindgen.toml", "include/preamble.h", "Cargo.toml"] {
+    for input in ["build", "src", "cbindgen.toml", "include/gpuvec.h.in", "Cargo.toml"] {
         println!("cargo::rerun-if-changed={input}");
     }
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
     let root = Path::new(&root);
-    let mut config = cbindgen::Config::from_root_or_default(root);
-    let preamble = root.join("include/preamble.h");
-    config.header = Some(fs::read_to_string(preamble).expect("include/preamble.h is readable"));
-    config.after_includes = Some(version_macros());
-    let mut text = Vec::new();
-    cbindgen::Builder::new()
-        .with_crate(root)
-        .with_config(config)
-        .generate()
-        .expect("src/abi is readable as a C interface")
-        .write(&mut text);
-    let text = laid_out(&String::from_utf8(text).expect("cbindgen writes UTF-8"));
+    let text = header::text(root);
     let header = root.join("include/gpuvec.h");
     if fs::read_to_string(&header).ok().as_ref() != Some(&text) {
         fs::write(header, &text).expect("include/gpuvec.h is writable");
     }
     text
-}
-
-/// Lays out what cbindgen wrote: sections, comments of one line, a description for each type, and the
-/// classic functions as a section that a program can leave out.
-fn laid_out(header: &str) -> String {
-    const CLASSIC: &str = "/* == Classic functions == */\n";
-    const SWITCH: &str = "GPUVEC_NO_SHORT_NAMES";
-    let mut parts = header.split("/**\n * == ");
-    let preamble = parts.next().unwrap_or_default().to_owned();
-    let sections = parts.fold(preamble, |before, part| {
-        before + "/* == " + &part.replacen(" ==\n *\n", " == */\n\n/**\n", 1)
-    });
-    let comments: String = sections.split_inclusive("*/").map(on_one_line).collect();
-    let types = comments.replace(
-        "typedef int32_t ",
-        "/** The type of the enumeration of this name, in C before C23. */\ntypedef int32_t ",
-    );
-    let (before, rest) = types.split_once(CLASSIC).expect("src/abi/classic.rs begins a section");
-    let (classic, after) = rest.split_once("/* == ").expect("another section follows");
-    format!(
-        "{before}{CLASSIC}\n\
-         /* A program that has functions of these names defines {SWITCH}. */\n\
-         #ifndef {SWITCH}\n{classic}#endif /* {SWITCH} */\n\n/* == {after}"
-    )
-}
-
-/// Puts a comment of one line, which ends `text`, on one line if it fits.
-fn on_one_line(text: &str) -> String {
-    let fits = |comment: &str| comment.find('\n').is_some_and(|width| width + 4 <= 100);
-    match text.split_once("/**\n") {
-        Some((before, comment)) if comment.lines().count() == 2 && fits(comment) => {
-            let line = comment.lines().next().unwrap_or_default().trim_start();
-            format!("{before}/**{} */", line.trim_start_matches('*'))
-        }
-        _ => text.to_owned(),
-    }
-}
-
-fn version_macros() -> String {
-    let part =
-        |name| env::var(format!("CARGO_PKG_VERSION_{name}")).expect("cargo sets the version");
-    format!(
-        "\n/* == Constants and types == */\n\n\
-         /** The version of this header, MAJOR.MINOR.PATCH; the library's is gpuvec_version(). */\n\
-         #define GPUVEC_VERSION_MAJOR {}\n\
-         /** The minor version. */\n#define GPUVEC_VERSION_MINOR {}\n\
-         /** The patch version. */\n#define GPUVEC_VERSION_PATCH {}",
-        part("MAJOR"),
-        part("MINOR"),
-        part("PATCH")
-    )
 }
 
 /// The image that is a whole kernel. The others are frames, into which crates/ptx inserts formulas.

@@ -13,39 +13,718 @@
  *         fprintf(stderr, "%s\n", gpuvec_last_error());
  *     }
  *
- * The sections below hold for all functions. The comment of each function says the rest.
+ * == Functions ==
  *
- * == Building and loading ==
+ * Classic functions:
  *
- * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
- * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
- * opens NVIDIA's driver (525 or newer) when a GPU is asked for or is worth it (see "Placement");
- * without the driver it loads and works on the CPU. Loading the library starts no thread and calls
- * no driver function.
+ *     vector_add                         Adds float: out[i] = a[i] + b[i]
+ *     add_arrays                         Adds int32_t: out[i] = a[i] + b[i]
+ *     dot_product                        Dot product of float: out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]
+ *     pinned_alloc                       Allocates pinned memory
+ *     pinned_free                        Frees pinned memory
  *
- * == Operations ==
+ * Elementwise operations:
  *
- * gpuvec_<operation>_<type>(inputs..., out, n, stream):
+ *     gpuvec_add_f32, _f64, _i32, _i64   Adds: out[i] = a[i] + b[i]
+ *     gpuvec_sub_f32, _f64, _i32, _i64   Subtracts: out[i] = a[i] - b[i]
+ *     gpuvec_mul_f32, _f64, _i32, _i64   Multiplies: out[i] = a[i] * b[i]
+ *     gpuvec_div_f32, _f64               Divides: out[i] = a[i] / b[i]
+ *     gpuvec_scale_f32, _f64             Multiplies by a number: out[i] = alpha * a[i]
+ *     gpuvec_axpy_f32, _f64              Adds a multiple: out[i] = alpha * a[i] + b[i]
  *
- *     add, sub, mul   out[i] = a[i] + b[i], a[i] - b[i], a[i] * b[i]   f32 f64 i32 i64
- *     div             out[i] = a[i] / b[i]                             f32 f64
- *     scale           out[i] = alpha * a[i]                            f32 f64
- *     axpy            out[i] = alpha * a[i] + b[i]                     f32 f64
- *     dot             out[0] = a[0]*b[0] + ... + a[n-1]*b[n-1]         f32 f64 i32 i64
- *     sum             out[0] = a[0] + ... + a[n-1]                     f32 f64 i32 i64
- *     min, max        out[0] = the smallest, the largest a[i]          f32 f64 i32 i64
+ * Reductions:
  *
- * f32 is float, f64 is double, i32 is int32_t and i64 is int64_t. dot and sum of floats are exact:
- * the sum of all terms without any rounding, rounded once (see "Results"). Accumulators compute
- * them piece by piece (see "Accumulators"). dot and sum of integers store an int64_t. min and max
- * of floats are IEEE 754-2019's minimum and maximum: NaN if any element is NaN, and -0 below +0.
+ *     gpuvec_dot_f32, _f64, _i32, _i64   Dot product: out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]
+ *     gpuvec_sum_f32, _f64, _i32, _i64   Sum: out[0] = a[0] + … + a[n-1]
+ *     gpuvec_min_f32, _f64, _i32, _i64   Minimum: out[0] is the smallest a[i]
+ *     gpuvec_max_f32, _f64, _i32, _i64   Maximum: out[0] is the largest a[i]
  *
- * vector_add, add_arrays and dot_product are gpuvec_add_f32, gpuvec_add_i32 and gpuvec_dot_f32 with
- * a NULL stream. pinned_alloc and pinned_free are gpuvec_pinned_alloc and gpuvec_pinned_free. A
- * program with its own functions of these five names defines GPUVEC_NO_SHORT_NAMES before it
- * includes this header.
+ * Accumulators:
  *
- * == Expressions ==
+ *     gpuvec_accumulator_create          Creates an accumulator without elements
+ *     gpuvec_accumulator_create_nd       Creates an accumulator with a shape
+ *     gpuvec_accumulator_add             Adds n elements of a, or products of a and b
+ *     gpuvec_accumulator_add_nd          Adds elements of arrays of any strides, along axes
+ *     gpuvec_accumulator_merge           Adds all elements of another accumulator, other
+ *     gpuvec_accumulator_value           Stores the sum so far, exact and rounded once
+ *     gpuvec_accumulator_bytes           Returns the size of a serialized accumulator of a kind
+ *     gpuvec_accumulator_serialize       Stores the state of an accumulator in bytes
+ *     gpuvec_accumulator_deserialize     Creates an accumulator from size bytes of a state
+ *     gpuvec_accumulator_deserialize_nd  Creates an accumulator with a shape from its states
+ *     gpuvec_accumulator_destroy         Destroys an accumulator; NULL does nothing
+ *
+ * Expressions:
+ *
+ *     gpuvec_expr_compile                Compiles an expression and stores its handle in expr
+ *     gpuvec_expr_run                    Evaluates an expression of n elements, or reduces them
+ *     gpuvec_expr_run_outputs            Evaluates an expression of several outputs in one pass
+ *     gpuvec_expr_run_nd                 Evaluates an expression of arrays of any strides
+ *     gpuvec_expr_run_dlpack             Evaluates an expression of tensors of DLPack
+ *     gpuvec_expr_prepare                Makes a GPU's driver compile an expression
+ *     gpuvec_expr_num_outputs            Returns the number of outputs
+ *     gpuvec_expr_output_type            Returns the type of the output's elements
+ *     gpuvec_expr_is_reduction           Tells if the expression is a reduction
+ *     gpuvec_expr_output_type_at         Returns the type of the elements of one of the outputs
+ *     gpuvec_expr_is_reduction_at        Tells if one of the outputs is that of a reduction
+ *     gpuvec_expr_text                   Stores an expression's program or PTX as text
+ *     gpuvec_expr_destroy                Destroys an expression; NULL does nothing
+ *
+ * Memory:
+ *
+ *     gpuvec_pinned_alloc                Allocates pinned (page-locked) host memory
+ *     gpuvec_pinned_free                 Frees pinned memory; NULL does nothing
+ *     gpuvec_device_alloc                Allocates device memory
+ *     gpuvec_device_free                 Frees device memory; NULL does nothing
+ *     gpuvec_device_of                   Returns the number of the GPU that has device memory
+ *     gpuvec_host_register               Page-locks bytes of existing host memory
+ *     gpuvec_host_unregister             Undoes one gpuvec_host_register of the address ptr
+ *     gpuvec_copy                        Copies bytes between any two kinds of memory
+ *
+ * Streams and events:
+ *
+ *     gpuvec_stream_create               Creates a stream
+ *     gpuvec_stream_from_native          Creates a handle for an existing CUstream (cudaStream_t)
+ *     gpuvec_stream_destroy              Destroys a stream; NULL does nothing
+ *     gpuvec_stream_synchronize          Waits until all work of a stream is done; NULL does nothing
+ *     gpuvec_stream_query                Checks if all work queued on a stream is done
+ *     gpuvec_stream_wait                 Makes later work of a stream wait for an event
+ *     gpuvec_event_create                Creates an event
+ *     gpuvec_event_record                Records an event behind the work queued on a stream
+ *     gpuvec_event_query                 Checks if the work before an event is done
+ *     gpuvec_event_synchronize           Waits until the work before an event is done
+ *     gpuvec_event_elapsed               Stores the time between two events in milliseconds
+ *     gpuvec_event_destroy               Destroys an event; NULL does nothing
+ *
+ * Settings and library:
+ *
+ *     gpuvec_set_placement               Sets the placement of all later calls
+ *     gpuvec_get_placement               Returns the placement in force for the calling thread
+ *     gpuvec_set_thread_placement        Sets the placement of the calling thread's later calls
+ *     gpuvec_get_thread_placement        Returns the calling thread's own placement
+ *     gpuvec_set_num_threads             Sets the most threads that may work on one call
+ *     gpuvec_get_num_threads             Returns the most threads that may work on one call
+ *     gpuvec_why_cpu                     Tells why no GPU is usable
+ *     gpuvec_last_run                    Stores where this thread's last operation ran, and why
+ *     gpuvec_init                        Starts the worker threads, and opens the driver and a GPU
+ *     gpuvec_device_count                Returns the number of GPUs that the driver shows
+ *     gpuvec_device_name                 Returns the name of a GPU
+ *     gpuvec_version                     Returns the library's version
+ *     gpuvec_abi_version                 Returns the version of the library's binary interface
+ *
+ * Errors:
+ *
+ *     gpuvec_last_error                  Describes the failure of this thread's last call
+ *     gpuvec_last_status                 Returns the status of this thread's last call
+ *     gpuvec_status_string               Describes a status
+ *
+ * "All functions", at the end, says what holds for all of them: arrays and their memory, results,
+ * streams, placement, errors, threads, signals, fork, ownership. A section says what its functions
+ * have in common, and a function's comment the rest. In short:
+ *
+ * - Arrays may be in any memory, of any length; inputs are never written, and the output is an input
+ *   or overlaps none. n and shapes count elements; strides and sizes are in bytes.
+ * - A function with a NULL stream returns when its work is done.
+ * - Functions return GPUVEC_OK or another gpuvec_status, or NULL on failure; gpuvec_last_error() then
+ *   says what went wrong. Arguments are checked before anything is written.
+ * - Any thread may call any function at any time.
+ * - Arrays belong to the caller, and strings to the library; each create, alloc, register and compile
+ *   has its destroy, free and unregister.
+ *
+ * This file is generated from src/abi by `cargo build`; do not edit it.
+ */
+
+#ifndef GPUVEC_H
+#define GPUVEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* == Constants and types ==
+ *
+ * Those of the last run, of accumulators and of expressions are in the sections of their functions.
+ */
+
+/** The version of this header, MAJOR.MINOR.PATCH; the library's is gpuvec_version(). */
+#define GPUVEC_VERSION_MAJOR 0
+/** The minor version. */
+#define GPUVEC_VERSION_MINOR 1
+/** The patch version. */
+#define GPUVEC_VERSION_PATCH 0
+
+/**
+ * The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
+ * raised when a function, a status or a field is changed or removed, not when one is added.
+ */
+#define GPUVEC_ABI_VERSION 1
+
+/**
+ * The status that functions return. New codes are only ever appended.
+ *
+ * 1xx: an argument is wrong. 2xx: the call cannot run here or as requested. 3xx: a resource ran
+ * out. 4xx: the driver or a device failed. 9xx: a defect in gpuvec.
+ */
+enum gpuvec_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** The work is done. */
+    GPUVEC_OK = 0,
+    /** Not an error: the queried work is not done yet. */
+    GPUVEC_NOT_READY = 1,
+    /** A pointer is NULL where an array with elements, a result or a handle is needed. */
+    GPUVEC_ERROR_NULL = 101,
+    /** A pointer is not a multiple of its element size. */
+    GPUVEC_ERROR_MISALIGNED = 102,
+    /** `n` elements or `bytes` bytes do not fit into the address space. */
+    GPUVEC_ERROR_SIZE = 103,
+    /** The output overlaps an input without being exactly that input. */
+    GPUVEC_ERROR_OVERLAP = 104,
+    /**
+     * The allocation behind a device pointer is shorter than the length that the call was given.
+     */
+    GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
+    /** The function does not take this pointer: for example, its memory was freed before. */
+    GPUVEC_ERROR_POINTER = 106,
+    /** The function does not take this value. */
+    GPUVEC_ERROR_VALUE = 107,
+    /** The handle does not exist: it was destroyed or never created. */
+    GPUVEC_ERROR_HANDLE = 108,
+    /**
+     * `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.
+     */
+    GPUVEC_ERROR_EMPTY = 109,
+    /**
+     * The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
+     */
+    GPUVEC_ERROR_STATE = 110,
+    /**
+     * The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
+     * shows the place.
+     */
+    GPUVEC_ERROR_EXPRESSION = 111,
+    /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
+    GPUVEC_ERROR_NO_GPU = 201,
+    /**
+     * The process was forked after the driver was in use, and the call needs it; or a signal
+     * handler that interrupted gpuvec forked the process.
+     */
+    GPUVEC_ERROR_FORKED = 202,
+    /** An environment variable of gpuvec has a wrong value. */
+    GPUVEC_ERROR_ENVIRONMENT = 203,
+    /** The placement cannot access an array's memory, or gpuvec cannot use the stream's context. */
+    GPUVEC_ERROR_PLACEMENT = 204,
+    /** A signal handler made the call while another gpuvec call was in progress in its thread. */
+    GPUVEC_ERROR_REENTRANT = 205,
+    /** Host, pinned or device memory ran out. */
+    GPUVEC_ERROR_OUT_OF_MEMORY = 301,
+    /** A CUDA driver function failed; `gpuvec_last_error()` names it and its error. */
+    GPUVEC_ERROR_DRIVER = 401,
+    /** A device failed and stays unusable until the process ends. */
+    GPUVEC_ERROR_DEVICE_LOST = 402,
+    /** A defect in gpuvec, caught before it reached the caller. */
+    GPUVEC_ERROR_INTERNAL = 901,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_status gpuvec_status;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * An accumulator: the exact sum of all elements that were added to it, or such a sum for each element of a shape.
+ */
+typedef struct gpuvec_accumulator gpuvec_accumulator;
+
+/** An event: a point in a stream's work, to wait for or to measure times between. */
+typedef struct gpuvec_event gpuvec_event;
+
+/** An expression: a formula over arrays and scalars, compiled for any number of calls. */
+typedef struct gpuvec_expr gpuvec_expr;
+
+/** A stream: a queue of work that is done in order. */
+typedef struct gpuvec_stream gpuvec_stream;
+
+/** An array of any strides, in memory of any kind. */
+typedef struct gpuvec_array {
+    /** The element all of whose indexes are 0. */
+    void *data;
+    /**
+     * The distance from an element to the next along each axis, in bytes; NULL for C order. They may be
+     * negative, and 0 for an input that is the same along an axis.
+     */
+    const int64_t *strides;
+} gpuvec_array;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* == Classic functions ==
+ *
+ * Short names for operations that return when their work is done, and for pinned memory.
+ *
+ * A program that has its own functions of these names defines `GPUVEC_NO_SHORT_NAMES` before it includes the
+ * header.
+ */
+
+#ifndef GPUVEC_NO_SHORT_NAMES
+
+/** Adds `float`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_f32` with a NULL `stream`. */
+gpuvec_status vector_add(const float *a, const float *b, float *out, size_t n);
+
+/** Adds `int32_t`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_i32` with a NULL `stream`. */
+gpuvec_status add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
+
+/**
+ * Dot product of `float`: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. It is `gpuvec_dot_f32` with a NULL
+ * `stream`.
+ */
+gpuvec_status dot_product(const float *a,
+                          const float *b,
+                          float *out,
+                          size_t n);
+
+/** Allocates pinned memory. It is `gpuvec_pinned_alloc`. */
+void *pinned_alloc(size_t bytes);
+
+/** Frees pinned memory. It is `gpuvec_pinned_free`. */
+gpuvec_status pinned_free(void *ptr);
+
+#endif /* GPUVEC_NO_SHORT_NAMES */
+
+/* == Elementwise operations ==
+ *
+ * `gpuvec_<operation>_<type>(inputs…, out, n, stream)` computes `out[i]` from element `i` of each input, for
+ * `i` from 0 to `n - 1`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
+ *
+ * Floating-point elements are rounded to nearest once (IEEE 754), subnormals included; a NaN is stored as
+ * 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`). Integers wrap around (two's complement).
+ *
+ * `out` may be exactly one of the inputs (in place); any other overlap with an input is an error. `n == 0`
+ * does nothing. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
+ * `GPUVEC_OK` or an error.
+ */
+
+/** Adds: `out[i] = a[i] + b[i]`. */
+gpuvec_status gpuvec_add_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Adds: `out[i] = a[i] + b[i]`. */
+gpuvec_status gpuvec_add_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Adds: `out[i] = a[i] + b[i]`. */
+gpuvec_status gpuvec_add_i32(const int32_t *a,
+                             const int32_t *b,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Adds: `out[i] = a[i] + b[i]`. */
+gpuvec_status gpuvec_add_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Subtracts: `out[i] = a[i] - b[i]`. */
+gpuvec_status gpuvec_sub_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Subtracts: `out[i] = a[i] - b[i]`. */
+gpuvec_status gpuvec_sub_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Subtracts: `out[i] = a[i] - b[i]`. */
+gpuvec_status gpuvec_sub_i32(const int32_t *a,
+                             const int32_t *b,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Subtracts: `out[i] = a[i] - b[i]`. */
+gpuvec_status gpuvec_sub_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Multiplies: `out[i] = a[i] * b[i]`. */
+gpuvec_status gpuvec_mul_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Multiplies: `out[i] = a[i] * b[i]`. */
+gpuvec_status gpuvec_mul_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Multiplies: `out[i] = a[i] * b[i]`. */
+gpuvec_status gpuvec_mul_i32(const int32_t *a,
+                             const int32_t *b,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Multiplies: `out[i] = a[i] * b[i]`. */
+gpuvec_status gpuvec_mul_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Divides: `out[i] = a[i] / b[i]`. */
+gpuvec_status gpuvec_div_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Divides: `out[i] = a[i] / b[i]`. */
+gpuvec_status gpuvec_div_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Multiplies by a number: `out[i] = alpha * a[i]`. */
+gpuvec_status gpuvec_scale_f32(float alpha,
+                               const float *a,
+                               float *out,
+                               size_t n,
+                               struct gpuvec_stream *stream);
+
+/** Multiplies by a number: `out[i] = alpha * a[i]`. */
+gpuvec_status gpuvec_scale_f64(double alpha,
+                               const double *a,
+                               double *out,
+                               size_t n,
+                               struct gpuvec_stream *stream);
+
+/** Adds a multiple: `out[i] = alpha * a[i] + b[i]`. Each element is rounded once, as by `fma`. */
+gpuvec_status gpuvec_axpy_f32(float alpha,
+                              const float *a,
+                              const float *b,
+                              float *out,
+                              size_t n,
+                              struct gpuvec_stream *stream);
+
+/** Adds a multiple: `out[i] = alpha * a[i] + b[i]`. Each element is rounded once, as by `fma`. */
+gpuvec_status gpuvec_axpy_f64(double alpha,
+                              const double *a,
+                              const double *b,
+                              double *out,
+                              size_t n,
+                              struct gpuvec_stream *stream);
+
+/* == Reductions ==
+ *
+ * `gpuvec_<operation>_<type>(inputs…, out, n, stream)` stores one value of all elements of the inputs in
+ * `out[0]`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
+ *
+ * `dot` and `sum` of floats are exact: the sum of all elements or exact products is rounded once, to the type
+ * of `out` (see "Results"). A NaN is stored as 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`); an exact
+ * zero, and the result for `n == 0`, is +0. Those of integers are an `int64_t` that wraps around; the result
+ * for `n == 0` is 0. Accumulators compute exact sums in parts.
+ *
+ * `min` and `max` of floats follow IEEE 754-2019's minimum and maximum: -0 is less than +0, and a NaN among
+ * the elements makes the result the NaN above. So the result has the same bits for any number of threads, on
+ * the CPU and on any GPU. No elements have no minimum and no maximum: for `n == 0` the call returns
+ * `GPUVEC_ERROR_EMPTY` and writes nothing.
+ *
+ * `out` is one element. It may be the first element of an input of the same type, and otherwise lies outside
+ * the inputs. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
+ * `GPUVEC_OK` or an error.
+ */
+
+/** Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. */
+gpuvec_status gpuvec_dot_f32(const float *a,
+                             const float *b,
+                             float *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. */
+gpuvec_status gpuvec_dot_f64(const double *a,
+                             const double *b,
+                             double *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. Products are exact. */
+gpuvec_status gpuvec_dot_i32(const int32_t *a,
+                             const int32_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. Products wrap around, too. */
+gpuvec_status gpuvec_dot_i64(const int64_t *a,
+                             const int64_t *b,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Sum: `out[0] = a[0] + … + a[n-1]`. */
+gpuvec_status gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
+
+/** Sum: `out[0] = a[0] + … + a[n-1]`. */
+gpuvec_status gpuvec_sum_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
+
+/** Sum: `out[0] = a[0] + … + a[n-1]`. */
+gpuvec_status gpuvec_sum_i32(const int32_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Sum: `out[0] = a[0] + … + a[n-1]`. */
+gpuvec_status gpuvec_sum_i64(const int64_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Minimum: `out[0]` is the smallest `a[i]`. */
+gpuvec_status gpuvec_min_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
+
+/** Minimum: `out[0]` is the smallest `a[i]`. */
+gpuvec_status gpuvec_min_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
+
+/** Minimum: `out[0]` is the smallest `a[i]`. */
+gpuvec_status gpuvec_min_i32(const int32_t *a,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Minimum: `out[0]` is the smallest `a[i]`. */
+gpuvec_status gpuvec_min_i64(const int64_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Maximum: `out[0]` is the largest `a[i]`. */
+gpuvec_status gpuvec_max_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
+
+/** Maximum: `out[0]` is the largest `a[i]`. */
+gpuvec_status gpuvec_max_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
+
+/** Maximum: `out[0]` is the largest `a[i]`. */
+gpuvec_status gpuvec_max_i32(const int32_t *a,
+                             int32_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/** Maximum: `out[0]` is the largest `a[i]`. */
+gpuvec_status gpuvec_max_i64(const int64_t *a,
+                             int64_t *out,
+                             size_t n,
+                             struct gpuvec_stream *stream);
+
+/* == Accumulators ==
+ *
+ * An accumulator is an exact sum, or dot product, that goes on from call to call:
+ *
+ *     gpuvec_accumulator *sum = gpuvec_accumulator_create(GPUVEC_ACCUMULATOR_SUM_F64);
+ *     while (there_is(&piece)) {
+ *         gpuvec_accumulator_add(sum, piece.values, NULL, piece.length, NULL);
+ *     }
+ *     gpuvec_accumulator_value(sum, &value);
+ *
+ * Its value depends only on the elements that were added, not on the pieces or their order: it has the bits
+ * that `gpuvec_sum_f32`, `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` returns for all of them.
+ * Accumulators of threads, processes and machines merge, without a rounding in between: by
+ * `gpuvec_accumulator_merge`, or serialized, by adding the states' integers, as `MPI_SUM` does it.
+ *
+ * `gpuvec_accumulator_create_nd` makes an accumulator of a shape, which has such a sum for each of its
+ * elements: `gpuvec_accumulator_add_nd` adds arrays of any strides to them, along axes.
+ *
+ * Several threads may use one accumulator at the same time: each call adds all of its elements at once, or
+ * none. A child made by `fork` goes on with its own copy. An accumulator takes fewer than 2^63 elements for
+ * each sum.
+ *
+ * Functions that create an accumulator return NULL on failure; `gpuvec_last_error()` tells why. Destroy
+ * accumulators with `gpuvec_accumulator_destroy`.
+ */
+
+/** The kind of an accumulator: its operation and the type of its elements. */
+enum gpuvec_accumulator_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** `float` elements. */
+    GPUVEC_ACCUMULATOR_SUM_F32 = 1,
+    /** The products of pairs of `float` elements. */
+    GPUVEC_ACCUMULATOR_DOT_F32 = 2,
+    /** `double` elements. */
+    GPUVEC_ACCUMULATOR_SUM_F64 = 3,
+    /** The products of pairs of `double` elements. */
+    GPUVEC_ACCUMULATOR_DOT_F64 = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_accumulator_kind gpuvec_accumulator_kind;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_accumulator_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** Creates an accumulator without elements. `kind` is a `gpuvec_accumulator_kind`. */
+struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
+
+/**
+ * Creates an accumulator with a shape. It has an exact sum, or dot product, for each of its elements, as of
+ * arrays that are added along axes.
+ *
+ * `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
+ * `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104
+ * bytes, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states.
+ */
+struct gpuvec_accumulator *gpuvec_accumulator_create_nd(int32_t kind,
+                                                        int32_t ndim,
+                                                        const int64_t *shape);
+
+/**
+ * Adds `n` elements of `a`, or products of `a` and `b`. These are, for a dot product, `a[0]*b[0]`, …,
+ * `a[n-1]*b[n-1]`.
+ *
+ * `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum. With a
+ * stream the call first waits for the stream's earlier work. The elements are added when the call returns;
+ * after an error none is. Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or
+ * another error.
+ */
+gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
+                                     const void *a,
+                                     const void *b,
+                                     size_t n,
+                                     struct gpuvec_stream *stream);
+
+/**
+ * Adds elements of arrays of any strides, along axes. The arrays have one common shape: to each sum of the
+ * accumulator the call adds the elements that have its index along the axes that are not reduced.
+ *
+ * `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two
+ * arrays of a dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first
+ * axis. All are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for
+ * broadcasting. The lengths of the axes that are not reduced, in their order, are the shape of the
+ * accumulator. So an accumulator without a shape takes all elements of arrays of any strides, where all axes
+ * are reduced.
+ *
+ * The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and
+ * strides. The elements of a call are added to all sums when it returns; after an error none is. Meanwhile,
+ * the call needs memory for as many states as the accumulator has. With a stream the call first waits for the
+ * stream's earlier work.
+ *
+ * Cores add the elements of arrays in host memory. Those of arrays in the memory of a GPU, and with placement
+ * `gpu` all elements, are added on the GPU, if those of each sum have at least as many bytes as a state; the
+ * states are then copied to the host. Otherwise, and for arrays in the memory of two GPUs, cores add the
+ * elements: those in device memory are copied to host memory, in chunks, and `gpuvec_last_run` then describes
+ * the addition of the last chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous
+ * arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8
+ * axes are left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum
+ * would have 2^63 elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error.
+ * Errors name an array `inputs[i]`.
+ */
+gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
+                                        int32_t ndim,
+                                        const int64_t *shape,
+                                        const struct gpuvec_array *inputs,
+                                        uint64_t reduced_axes,
+                                        struct gpuvec_stream *stream);
+
+/**
+ * Adds all elements of another accumulator, `other`. Both have the same kind and shape, and `other` stays as
+ * it is.
+ *
+ * `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
+ * `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
+ * elements; or another error.
+ */
+gpuvec_status gpuvec_accumulator_merge(struct gpuvec_accumulator *accumulator,
+                                       struct gpuvec_accumulator *other);
+
+/**
+ * Stores the sum so far, exact and rounded once. `value` is a `float` or `double` in host memory; of an
+ * accumulator with a shape one for each of its elements, in C order. More elements may be added afterwards.
+ *
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator,
+                                       void *value);
+
+/**
+ * Returns the size of a serialized accumulator of a kind. It is 152, 224, 608 or 1,136 bytes. Returns 0 for an
+ * unknown kind.
+ */
+size_t gpuvec_accumulator_bytes(int32_t kind);
+
+/**
+ * Stores the state of an accumulator in `bytes`. They are in host memory, for another process or machine, or
+ * for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much for
+ * each of its states, which are stored one after the other, in C order.
+ *
+ * The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators of one kind
+ * merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL do it, in any grouping:
+ * the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulator,
+                                           void *bytes,
+                                           size_t size);
+
+/**
+ * Creates an accumulator from `size` bytes of a state. `gpuvec_accumulator_serialize` stored them, or they are
+ * the sums of several such states. Its kind is in the bytes.
+ *
+ * Fails with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63 elements or more, and with
+ * `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from somewhere else.
+ */
+struct gpuvec_accumulator *gpuvec_accumulator_deserialize(const void *bytes,
+                                                          size_t size);
+
+/**
+ * Creates an accumulator with a shape from its states. The `size` bytes of the states are one after the other
+ * in C order, as `gpuvec_accumulator_serialize` stored them, or are the sums of several such bytes as
+ * integers.
+ *
+ * `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Fails as
+ * `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states.
+ */
+struct gpuvec_accumulator *gpuvec_accumulator_deserialize_nd(int32_t kind,
+                                                             int32_t ndim,
+                                                             const int64_t *shape,
+                                                             const void *bytes,
+                                                             size_t size);
+
+/**
+ * Destroys an accumulator; NULL does nothing.
+ *
+ * Returns `GPUVEC_OK` or `GPUVEC_ERROR_HANDLE`.
+ */
+gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator);
+
+/* == Expressions ==
  *
  * An expression is a formula as text, which runs in one pass over the arrays:
  *
@@ -58,9 +737,788 @@
  *         gpuvec_expr_destroy(expr);
  *     }
  *
- * Up to 8 formulas with ';' between them have an output each, and run in one pass by gpuvec_expr_run_outputs.
- * Expressions never change, and any number of threads may run one at the same time. All that this
- * header says of operations holds for gpuvec_expr_run, too. docs/expressions.md has the language.
+ * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
+ * an output for each, which is run by `gpuvec_expr_run_outputs`. docs/expressions.md has the language.
+ *
+ * Expressions never change, and any number of threads may run one at the same time. All that this header says
+ * of operations holds for `gpuvec_expr_run`, too. Errors name an input `inputs[i]`, and one of several outputs
+ * `outputs[i]`.
+ */
+
+/** Added to a `gpuvec_type`, declares an input of one value, which is read at each call. */
+#define GPUVEC_SCALAR 256
+
+/**
+ * Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of its
+ * partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
+ */
+#define GPUVEC_NUMBER 512
+
+/** The type of the elements of an expression's input or output. */
+enum gpuvec_type
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** `bool`, a byte: 0 is false, and anything else true. An output is 0 or 1. */
+    GPUVEC_BOOL = 1,
+    /** `uint8_t`, for inputs. */
+    GPUVEC_U8 = 2,
+    /** `int8_t`, for inputs. */
+    GPUVEC_I8 = 3,
+    /** `uint16_t`, for inputs. */
+    GPUVEC_U16 = 4,
+    /** `int16_t`, for inputs. */
+    GPUVEC_I16 = 5,
+    /** `uint32_t`, for inputs. */
+    GPUVEC_U32 = 6,
+    /** `int32_t`. */
+    GPUVEC_I32 = 7,
+    /** `int64_t`. */
+    GPUVEC_I64 = 8,
+    /** `float`. */
+    GPUVEC_F32 = 9,
+    /** `double`. */
+    GPUVEC_F64 = 10,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_type gpuvec_type;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_type;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** A text that `gpuvec_expr_text` stores. */
+enum gpuvec_expr_form
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** The program: a line for each value, in the order of evaluation. */
+    GPUVEC_EXPR_PROGRAM = 1,
+    /** The kernel, in PTX; of an expression with several, one text after the other. */
+    GPUVEC_EXPR_PTX = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_expr_form gpuvec_expr_form;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_expr_form;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Compiles an expression and stores its handle in `expr`.
+ *
+ * `text` is a C string in UTF-8, in the language of docs/expressions.md. The expression has `count` inputs, at
+ * most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an array
+ * with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
+ * `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a value, too, which takes the type of
+ * its partner, as a number in the text does. No memory of the caller's is used after the call.
+ *
+ * A text that was compiled with the same names and types before is likely to be found among those that the
+ * library remembers. Destroy it with `gpuvec_expr_destroy`.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
+ * `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
+ */
+gpuvec_status gpuvec_expr_compile(const char *text,
+                                  const char *const *names,
+                                  const int32_t *types,
+                                  size_t count,
+                                  struct gpuvec_expr **expr);
+
+/**
+ * Evaluates an expression of `n` elements, or reduces them.
+ *
+ * `inputs` points to a pointer for each input, in the order of `gpuvec_expr_compile`: to an array of `n`
+ * elements, in memory of any kind, or to the value of a scalar, in host memory at any address. A scalar is
+ * read before the call returns. The pointer of an input that the text does not use may be anything. `out` is
+ * an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one if the expression is a
+ * reduction. It may be exactly one of the input arrays if the elements of both have the same size. A reduction
+ * that reads no array reduces `n` equal elements: the calling core does it, with every placement, in some
+ * microseconds, whatever `n` is.
+ *
+ * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With placement
+ * `auto`, calls on host arrays run on the cores until the expression is compiled: by `gpuvec_expr_prepare`, by
+ * a call that needs a GPU, or by the one with which calls have lost as much time on the cores as the driver is
+ * expected to take.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is computed
+ * from such numbers alone, does not fit into 64 bits or the type of its partner, or if the expression has
+ * several outputs; or another error.
+ */
+gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
+                              const void *const *inputs,
+                              void *out,
+                              size_t n,
+                              struct gpuvec_stream *stream);
+
+/**
+ * Evaluates an expression of several outputs in one pass. It does so as `gpuvec_expr_run`.
+ *
+ * `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of
+ * the type `gpuvec_expr_output_type_at(expr, index)`, or of one element where
+ * `gpuvec_expr_is_reduction_at(expr, index)`. `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
+ *
+ * All formulas use the inputs as they are before the call. Each output may be exactly one of the input arrays,
+ * whose elements have the same size, also that of another formula: `"y; x"` into `x` and `y` swaps them. It
+ * must not overlap an input in any other way, nor another output; the result of a reduction may be the first
+ * element of an input. After an error any of the outputs may have been written in part.
+ *
+ * Without elements, with `n` 0, arrays are left alone, and reductions have their results for no elements; if
+ * one has none, as `min`, the call fails. A call with a stream waits for its work, if the result of one
+ * reduction of several outputs is to be in an input array.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is another number, or as `gpuvec_expr_run`; or
+ * another error.
+ */
+gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
+                                      const void *const *inputs,
+                                      void *const *outputs,
+                                      size_t num_outputs,
+                                      size_t n,
+                                      struct gpuvec_stream *stream);
+
+/**
+ * Evaluates an expression of arrays of any strides. The arrays have one common shape. The call evaluates the
+ * expression for each of their elements, or reduces them along axes, or does both in one pass.
+ *
+ * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
+ * array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many
+ * as `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements
+ * along the axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand
+ * for C order. Strides along axes of length 1 are ignored, and so are those of scalars, and those of the
+ * results of reductions along the reduced axes. Addresses and strides are multiples of the elements' size.
+ *
+ * `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
+ * expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
+ * the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the
+ * elements in C order of the reduced axes. Results of no elements are those of `n` = 0.
+ *
+ * Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use
+ * the inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.
+ *
+ * An output may be exactly one of the inputs, with the same address and strides, if the elements of both have
+ * the same size; the result of a reduction of all elements may be where the first one is. Otherwise, an output
+ * overlaps neither an input, nor itself or another output. Arrays that interleave, such as fields of the same
+ * records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may not
+ * be found out that they do not, and they are refused.
+ *
+ * If all arrays are contiguous, in the same order of axes, and all axes are reduced or none, the call is done
+ * as `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
+ * GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on
+ * the way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a
+ * result has more than 2^30 elements, or the result of one reduction of several outputs is to be in an input;
+ * with any other stream the call waits for the stream's work, and is done when it returns.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous
+ * are in the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that
+ * follow each other in all arrays were merged; or as `gpuvec_expr_run`.
+ */
+gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
+                                 int32_t ndim,
+                                 const int64_t *shape,
+                                 const struct gpuvec_array *inputs,
+                                 const struct gpuvec_array *outputs,
+                                 uint64_t reduced_axes,
+                                 struct gpuvec_stream *stream);
+
+/**
+ * Evaluates an expression of tensors of DLPack. It does so, or reduces them along axes, as
+ * `gpuvec_expr_run_nd`.
+ *
+ * `inputs` points to the address of a `DLTensor`, which DLPack's dlpack.h defines, for each input, in the
+ * order of `gpuvec_expr_compile`, and `outputs` to that of one for each output. The tensors, which are only
+ * read and not kept, are in host memory, in pinned or managed memory, or on a CUDA device; their elements have
+ * the types that the expression declares, in one lane. A scalar is a tensor of one element that the host can
+ * read. Inputs that the expression does not use may be NULL.
+ *
+ * The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs that
+ * are not reductions, which is one for all; or, if all are reductions, to their common shape. `reduced_axes`
+ * has a bit for each axis of this shape. A reduction's output has the axes that are not reduced, or all, with
+ * the length 1 where they are reduced.
+ *
+ * Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
+ */
+gpuvec_status gpuvec_expr_run_dlpack(struct gpuvec_expr *expr,
+                                     const void *const *inputs,
+                                     const void *const *outputs,
+                                     uint64_t reduced_axes,
+                                     struct gpuvec_stream *stream);
+
+/**
+ * Makes a GPU's driver compile an expression. Unless it has done so before, it does it now: the next calls on
+ * contiguous arrays run there at once. The driver keeps what it compiled in a cache on disk, from process to
+ * process.
+ *
+ * `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is then 0.
+ * Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_expr_prepare(struct gpuvec_expr *expr,
+                                  int32_t device);
+
+/**
+ * Returns the number of outputs. It is that of the formulas in the text, 1 to 8; or an error, a
+ * `gpuvec_status`, which is above 8.
+ */
+int32_t gpuvec_expr_num_outputs(struct gpuvec_expr *expr);
+
+/**
+ * Returns the type of the output's elements. It is a `gpuvec_type`; or an error, a `gpuvec_status`:
+ * `GPUVEC_ERROR_VALUE` if there are several outputs.
+ */
+int32_t gpuvec_expr_output_type(struct gpuvec_expr *expr);
+
+/**
+ * Tells if the expression is a reduction. Returns 1 if it is, and so its output one value, 0 if it is not; or
+ * an error, a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
+ */
+int32_t gpuvec_expr_is_reduction(struct gpuvec_expr *expr);
+
+/**
+ * Returns the type of the elements of one of the outputs. It is a `gpuvec_type`; or an error, a
+ * `gpuvec_status`. `index` counts outputs from 0.
+ */
+int32_t gpuvec_expr_output_type_at(struct gpuvec_expr *expr, size_t index);
+
+/**
+ * Tells if one of the outputs is that of a reduction. Returns 1 if it is, and so the output one value, 0 if it
+ * is not; or an error, a `gpuvec_status`. `index` counts outputs from 0.
+ */
+int32_t gpuvec_expr_is_reduction_at(struct gpuvec_expr *expr,
+                                    size_t index);
+
+/**
+ * Stores an expression's program or PTX as text. `buffer` is in host memory, and the PTX is that for the GPU's
+ * driver. `form` is a `gpuvec_expr_form`.
+ *
+ * At most `size` bytes are written, and the text always ends with a NUL; `buffer` may be NULL if `size` is 0.
+ * Unless `needed` is NULL, the size that holds all of the text is stored there. The texts are for people: they
+ * may change with every version. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_expr_text(struct gpuvec_expr *expr,
+                               int32_t form,
+                               char *buffer,
+                               size_t size,
+                               size_t *needed);
+
+/**
+ * Destroys an expression; NULL does nothing. Calls in progress and queued work still finish.
+ *
+ * Returns `GPUVEC_OK` or `GPUVEC_ERROR_HANDLE`.
+ */
+gpuvec_status gpuvec_expr_destroy(struct gpuvec_expr *expr);
+
+/* == Memory ==
+ *
+ * Pinned and device memory, registration of host memory, and copies between all kinds of memory.
+ *
+ * Without a usable GPU, or with placement `cpu`, all of it is ordinary host memory, and everything works the
+ * same. Functions that allocate return NULL on failure, and `gpuvec_last_error()` tells why.
+ *
+ * Functions that free or unregister memory return `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for an address that the
+ * function which they undo did not return or register, or that was freed or unregistered before. After
+ * `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered; after any other error it
+ * is still allocated or registered, and they can be called again.
+ */
+
+/**
+ * Allocates pinned (page-locked) host memory. A GPU reads and writes it directly: arrays in it are not copied
+ * on the host first, and calls on them are faster.
+ *
+ * `bytes` is rounded up to one or more pages of 4,096 bytes; the memory starts with a page and is
+ * uninitialised. A child made by `fork` must not use memory that its parent page-locked. Free the memory with
+ * `gpuvec_pinned_free`.
+ */
+void *gpuvec_pinned_alloc(size_t bytes);
+
+/**
+ * Frees pinned memory; NULL does nothing.
+ *
+ * Work queued on a stream must be done with the memory.
+ */
+gpuvec_status gpuvec_pinned_free(void *ptr);
+
+/**
+ * Allocates device memory. Operations use arrays in it in place, and nothing crosses the bus.
+ *
+ * `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is uninitialised:
+ * fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, `device` must be 0. Free the
+ * memory with `gpuvec_device_free`.
+ */
+void *gpuvec_device_alloc(size_t bytes,
+                          int32_t device);
+
+/**
+ * Frees device memory; NULL does nothing. It first waits until the device is done with the memory.
+ *
+ * The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same sizes;
+ * where the device has too little left for gpuvec, that memory is used first.
+ */
+gpuvec_status gpuvec_device_free(void *ptr);
+
+/**
+ * Returns the number of the GPU that has device memory. `gpuvec_device_alloc` returned it at `ptr`. Returns -1
+ * if it is host memory, or `gpuvec_device_alloc` did not return `ptr`.
+ */
+int32_t gpuvec_device_of(const void *ptr);
+
+/**
+ * Page-locks `bytes` of existing host memory. A GPU then accesses them directly, as it does memory from
+ * `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it pays for arrays that are
+ * used more than once.
+ *
+ * `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share pages, and an
+ * array may be registered more than once: it stays page-locked until it has been unregistered as many times.
+ * Other data in an array's pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the
+ * memory stays as it is. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
+ */
+gpuvec_status gpuvec_host_register(void *ptr,
+                                   size_t bytes);
+
+/**
+ * Undoes one `gpuvec_host_register` of the address `ptr`. It may be one of 0 bytes.
+ *
+ * Call it before the memory is freed and after queued work is done with it. Pages that other registrations
+ * share stay page-locked until those end.
+ */
+gpuvec_status gpuvec_host_unregister(void *ptr);
+
+/**
+ * Copies bytes between any two kinds of memory. It copies `bytes` bytes from `src` to `dst`, and the direction
+ * follows from the pointers, with every placement.
+ *
+ * `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a stream the copy
+ * is queued if neither array is pageable memory. Otherwise, and with a NULL stream, it is done when the
+ * function returns. Returns `GPUVEC_OK` or an error.
+ */
+gpuvec_status gpuvec_copy(void *dst,
+                          const void *src,
+                          size_t bytes,
+                          struct gpuvec_stream *stream);
+
+/* == Streams and events ==
+ *
+ * Streams do queued work in order, and events are points in that order. "All functions" says under "Streams"
+ * how operations use them.
+ *
+ * Without a usable GPU, or with placement `cpu`, everything works the same. Functions that create a stream or
+ * an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
+ * `GPUVEC_ERROR_HANDLE` for a handle that does not exist. Destroy functions do nothing with NULL, and succeed
+ * also if the device is lost.
+ */
+
+/**
+ * Creates a stream. It is a queue of work for a GPU, done in order while the caller goes on.
+ *
+ * `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, and each call
+ * does its work before it returns. Destroy the stream with `gpuvec_stream_destroy`.
+ */
+struct gpuvec_stream *gpuvec_stream_create(int32_t device);
+
+/**
+ * Creates a handle for an existing `CUstream` (`cudaStream_t`). gpuvec queues its work there, among the
+ * program's own.
+ *
+ * `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2 is the
+ * per-thread default stream: the handle stands for each calling thread's own stream and is still one queue, in
+ * which work waits for everything queued through the handle before. The stream must belong to a device's
+ * primary context, as streams of the CUDA runtime, CuPy and PyTorch do. Its owner must not destroy it before
+ * the handle. While the stream is being captured into a CUDA graph, a reduction, or a call that would wait for
+ * the stream, as on pageable arrays, fails with `GPUVEC_ERROR_VALUE`; so does a query of the stream, and of an
+ * event that it recorded meanwhile. The capture goes on. Fails without a GPU. Destroy the handle with
+ * `gpuvec_stream_destroy`.
+ */
+struct gpuvec_stream *gpuvec_stream_from_native(void *native);
+
+/** Destroys a stream; NULL does nothing. Work queued on it is still done. */
+gpuvec_status gpuvec_stream_destroy(struct gpuvec_stream *stream);
+
+/**
+ * Waits until all work of a stream is done; NULL does nothing.
+ *
+ * Returns `GPUVEC_OK` or the error of queued work.
+ */
+gpuvec_status gpuvec_stream_synchronize(struct gpuvec_stream *stream);
+
+/**
+ * Checks if all work queued on a stream is done. It does not wait.
+ *
+ * Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
+ */
+gpuvec_status gpuvec_stream_query(struct gpuvec_stream *stream);
+
+/**
+ * Makes later work of a stream wait for an event. The work is that which is queued from now on, and the event
+ * is of any stream or device. With a NULL stream the calling thread waits.
+ *
+ * An event that was never recorded is not waited for. If the work before the event fails, the next call with
+ * that work's own stream returns the error.
+ */
+gpuvec_status gpuvec_stream_wait(struct gpuvec_stream *stream,
+                                 struct gpuvec_event *event);
+
+/**
+ * Creates an event. It is not recorded yet.
+ *
+ * Destroy the event with `gpuvec_event_destroy`.
+ */
+struct gpuvec_event *gpuvec_event_create(void);
+
+/**
+ * Records an event behind the work queued on a stream. That is the work which is queued now, and the record
+ * takes the place of an earlier one. With a NULL stream the event is done at once.
+ */
+gpuvec_status gpuvec_event_record(struct gpuvec_event *event,
+                                  struct gpuvec_stream *stream);
+
+/**
+ * Checks if the work before an event is done. It does not wait.
+ *
+ * Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or an error.
+ */
+gpuvec_status gpuvec_event_query(struct gpuvec_event *event);
+
+/** Waits until the work before an event is done. */
+gpuvec_status gpuvec_event_synchronize(struct gpuvec_event *event);
+
+/**
+ * Stores the time between two events in milliseconds. `ms` receives it, by the clock of the device whose streams they
+ * were recorded on, or by the host's clock without a GPU.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
+ * either was never recorded or they belong to two devices; or another error.
+ */
+gpuvec_status gpuvec_event_elapsed(struct gpuvec_event *start,
+                                   struct gpuvec_event *end,
+                                   float *ms);
+
+/** Destroys an event; NULL does nothing. Work that waits for the event goes on waiting. */
+gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
+
+/* == Settings and library ==
+ *
+ * The placement and the threads of calls, the last run, devices and versions. "All functions" says under
+ * "Placement" how calls are placed.
+ */
+
+/** The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`. */
+#define GPUVEC_PLACE_INHERIT -1
+
+/** The calling core alone did the work. */
+#define GPUVEC_PATH_CALLING_CORE 1
+
+/** Several cores did the work. */
+#define GPUVEC_PATH_CORES 2
+
+/** An array was staged: copied through gpuvec's own pinned buffers. */
+#define GPUVEC_PATH_STAGED 4
+
+/** An array was transferred to or from device memory by DMA. */
+#define GPUVEC_PATH_DMA 8
+
+/** Kernels read or wrote an array in host memory across the bus, without a copy (mapped). */
+#define GPUVEC_PATH_MAPPED 16
+
+/** An array was in device memory and was used in place. */
+#define GPUVEC_PATH_RESIDENT 32
+
+/** The processors that work on a call. */
+enum gpuvec_place
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** The cores, the GPUs, or both at the same time: whichever is predicted to be done first. */
+    GPUVEC_PLACE_AUTO = 0,
+    /** The GPU, or an error. */
+    GPUVEC_PLACE_GPU = 1,
+    /** As many cores as are predicted to be done first; operations do not open the driver. */
+    GPUVEC_PLACE_CPU = 2,
+    /**
+     * All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
+     * array in device memory as with `GPUVEC_PLACE_AUTO`.
+     */
+    GPUVEC_PLACE_ALL = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_place gpuvec_place;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_place;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** The kind of processor that did the work. */
+enum gpuvec_backend
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: there was nothing to do, or the call failed. */
+    GPUVEC_BACKEND_NONE = 0,
+    /** The CPU. */
+    GPUVEC_BACKEND_CPU = 1,
+    /** One GPU or several. */
+    GPUVEC_BACKEND_GPU = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_backend gpuvec_backend;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_backend;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** The choice of processors for a call. */
+enum gpuvec_choice
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: there was nothing to do, the call failed, or a stream took it. */
+    GPUVEC_CHOICE_NONE = 0,
+    /** The calling core. */
+    GPUVEC_CHOICE_CALLING_CORE = 1,
+    /** A quarter of the cores. */
+    GPUVEC_CHOICE_QUARTER_OF_CORES = 2,
+    /** Half of the cores. */
+    GPUVEC_CHOICE_HALF_OF_CORES = 3,
+    /** All cores. */
+    GPUVEC_CHOICE_CORES = 4,
+    /** One GPU. */
+    GPUVEC_CHOICE_GPU = 5,
+    /** All GPUs. */
+    GPUVEC_CHOICE_GPUS = 6,
+    /** Cores and GPUs at the same time. */
+    GPUVEC_CHOICE_CORES_AND_GPUS = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_choice gpuvec_choice;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_choice;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/** The reason for a choice. */
+enum gpuvec_reason
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /** None: nothing was chosen. */
+    GPUVEC_REASON_NONE = 0,
+    /** It was predicted to be done first. */
+    GPUVEC_REASON_FASTEST = 1,
+    /** It was tried, to learn how long it takes. */
+    GPUVEC_REASON_EXPLORED = 2,
+    /** A GPU might be faster, but opening the driver has not paid so far. */
+    GPUVEC_REASON_NO_DRIVER_YET = 3,
+    /** A GPU might be faster, but having its driver compile the kernel has not paid so far. */
+    GPUVEC_REASON_COMPILING = 4,
+    /** The placement, or the memory that the arrays are in, leaves no choice. */
+    GPUVEC_REASON_ASKED_FOR = 5,
+    /** A GPU failed, and cores did the work. */
+    GPUVEC_REASON_FALLBACK = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum gpuvec_reason gpuvec_reason;
+#else
+/** The type of the enumeration of this name, in C before C23. */
+typedef int32_t gpuvec_reason;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * The last run: where and how the calling thread's last operation on arrays ran.
+ *
+ * Later versions may append fields; they never change or remove one.
+ */
+typedef struct gpuvec_run {
+    /** A `gpuvec_backend`. */
+    int32_t backend;
+    /** The `GPUVEC_PATH_*` bits of all cores and transfers that took part. */
+    uint32_t path;
+    /** Bit d is set if device d took part. */
+    uint64_t devices;
+    /** The number of host threads that could take part, including the calling one. */
+    uint64_t threads;
+    /** The number of chunks that the work was split into. */
+    uint64_t chunks;
+    /** The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged. */
+    uint64_t bytes_staged;
+    /** A `gpuvec_choice`. */
+    int32_t choice;
+    /** A `gpuvec_reason`. */
+    int32_t reason;
+    /**
+     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
+     * `GPUVEC_LOG` is set.
+     */
+    uint64_t time_ns;
+    /**
+     * The nanoseconds that each choice was predicted to take, by its `gpuvec_choice`; 0 where there was
+     * no such choice, or no prediction.
+     */
+    uint64_t predicted_ns[8];
+} gpuvec_run;
+
+/**
+ * Sets the placement of all later calls. It holds in every thread that does not have its own: `placement` is a
+ * `gpuvec_place`.
+ *
+ * Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any
+ * other number.
+ */
+gpuvec_status gpuvec_set_placement(int32_t placement);
+
+/**
+ * Returns the placement in force for the calling thread. It is a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT`
+ * if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or `GPUVEC_ERROR_REENTRANT` in
+ * a signal handler that interrupted a call.
+ */
+int32_t gpuvec_get_placement(void);
+
+/**
+ * Sets the placement of the calling thread's later calls. It holds whatever the process's is: `placement` is a
+ * `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
+ *
+ * Other threads are not affected. A child made by `fork` starts with the placement of the thread that called
+ * `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any other number.
+ */
+gpuvec_status gpuvec_set_thread_placement(int32_t placement);
+
+/**
+ * Returns the calling thread's own placement. It is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
+ * none.
+ */
+int32_t gpuvec_get_thread_placement(void);
+
+/**
+ * Sets the most threads that may work on one call. The calling one is included, and the number holds for all
+ * later calls in every thread; with 0 the environment's number is in force again. A call uses as many of them
+ * as are predicted to be done first.
+ *
+ * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
+ * works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
+ * `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
+ */
+gpuvec_status gpuvec_set_num_threads(int32_t threads);
+
+/**
+ * Returns the most threads that may work on one call. It is from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has a
+ * wrong value, which the error of every other call names, and in a signal handler that interrupted a call.
+ */
+int32_t gpuvec_get_num_threads(void);
+
+/**
+ * Tells why no GPU is usable. The reasons are no driver, a driver that is too old, no device, a device that
+ * refuses to work, placement `cpu`, a forked child.
+ *
+ * Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`. Returns a
+ * string of this thread's that is valid until the thread calls this function again; empty if a GPU is usable.
+ */
+const char *gpuvec_why_cpu(void);
+
+/**
+ * Stores where this thread's last operation ran, and why. It was one on arrays, and `run` also tells how it
+ * ran.
+ *
+ * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an older, shorter
+ * structure keeps working. All fields are 0 after an operation that failed and after one with nothing to do.
+ * Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
+ */
+gpuvec_status gpuvec_last_run(struct gpuvec_run *run,
+                              size_t size);
+
+/**
+ * Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do it. The GPU is the
+ * first one; with placement `cpu` neither is opened. A driver or GPU that failed before is tried again.
+ *
+ * Never needed: it lets a program choose when to spend those tenths of a second. With placement `auto`, calls
+ * on host arrays may use a GPU from then on; otherwise they open it once that pays. An operation's kernel is
+ * still loaded when a device first runs it. That takes some milliseconds, and the driver may wait for work in
+ * flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call would return.
+ */
+gpuvec_status gpuvec_init(void);
+
+/**
+ * Returns the number of GPUs that the driver shows. It is 0 without a driver and in a forked child. Opens the
+ * driver to find out, with every placement.
+ */
+int32_t gpuvec_device_count(void);
+
+/**
+ * Returns the name of a GPU. It is a constant string, or NULL if there is no such device;
+ * `gpuvec_last_error()` tells why.
+ *
+ * `device` counts from 0. Opens the driver, with every placement.
+ */
+const char *gpuvec_device_name(int32_t device);
+
+/** Returns the library's version. It is a constant string, "major.minor.patch". */
+const char *gpuvec_version(void);
+
+/**
+ * Returns the version of the library's binary interface. A program runs with this library if its
+ * header has the same `GPUVEC_ABI_VERSION`.
+ */
+int32_t gpuvec_abi_version(void);
+
+/* == Errors ==
+ *
+ * The text of a failure, and the meaning of a status.
+ */
+
+/**
+ * Describes the failure of this thread's last call. The text names the argument, its value and what to do, or
+ * the driver function and the driver's name for its error.
+ *
+ * The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
+ * `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like) leave it unchanged. Returns a
+ * string of this thread's that is valid until the thread's next call; never NULL.
+ */
+const char *gpuvec_last_error(void);
+
+/**
+ * Returns the status of this thread's last call. It is that of the failure which `gpuvec_last_error()`
+ * describes, or `GPUVEC_OK`.
+ *
+ * It tells programs what went wrong in a function that returned NULL.
+ */
+gpuvec_status gpuvec_last_status(void);
+
+/**
+ * Describes a status. The text is its name, and its meaning in a few words.
+ *
+ * Returns a constant string; for a number that is not a status, one that says so.
+ */
+const char *gpuvec_status_string(int32_t status);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+/* == All functions ==
+ *
+ * This holds for all functions, beside what their sections and comments say.
+ *
+ * == Building and loading ==
+ *
+ * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
+ * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
+ * opens NVIDIA's driver (525 or newer) when a GPU is asked for or is worth it (see "Placement");
+ * without the driver it loads and works on the CPU. Loading the library starts no thread and calls
+ * no driver function.
  *
  * == Arrays ==
  *
@@ -98,26 +1556,6 @@
  * order of summation shows, no partial sum overflows, and nothing is lost to cancellation. A NaN
  * element, 0 * Inf, and infinities of both signs give NaN; infinities of one sign give that
  * infinity; an exact zero is +0. This holds for all inputs.
- *
- * == Accumulators ==
- *
- * An accumulator is an exact sum, or dot product, that goes on from call to call:
- *
- *     gpuvec_accumulator *sum = gpuvec_accumulator_create(GPUVEC_ACCUMULATOR_SUM_F64);
- *     while (there_is(&piece)) {
- *         gpuvec_accumulator_add(sum, piece.values, NULL, piece.length, NULL);
- *     }
- *     gpuvec_accumulator_value(sum, &value);
- *
- * Its value has the bits of one call on all elements, whatever the pieces and their order.
- * Accumulators of threads, processes and machines merge, without a rounding in between: by
- * gpuvec_accumulator_merge, or serialized, by adding the states' integers, as MPI_SUM does it.
- *
- * gpuvec_accumulator_create_nd makes an accumulator of a shape, which has such a sum for each of its
- * elements: gpuvec_accumulator_add_nd adds arrays of any strides to them, along axes.
- *
- * Several threads may use one accumulator at the same time: each call adds all of its elements at
- * once, or none. A child made by fork goes on with its own copy.
  *
  * == Streams ==
  *
@@ -254,1562 +1692,6 @@
  * return int32_t to a language that reads no C. Arguments that stand for an enumeration may be any
  * int32_t. Rust's bindgen reads the header as C++ (-x c++). gpuvec_version and gpuvec_abi_version
  * return what the version macros say.
- *
- * This file is generated from src/abi by `cargo build`; do not edit it.
  */
-
-
-#ifndef GPUVEC_H
-#define GPUVEC_H
-
-#include <stddef.h>
-#include <stdint.h>
-
-/* == Constants and types == */
-
-/** The version of this header, MAJOR.MINOR.PATCH; the library's is gpuvec_version(). */
-#define GPUVEC_VERSION_MAJOR 0
-/** The minor version. */
-#define GPUVEC_VERSION_MINOR 1
-/** The patch version. */
-#define GPUVEC_VERSION_PATCH 0
-
-/** The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`. */
-#define GPUVEC_PLACE_INHERIT -1
-
-/**
- * The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
- * raised when a function, a status or a field is changed or removed, not when one is added.
- */
-#define GPUVEC_ABI_VERSION 1
-
-/** Added to a `gpuvec_type`, declares an input of one value, which is read at each call. */
-#define GPUVEC_SCALAR 256
-
-/**
- * Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of its
- * partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
- */
-#define GPUVEC_NUMBER 512
-
-/** The calling core alone did the work. */
-#define GPUVEC_PATH_CALLING_CORE 1
-
-/** Several cores did the work. */
-#define GPUVEC_PATH_CORES 2
-
-/** An array was staged: copied through gpuvec's own pinned buffers. */
-#define GPUVEC_PATH_STAGED 4
-
-/** An array was transferred to or from device memory by DMA. */
-#define GPUVEC_PATH_DMA 8
-
-/** Kernels read or wrote an array in host memory across the bus, without a copy (mapped). */
-#define GPUVEC_PATH_MAPPED 16
-
-/** An array was in device memory and was used in place. */
-#define GPUVEC_PATH_RESIDENT 32
-
-/**
- * The status that functions return. New codes are only ever appended.
- *
- * 1xx: an argument is wrong. 2xx: the call cannot run here or as requested. 3xx: a resource ran
- * out. 4xx: the driver or a device failed. 9xx: a defect in gpuvec.
- */
-enum gpuvec_status
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** The work is done. */
-    GPUVEC_OK = 0,
-    /** Not an error: the queried work is not done yet. */
-    GPUVEC_NOT_READY = 1,
-    /** A pointer is NULL where an array with elements, a result or a handle is needed. */
-    GPUVEC_ERROR_NULL = 101,
-    /** A pointer is not a multiple of its element size. */
-    GPUVEC_ERROR_MISALIGNED = 102,
-    /** `n` elements or `bytes` bytes do not fit into the address space. */
-    GPUVEC_ERROR_SIZE = 103,
-    /** The output overlaps an input without being exactly that input. */
-    GPUVEC_ERROR_OVERLAP = 104,
-    /**
-     * The allocation behind a device pointer is shorter than the length that the call was given.
-     */
-    GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
-    /** The function does not take this pointer: for example, its memory was freed before. */
-    GPUVEC_ERROR_POINTER = 106,
-    /** The function does not take this value. */
-    GPUVEC_ERROR_VALUE = 107,
-    /** The handle does not exist: it was destroyed or never created. */
-    GPUVEC_ERROR_HANDLE = 108,
-    /**
-     * `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.
-     */
-    GPUVEC_ERROR_EMPTY = 109,
-    /**
-     * The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
-     */
-    GPUVEC_ERROR_STATE = 110,
-    /**
-     * The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
-     * shows the place.
-     */
-    GPUVEC_ERROR_EXPRESSION = 111,
-    /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
-    GPUVEC_ERROR_NO_GPU = 201,
-    /**
-     * The process was forked after the driver was in use, and the call needs it; or a signal
-     * handler that interrupted gpuvec forked the process.
-     */
-    GPUVEC_ERROR_FORKED = 202,
-    /** An environment variable of gpuvec has a wrong value. */
-    GPUVEC_ERROR_ENVIRONMENT = 203,
-    /** The placement cannot access an array's memory, or gpuvec cannot use the stream's context. */
-    GPUVEC_ERROR_PLACEMENT = 204,
-    /** A signal handler made the call while another gpuvec call was in progress in its thread. */
-    GPUVEC_ERROR_REENTRANT = 205,
-    /** Host, pinned or device memory ran out. */
-    GPUVEC_ERROR_OUT_OF_MEMORY = 301,
-    /** A CUDA driver function failed; `gpuvec_last_error()` names it and its error. */
-    GPUVEC_ERROR_DRIVER = 401,
-    /** A device failed and stays unusable until the process ends. */
-    GPUVEC_ERROR_DEVICE_LOST = 402,
-    /** A defect in gpuvec, caught before it reached the caller. */
-    GPUVEC_ERROR_INTERNAL = 901,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_status gpuvec_status;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_status;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/** The processors that work on a call. */
-enum gpuvec_place
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** The cores, the GPUs, or both at the same time: whichever is predicted to be done first. */
-    GPUVEC_PLACE_AUTO = 0,
-    /** The GPU, or an error. */
-    GPUVEC_PLACE_GPU = 1,
-    /** As many cores as are predicted to be done first; operations do not open the driver. */
-    GPUVEC_PLACE_CPU = 2,
-    /**
-     * All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
-     * array in device memory as with `GPUVEC_PLACE_AUTO`.
-     */
-    GPUVEC_PLACE_ALL = 3,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_place gpuvec_place;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_place;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/** The kind of processor that did the work. */
-enum gpuvec_backend
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** None: there was nothing to do, or the call failed. */
-    GPUVEC_BACKEND_NONE = 0,
-    /** The CPU. */
-    GPUVEC_BACKEND_CPU = 1,
-    /** One GPU or several. */
-    GPUVEC_BACKEND_GPU = 2,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_backend gpuvec_backend;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_backend;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/** The choice of processors for a call. */
-enum gpuvec_choice
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** None: there was nothing to do, the call failed, or a stream took it. */
-    GPUVEC_CHOICE_NONE = 0,
-    /** The calling core. */
-    GPUVEC_CHOICE_CALLING_CORE = 1,
-    /** A quarter of the cores. */
-    GPUVEC_CHOICE_QUARTER_OF_CORES = 2,
-    /** Half of the cores. */
-    GPUVEC_CHOICE_HALF_OF_CORES = 3,
-    /** All cores. */
-    GPUVEC_CHOICE_CORES = 4,
-    /** One GPU. */
-    GPUVEC_CHOICE_GPU = 5,
-    /** All GPUs. */
-    GPUVEC_CHOICE_GPUS = 6,
-    /** Cores and GPUs at the same time. */
-    GPUVEC_CHOICE_CORES_AND_GPUS = 7,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_choice gpuvec_choice;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_choice;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/** The reason for a choice. */
-enum gpuvec_reason
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** None: nothing was chosen. */
-    GPUVEC_REASON_NONE = 0,
-    /** It was predicted to be done first. */
-    GPUVEC_REASON_FASTEST = 1,
-    /** It was tried, to learn how long it takes. */
-    GPUVEC_REASON_EXPLORED = 2,
-    /** A GPU might be faster, but opening the driver has not paid so far. */
-    GPUVEC_REASON_NO_DRIVER_YET = 3,
-    /** A GPU might be faster, but having its driver compile the kernel has not paid so far. */
-    GPUVEC_REASON_COMPILING = 4,
-    /** The placement, or the memory that the arrays are in, leaves no choice. */
-    GPUVEC_REASON_ASKED_FOR = 5,
-    /** A GPU failed, and cores did the work. */
-    GPUVEC_REASON_FALLBACK = 6,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_reason gpuvec_reason;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_reason;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/** The kind of an accumulator: its operation and the type of its elements. */
-enum gpuvec_accumulator_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** `float` elements. */
-    GPUVEC_ACCUMULATOR_SUM_F32 = 1,
-    /** The products of pairs of `float` elements. */
-    GPUVEC_ACCUMULATOR_DOT_F32 = 2,
-    /** `double` elements. */
-    GPUVEC_ACCUMULATOR_SUM_F64 = 3,
-    /** The products of pairs of `double` elements. */
-    GPUVEC_ACCUMULATOR_DOT_F64 = 4,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_accumulator_kind gpuvec_accumulator_kind;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_accumulator_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/** The type of the elements of an expression's input or output. */
-enum gpuvec_type
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** `bool`, a byte: 0 is false, and anything else true. An output is 0 or 1. */
-    GPUVEC_BOOL = 1,
-    /** `uint8_t`, for inputs. */
-    GPUVEC_U8 = 2,
-    /** `int8_t`, for inputs. */
-    GPUVEC_I8 = 3,
-    /** `uint16_t`, for inputs. */
-    GPUVEC_U16 = 4,
-    /** `int16_t`, for inputs. */
-    GPUVEC_I16 = 5,
-    /** `uint32_t`, for inputs. */
-    GPUVEC_U32 = 6,
-    /** `int32_t`. */
-    GPUVEC_I32 = 7,
-    /** `int64_t`. */
-    GPUVEC_I64 = 8,
-    /** `float`. */
-    GPUVEC_F32 = 9,
-    /** `double`. */
-    GPUVEC_F64 = 10,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_type gpuvec_type;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_type;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/** A text that `gpuvec_expr_text` stores. */
-enum gpuvec_expr_form
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-    /** The program: a line for each value, in the order of evaluation. */
-    GPUVEC_EXPR_PROGRAM = 1,
-    /** The kernel, in PTX; of an expression with several, one text after the other. */
-    GPUVEC_EXPR_PTX = 2,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum gpuvec_expr_form gpuvec_expr_form;
-#else
-/** The type of the enumeration of this name, in C before C23. */
-typedef int32_t gpuvec_expr_form;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-/**
- * An accumulator: the exact sum of all elements that were added to it, or such a sum for each element of a shape.
- */
-typedef struct gpuvec_accumulator gpuvec_accumulator;
-
-/** An event: a point in a stream's work, to wait for or to measure times between. */
-typedef struct gpuvec_event gpuvec_event;
-
-/** An expression: a formula over arrays and scalars, compiled for any number of calls. */
-typedef struct gpuvec_expr gpuvec_expr;
-
-/** A stream: a queue of work that is done in order. */
-typedef struct gpuvec_stream gpuvec_stream;
-
-/** An array of any strides, in memory of any kind. */
-typedef struct gpuvec_array {
-    /** The element all of whose indexes are 0. */
-    void *data;
-    /**
-     * The distance from an element to the next along each axis, in bytes; NULL for C order. They may be
-     * negative, and 0 for an input that is the same along an axis.
-     */
-    const int64_t *strides;
-} gpuvec_array;
-
-/**
- * The last run: where and how the calling thread's last operation on arrays ran.
- *
- * Later versions may append fields; they never change or remove one.
- */
-typedef struct gpuvec_run {
-    /** A `gpuvec_backend`. */
-    int32_t backend;
-    /** The `GPUVEC_PATH_*` bits of all cores and transfers that took part. */
-    uint32_t path;
-    /** Bit d is set if device d took part. */
-    uint64_t devices;
-    /** The number of host threads that could take part, including the calling one. */
-    uint64_t threads;
-    /** The number of chunks that the work was split into. */
-    uint64_t chunks;
-    /** The number of bytes copied through gpuvec's own pinned buffers; 0 if nothing was staged. */
-    uint64_t bytes_staged;
-    /** A `gpuvec_choice`. */
-    int32_t choice;
-    /** A `gpuvec_reason`. */
-    int32_t reason;
-    /**
-     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
-     * `GPUVEC_LOG` is set.
-     */
-    uint64_t time_ns;
-    /**
-     * The nanoseconds that each choice was predicted to take, by its `gpuvec_choice`; 0 where there was
-     * no such choice, or no prediction.
-     */
-    uint64_t predicted_ns[8];
-} gpuvec_run;
-
-#ifdef __cplusplus
-extern "C" {
-#endif // __cplusplus
-
-/* == Error texts == */
-
-/**
- * Describes the failure of this thread's last call: the argument, its value and what to do, or the
- * driver function and the driver's name for its error.
- *
- * The text is empty after a call that succeeded. Functions that only answer questions
- * (`gpuvec_version`, `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like)
- * leave it unchanged. Returns a string of this thread's that is valid until the thread's next
- * call; never NULL.
- */
-const char *gpuvec_last_error(void);
-
-/**
- * Returns the status of the failure that `gpuvec_last_error()` describes, or `GPUVEC_OK`.
- *
- * It tells programs what went wrong in a function that returned NULL.
- */
-gpuvec_status gpuvec_last_status(void);
-
-/**
- * Describes a status: its name, and its meaning in a few words.
- *
- * Returns a constant string; for a number that is not a status, one that says so.
- */
-const char *gpuvec_status_string(int32_t status);
-
-/* == Classic functions == */
-
-/* A program that has functions of these names defines GPUVEC_NO_SHORT_NAMES. */
-#ifndef GPUVEC_NO_SHORT_NAMES
-
-/**
- * Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an error.
- */
-gpuvec_status vector_add(const float *a, const float *b, float *out, size_t n);
-
-/**
- * Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
- * them is an error. `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an
- * error.
- */
-gpuvec_status add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
-
-/**
- * Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
- *
- * The exact sum of the exact products is rounded once, to `float` (see "Results"). A NaN is stored
- * as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may
- * be `a[0]` or `b[0]`, and otherwise lies outside both arrays. Returns `GPUVEC_OK` when `out`
- * holds the result, or an error.
- */
-gpuvec_status dot_product(const float *a, const float *b, float *out, size_t n);
-
-/** Allocates pinned memory: `gpuvec_pinned_alloc`. */
-void *pinned_alloc(size_t bytes);
-
-/** Frees pinned memory: `gpuvec_pinned_free`. */
-gpuvec_status pinned_free(void *ptr);
-
-#endif /* GPUVEC_NO_SHORT_NAMES */
-
-/* == Elementwise operations == */
-
-/**
- * Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_add_f32(const float *a,
-                             const float *b,
-                             float *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Adds two `double` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_add_f64(const double *a,
-                             const double *b,
-                             double *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
- * them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
- * "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_add_i32(const int32_t *a,
-                             const int32_t *b,
-                             int32_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Adds two `int64_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
- * them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
- * "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_add_i64(const int64_t *a,
-                             const int64_t *b,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Subtracts two `float` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sub_f32(const float *a,
-                             const float *b,
-                             float *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Subtracts two `double` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sub_f64(const double *a,
-                             const double *b,
-                             double *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Subtracts two `int32_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
- *
- * Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
- * overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
- * the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sub_i32(const int32_t *a,
-                             const int32_t *b,
-                             int32_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Subtracts two `int64_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
- *
- * Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
- * overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
- * the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sub_i64(const int64_t *a,
-                             const int64_t *b,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Multiplies two `float` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_mul_f32(const float *a,
-                             const float *b,
-                             float *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Multiplies two `double` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_mul_f64(const double *a,
-                             const double *b,
-                             double *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Multiplies two `int32_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
- *
- * Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
- * with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
- * (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_mul_i32(const int32_t *a,
-                             const int32_t *b,
-                             int32_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Multiplies two `int64_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
- *
- * Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
- * with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
- * (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_mul_i64(const int64_t *a,
-                             const int64_t *b,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Divides two `float` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_div_f32(const float *a,
-                             const float *b,
-                             float *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Divides two `double` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
- * `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_div_f64(const double *a,
-                             const double *b,
-                             double *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Multiplies a `float` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FC00000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0` does
- * nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
- * or an error.
- */
-gpuvec_status gpuvec_scale_f32(float alpha,
-                               const float *a,
-                               float *out,
-                               size_t n,
-                               struct gpuvec_stream *stream);
-
-/**
- * Multiplies a `double` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
- * 0x7FF8000000000000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0`
- * does nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns
- * `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_scale_f64(double alpha,
-                               const double *a,
-                               double *out,
-                               size_t n,
-                               struct gpuvec_stream *stream);
-
-/**
- * Adds a scaled `float` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
- * stored as 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an
- * error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
- * "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_axpy_f32(float alpha,
-                              const float *a,
-                              const float *b,
-                              float *out,
-                              size_t n,
-                              struct gpuvec_stream *stream);
-
-/**
- * Adds a scaled `double` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
- *
- * Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
- * stored as 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is
- * an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
- * "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_axpy_f64(double alpha,
-                              const double *a,
-                              const double *b,
-                              double *out,
-                              size_t n,
-                              struct gpuvec_stream *stream);
-
-/* == Accumulators == */
-
-/**
- * Creates an accumulator: an exact sum, or dot product, whose elements are added piece by piece.
- *
- * `kind` is a `gpuvec_accumulator_kind`. The value of an accumulator depends only on the elements
- * that were added, not on the pieces or their order: it has the bits that `gpuvec_sum_f32`,
- * `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` gives for all of them. Returns NULL on
- * failure; `gpuvec_last_error()` tells why. Destroy the accumulator with
- * `gpuvec_accumulator_destroy`.
- */
-struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
-
-/**
- * Creates an accumulator with a shape: an exact sum, or dot product, for each of its elements, as of arrays that are
- * added along axes.
- *
- * `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
- * `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104 bytes, in
- * the order of the kinds. Returns NULL on failure, with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states;
- * `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
- */
-struct gpuvec_accumulator *gpuvec_accumulator_create_nd(int32_t kind,
-                                                        int32_t ndim,
-                                                        const int64_t *shape);
-
-/**
- * Adds `n` elements of `a`, or for a dot product the products `a[0]*b[0]`, …, `a[n-1]*b[n-1]`.
- *
- * `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum.
- * With a stream the call first waits for the stream's earlier work. The elements are added when
- * the call returns; after an error none is. An accumulator takes fewer than 2^63 elements. Returns
- * `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or another error.
- */
-gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
-                                     const void *a,
-                                     const void *b,
-                                     size_t n,
-                                     struct gpuvec_stream *stream);
-
-/**
- * Adds elements of arrays of any strides, which have one common shape: to each sum of the accumulator those that have
- * its index along the axes that are not reduced.
- *
- * `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two arrays of a
- * dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first axis. All are as for
- * `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for broadcasting. The lengths of the
- * axes that are not reduced, in their order, are the shape of the accumulator. So an accumulator without a shape takes
- * all elements of arrays of any strides, where all axes are reduced.
- *
- * The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and strides. The
- * elements of a call are added to all sums when it returns; after an error none is. Meanwhile, the call needs
- * memory for as many states as the accumulator has. With a stream the call first waits for the stream's earlier work.
- *
- * Cores add the elements of arrays in host memory. Those of arrays in the memory of a GPU, and with placement `gpu`
- * all elements, are added on the GPU, if those of each sum have at least as many bytes as a state; the states are
- * then copied to the host. Otherwise, and for arrays in the memory of two GPUs, cores add the elements: those in
- * device memory are copied to host memory, in chunks, and `gpuvec_last_run` then describes the addition of the last
- * chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous arrays that are reduced to one sum are
- * added as by `gpuvec_accumulator_add`.
- *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8 axes are
- * left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum would have 2^63
- * elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error. Errors name an array
- * `inputs[i]`.
- */
-gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
-                                        int32_t ndim,
-                                        const int64_t *shape,
-                                        const struct gpuvec_array *inputs,
-                                        uint64_t reduced_axes,
-                                        struct gpuvec_stream *stream);
-
-/**
- * Adds all elements of another accumulator of the same kind and shape, `other`, which stays as it is.
- *
- * `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
- * `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be
- * 2^63 elements; or another error.
- */
-gpuvec_status gpuvec_accumulator_merge(struct gpuvec_accumulator *accumulator,
-                                       struct gpuvec_accumulator *other);
-
-/**
- * Stores the exact sum of all elements so far, rounded once, in `value`: a `float` or `double` in
- * host memory; of an accumulator with a shape one for each of its elements, in C order. More elements
- * may be added afterwards.
- *
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator,
-                                       void *value);
-
-/**
- * Returns the size of a serialized accumulator of this kind: 152, 224, 608 or 1,136 bytes. Returns 0
- * for an unknown kind.
- */
-size_t gpuvec_accumulator_bytes(int32_t kind);
-
-/**
- * Stores the state of an accumulator in `bytes`, in host memory, for another process or machine,
- * or for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much
- * for each of its states, which are stored one after the other, in C order.
- *
- * The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
- * of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
- * do it, in any grouping: the sums are the state of all their elements. Returns `GPUVEC_OK` or an
- * error.
- */
-gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulator,
-                                           void *bytes,
-                                           size_t size);
-
-/**
- * Creates an accumulator from `size` bytes that `gpuvec_accumulator_serialize` stored, or from the
- * sums of several. Its kind is in the bytes.
- *
- * Returns NULL on failure, with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63
- * elements or more, and with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
- * somewhere else; `gpuvec_last_error()` tells why. Destroy the accumulator with
- * `gpuvec_accumulator_destroy`.
- */
-struct gpuvec_accumulator *gpuvec_accumulator_deserialize(const void *bytes, size_t size);
-
-/**
- * Creates an accumulator with a shape from the `size` bytes of its states, one after the other in C order, as
- * `gpuvec_accumulator_serialize` stored them, or from the sums of several such bytes as integers.
- *
- * `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Returns NULL on failure,
- * as `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states;
- * `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
- */
-struct gpuvec_accumulator *gpuvec_accumulator_deserialize_nd(int32_t kind,
-                                                             int32_t ndim,
-                                                             const int64_t *shape,
-                                                             const void *bytes,
-                                                             size_t size);
-
-/**
- * Destroys an accumulator; NULL does nothing.
- *
- * Returns `GPUVEC_OK` or `GPUVEC_ERROR_HANDLE`.
- */
-gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator);
-
-/* == Reductions == */
-
-/**
- * Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
- *
- * The exact sum of the exact products is rounded once, to `float` (see "Results"). A NaN is stored
- * as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may
- * be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
- * for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_dot_f32(const float *a,
-                             const float *b,
-                             float *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Computes the dot product of two `double` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
- *
- * The exact sum of the exact products is rounded once, to `double` (see "Results"). A NaN is
- * stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one
- * `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL
- * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_dot_f64(const double *a,
-                             const double *b,
-                             double *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Computes the dot product of two `int32_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
- *
- * Products are exact; their sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is
- * one `int64_t` outside both arrays. With a NULL `stream` the call waits for the result (see
- * "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_dot_i32(const int32_t *a,
-                             const int32_t *b,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Computes the dot product of two `int64_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
- *
- * Products and their sum wrap around. The result for `n == 0` is 0. `out` is one `int64_t`; it may
- * be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
- * for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_dot_i64(const int64_t *a,
-                             const int64_t *b,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Sums a `float` array: `out[0] = a[0] + … + a[n-1]`.
- *
- * The exact sum is rounded once, to `float` (see "Results"). A NaN is stored as 0x7FC00000; an
- * exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]`, and
- * otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
- * "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sum_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
-
-/**
- * Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
- *
- * The exact sum is rounded once, to `double` (see "Results"). A NaN is stored as
- * 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
- * may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
- * result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sum_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
-
-/**
- * Sums an `int32_t` array: `out[0] = a[0] + … + a[n-1]`.
- *
- * The sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is one `int64_t` outside
- * the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
- * `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sum_i32(const int32_t *a,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Sums an `int64_t` array: `out[0] = a[0] + … + a[n-1]`.
- *
- * The sum wraps around. The result for `n == 0` is 0. `out` is one `int64_t`; it may be `a[0]`,
- * and otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
- * "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_sum_i64(const int64_t *a,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Stores the smallest element of a `float` array in `out[0]`.
- *
- * Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
- * result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
- * any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
- * elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
- * With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
- * error.
- */
-gpuvec_status gpuvec_min_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
-
-/**
- * Stores the smallest element of a `double` array in `out[0]`.
- *
- * Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
- * result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
- * and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
- * No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
- * nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
- * or an error.
- */
-gpuvec_status gpuvec_min_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
-
-/**
- * Stores the smallest element of an `int32_t` array in `out[0]`.
- *
- * `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
- * no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
- * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_min_i32(const int32_t *a,
-                             int32_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Stores the smallest element of an `int64_t` array in `out[0]`.
- *
- * `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
- * no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
- * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_min_i64(const int64_t *a,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Stores the largest element of a `float` array in `out[0]`.
- *
- * Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
- * result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
- * any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
- * elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
- * With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
- * error.
- */
-gpuvec_status gpuvec_max_f32(const float *a, float *out, size_t n, struct gpuvec_stream *stream);
-
-/**
- * Stores the largest element of a `double` array in `out[0]`.
- *
- * Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
- * result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
- * and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
- * No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
- * nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
- * or an error.
- */
-gpuvec_status gpuvec_max_f64(const double *a, double *out, size_t n, struct gpuvec_stream *stream);
-
-/**
- * Stores the largest element of an `int32_t` array in `out[0]`.
- *
- * `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
- * no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
- * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_max_i32(const int32_t *a,
-                             int32_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/**
- * Stores the largest element of an `int64_t` array in `out[0]`.
- *
- * `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
- * no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
- * `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_max_i64(const int64_t *a,
-                             int64_t *out,
-                             size_t n,
-                             struct gpuvec_stream *stream);
-
-/* == Expressions == */
-
-/**
- * Compiles an expression, such as `"sqrt(a*a + b*b)"` or `"sum(w * abs(x))"`, and stores its handle in
- * `expr`.
- *
- * `text` is a C string in UTF-8, in the language of docs/expressions.md. The expression has `count`
- * inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a
- * `gpuvec_type` is an array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value,
- * which is read at each call. `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a
- * value, too, which takes the type of its partner, as a number in the text does. No memory of the
- * caller's is used after the call.
- *
- * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with an
- * output for each, which is run by `gpuvec_expr_run_outputs`.
- *
- * A text that was compiled with the same names and types before is likely to be found among those
- * that the library remembers. An expression never changes: any number of threads may use it at the
- * same time. Destroy it with `gpuvec_expr_destroy`.
- *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
- * `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
- */
-gpuvec_status gpuvec_expr_compile(const char *text,
-                                  const char *const *names,
-                                  const int32_t *types,
-                                  size_t count,
-                                  struct gpuvec_expr **expr);
-
-/**
- * Evaluates an expression for each of `n` elements, or reduces all of them to one value.
- *
- * `inputs` points to a pointer for each input, in the order of `gpuvec_expr_compile`: to an array of
- * `n` elements, in memory of any kind, or to the value of a scalar, in host memory at any address. A
- * scalar is read before the call returns. The pointer of an input that the text does not use may be
- * anything. `out` is an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one
- * if the expression is a reduction. It may be exactly one of the input arrays if the elements of both
- * have the same size. A reduction that reads no array reduces `n` equal elements: the calling core does
- * it, with every placement, in some microseconds, whatever `n` is.
- *
- * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With
- * placement `auto`, calls on host arrays run on the cores until the expression is compiled: by
- * `gpuvec_expr_prepare`, by a call that needs a GPU, or by the one with which calls have lost as much
- * time on the cores as the driver is expected to take.
- *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is
- * computed from such numbers alone, does not fit into 64 bits or the type of its partner, or if the expression
- * has several outputs; or another error. Errors name an input `inputs[i]`.
- */
-gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
-                              const void *const *inputs,
-                              void *out,
-                              size_t n,
-                              struct gpuvec_stream *stream);
-
-/**
- * Evaluates an expression as `gpuvec_expr_run` does, in one pass for all of its outputs.
- *
- * `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of the
- * type `gpuvec_expr_output_type_at(expr, index)`, or of one element where `gpuvec_expr_is_reduction_at(expr, index)`.
- * `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
- *
- * All formulas use the inputs as they are before the call. Each output may be exactly one of the input arrays,
- * whose elements have the same size, also that of another formula: `"y; x"` into `x` and `y` swaps them. It must not
- * overlap an input in any other way, nor another output; the result of a reduction may be the first element of an
- * input. After an error any of the outputs may have been written in part.
- *
- * Without elements, with `n` 0, arrays are left alone, and reductions have their results for no elements; if one has
- * none, as `min`, the call fails. A call with a stream waits for its work, if the result of one reduction of several
- * outputs is to be in an input array.
- *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is another number, or as `gpuvec_expr_run`; or another
- * error. Errors name an input `inputs[i]`, and an output `outputs[i]`.
- */
-gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
-                                      const void *const *inputs,
-                                      void *const *outputs,
-                                      size_t num_outputs,
-                                      size_t n,
-                                      struct gpuvec_stream *stream);
-
-/**
- * Evaluates an expression for each element of arrays of any strides, which have one common shape, or reduces them
- * along axes, or does both in one pass.
- *
- * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
- * array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many as
- * `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements along the
- * axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand for C order.
- * Strides along axes of length 1 are ignored, and so are those of scalars, and those of the results of reductions
- * along the reduced axes. Addresses and strides are multiples of the elements' size.
- *
- * `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
- * expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
- * the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the elements
- * in C order of the reduced axes. Results of no elements are those of `n` = 0.
- *
- * Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use the
- * inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.
- *
- * An output may be exactly one of the inputs, with the same address and strides, if the elements of both have the
- * same size; the result of a reduction of all elements may be where the first one is. Otherwise, an output
- * overlaps neither an input, nor itself or another output. Arrays that interleave, such as fields of the same
- * records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may not be
- * found out that they do not, and they are refused.
- *
- * If all arrays are contiguous, in the same order of axes, and all axes are reduced or none, the call is done as
- * `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
- * GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on the
- * way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a result has
- * more than 2^30 elements, or the result of one reduction of several outputs is to be in an input; with any other
- * stream the call waits for the stream's work, and is done when it returns.
- *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous are
- * in the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that follow
- * each other in all arrays were merged; or as `gpuvec_expr_run`. Errors name an input `inputs[i]`, and an output
- * `outputs[i]`.
- */
-gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
-                                 int32_t ndim,
-                                 const int64_t *shape,
-                                 const struct gpuvec_array *inputs,
-                                 const struct gpuvec_array *outputs,
-                                 uint64_t reduced_axes,
-                                 struct gpuvec_stream *stream);
-
-/**
- * Evaluates an expression over tensors of DLPack, or reduces them along axes, as `gpuvec_expr_run_nd` does it.
- *
- * `inputs` points to the address of a `DLTensor`, which DLPack's dlpack.h defines, for each input, in the order of
- * `gpuvec_expr_compile`, and `outputs` to that of one for each output. The tensors, which are only read and not
- * kept, are in host memory, in pinned or managed memory, or on a CUDA device; their elements have the types that the
- * expression declares, in one lane. A scalar is a tensor of one element that the host can read. Inputs that the
- * expression does not use may be NULL.
- *
- * The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs that are
- * not reductions, which is one for all; or, if all are reductions, to their common shape. `reduced_axes` has a bit
- * for each axis of this shape. A reduction's output has the axes that are not reduced, or all, with the length 1
- * where they are reduced.
- *
- * Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
- */
-gpuvec_status gpuvec_expr_run_dlpack(struct gpuvec_expr *expr,
-                                     const void *const *inputs,
-                                     const void *const *outputs,
-                                     uint64_t reduced_axes,
-                                     struct gpuvec_stream *stream);
-
-/**
- * Makes a GPU's driver compile an expression, unless it has done so before: the next calls on contiguous arrays
- * run there at once. The driver keeps what it compiled in a cache on disk, from process to process.
- *
- * `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is
- * then 0. Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_expr_prepare(struct gpuvec_expr *expr,
-                                  int32_t device);
-
-/**
- * Returns the number of the expression's outputs: of the formulas in its text, 1 to 8; or an error, a
- * `gpuvec_status`, which is above 8.
- */
-int32_t gpuvec_expr_num_outputs(struct gpuvec_expr *expr);
-
-/**
- * Returns the type of the output's elements, a `gpuvec_type`; or an error, a `gpuvec_status`:
- * `GPUVEC_ERROR_VALUE` if there are several outputs.
- */
-int32_t gpuvec_expr_output_type(struct gpuvec_expr *expr);
-
-/**
- * Returns 1 if the expression is a reduction, whose output is one value, 0 if it is not; or an error,
- * a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
- */
-int32_t gpuvec_expr_is_reduction(struct gpuvec_expr *expr);
-
-/**
- * Returns the type of the elements of one of the expression's outputs, a `gpuvec_type`; or an error, a
- * `gpuvec_status`. `index` counts outputs from 0.
- */
-int32_t gpuvec_expr_output_type_at(struct gpuvec_expr *expr,
-                                   size_t index);
-
-/**
- * Returns 1 if one of the expression's outputs is that of a reduction, and so one value, 0 if it is not; or an
- * error, a `gpuvec_status`. `index` counts outputs from 0.
- */
-int32_t gpuvec_expr_is_reduction_at(struct gpuvec_expr *expr,
-                                    size_t index);
-
-/**
- * Stores a text of an expression in `buffer`, in host memory: its program, or the PTX for the GPU's
- * driver. `form` is a `gpuvec_expr_form`.
- *
- * At most `size` bytes are written, and the text always ends with a NUL; `buffer` may be NULL if
- * `size` is 0. Unless `needed` is NULL, the size that holds all of the text is stored there. The
- * texts are for people: they may change with every version. Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_expr_text(struct gpuvec_expr *expr,
-                               int32_t form,
-                               char *buffer,
-                               size_t size,
-                               size_t *needed);
-
-/**
- * Destroys an expression; NULL does nothing. Calls in progress and queued work still finish.
- *
- * Returns `GPUVEC_OK` or `GPUVEC_ERROR_HANDLE`.
- */
-gpuvec_status gpuvec_expr_destroy(struct gpuvec_expr *expr);
-
-/* == Memory == */
-
-/**
- * Allocates pinned (page-locked) host memory, which a GPU reads and writes directly: arrays in it
- * are not copied on the host first, and calls on them are faster.
- *
- * `bytes` is rounded up to one or more pages of 4,096 bytes; the memory starts with a page and is
- * uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
- * everything works the same. A child made by `fork` must not use memory that its parent
- * page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
- * `gpuvec_pinned_free`.
- */
-void *gpuvec_pinned_alloc(size_t bytes);
-
-/**
- * Frees memory that `gpuvec_pinned_alloc` returned; NULL does nothing.
- *
- * Work queued on a stream must be done with the memory. Returns `GPUVEC_OK`, or
- * `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_pinned_alloc` did not return or that was
- * freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any
- * other error it is still allocated and can be freed again.
- */
-gpuvec_status gpuvec_pinned_free(void *ptr);
-
-/**
- * Allocates device memory: operations use arrays in it in place, and nothing crosses the bus.
- *
- * `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is
- * uninitialised: fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
- * (`device` must be 0), and everything works the same. Returns NULL on failure;
- * `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
- */
-void *gpuvec_device_alloc(size_t bytes,
-                          int32_t device);
-
-/**
- * Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
- * NULL does nothing.
- *
- * The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same
- * sizes; where the device has too little left for gpuvec, that memory is used first.
- * Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_device_alloc` did not
- * return or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the
- * device; after any other error it is still allocated and can be freed again.
- */
-gpuvec_status gpuvec_device_free(void *ptr);
-
-/**
- * Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it
- * is host memory, or `gpuvec_device_alloc` did not return `ptr`.
- */
-int32_t gpuvec_device_of(const void *ptr);
-
-/**
- * Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does
- * memory from `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it
- * pays for arrays that are used more than once.
- *
- * `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share
- * pages, and an array may be registered more than once: it stays page-locked until it has been
- * unregistered as many times. Other data in an array's pages remains pageable memory. Without a
- * usable GPU, or with placement `cpu`, the memory stays as it is, and everything works the same.
- * Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
- */
-gpuvec_status gpuvec_host_register(void *ptr, size_t bytes);
-
-/**
- * Undoes one `gpuvec_host_register` of the address `ptr`, also one of 0 bytes.
- *
- * Call it before the memory is freed and after queued work is done with it. Pages that other
- * registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or
- * `GPUVEC_ERROR_POINTER` for an address that is not registered. After `GPUVEC_ERROR_DEVICE_LOST`
- * it is no longer registered; after any other error it still is, and can be unregistered again.
- */
-gpuvec_status gpuvec_host_unregister(void *ptr);
-
-/**
- * Copies `bytes` bytes from `src` to `dst`, each in any kind of memory. The direction follows from
- * the pointers, with every placement.
- *
- * `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a
- * stream the copy is queued if neither array is pageable memory. Otherwise, and with a NULL
- * stream, it is done when the function returns. Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_copy(void *dst, const void *src, size_t bytes, struct gpuvec_stream *stream);
-
-/* == Streams and events == */
-
-/**
- * Creates a stream: a queue of work for a GPU, done in order while the caller goes on.
- *
- * `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, each
- * call does its work before it returns, and everything works the same. Returns NULL on failure;
- * `gpuvec_last_error()` tells why. Destroy the stream with `gpuvec_stream_destroy`.
- */
-struct gpuvec_stream *gpuvec_stream_create(int32_t device);
-
-/**
- * Creates a handle for an existing `CUstream` (`cudaStream_t`), so that gpuvec queues its work
- * there, among the program's own.
- *
- * `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2
- * is the per-thread default stream: the handle stands for each calling thread's own stream and is
- * still one queue, in which work waits for everything queued through the handle before. The stream
- * must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
- * Its owner must not destroy it before the handle. While the stream is being captured into a CUDA
- * graph, a reduction, or a call that would wait for the stream, as on pageable arrays, fails with
- * `GPUVEC_ERROR_VALUE`; so does a query of the stream, and of an event that it recorded meanwhile.
- * The capture goes on. Returns NULL on failure, as without a GPU; `gpuvec_last_error()` tells why.
- * Destroy the handle with `gpuvec_stream_destroy`.
- */
-struct gpuvec_stream *gpuvec_stream_from_native(void *native);
-
-/**
- * Destroys a stream; NULL does nothing. Work queued on it is still done.
- *
- * Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
- */
-gpuvec_status gpuvec_stream_destroy(struct gpuvec_stream *stream);
-
-/**
- * Waits until all work queued on a stream is done; NULL does nothing.
- *
- * Returns `GPUVEC_OK` or the error of queued work.
- */
-gpuvec_status gpuvec_stream_synchronize(struct gpuvec_stream *stream);
-
-/**
- * Checks, without waiting, if all work queued on a stream is done.
- *
- * Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
- */
-gpuvec_status gpuvec_stream_query(struct gpuvec_stream *stream);
-
-/**
- * Makes work that is queued on a stream from now on wait for an event of any stream or device.
- * With a NULL stream the calling thread waits.
- *
- * An event that was never recorded is not waited for. If the work before the event fails, the next
- * call with that work's own stream returns the error. Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_stream_wait(struct gpuvec_stream *stream, struct gpuvec_event *event);
-
-/**
- * Creates an event, which is not recorded yet.
- *
- * Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the event with
- * `gpuvec_event_destroy`.
- */
-struct gpuvec_event *gpuvec_event_create(void);
-
-/**
- * Records an event behind the work that is queued on a stream now, in place of an earlier record.
- * With a NULL stream the event is done at once.
- *
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_event_record(struct gpuvec_event *event, struct gpuvec_stream *stream);
-
-/**
- * Checks, without waiting, if the work before an event is done.
- *
- * Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or
- * an error.
- */
-gpuvec_status gpuvec_event_query(struct gpuvec_event *event);
-
-/**
- * Waits until the work before an event is done.
- *
- * Returns `GPUVEC_OK` or an error.
- */
-gpuvec_status gpuvec_event_synchronize(struct gpuvec_event *event);
-
-/**
- * Stores the time between two events in `ms`, in milliseconds, by the clock of the device whose
- * streams they were recorded on, or by the host's clock without a GPU.
- *
- * Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done;
- * `GPUVEC_ERROR_VALUE` if either was never recorded or they belong to two devices; or another
- * error.
- */
-gpuvec_status gpuvec_event_elapsed(struct gpuvec_event *start, struct gpuvec_event *end, float *ms);
-
-/**
- * Destroys an event; NULL does nothing. Work that waits for the event goes on waiting.
- *
- * Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
- */
-gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
-
-/* == Settings and library == */
-
-/**
- * Sets the placement of all later calls in every thread that does not have its own:
- * `placement` is a `gpuvec_place`.
- *
- * Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
- * `GPUVEC_ERROR_VALUE` for any other number.
- */
-gpuvec_status gpuvec_set_placement(int32_t placement);
-
-/**
- * Returns the placement in force for the calling thread, a `gpuvec_place`; or
- * `GPUVEC_ERROR_ENVIRONMENT` if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then
- * tells; or `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
- */
-int32_t gpuvec_get_placement(void);
-
-/**
- * Sets the placement of the calling thread's later calls, whatever the process's is: `placement` is
- * a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
- *
- * Other threads are not affected. A child made by `fork` starts with the placement of the thread
- * that called `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or
- * `GPUVEC_ERROR_VALUE` for any other number.
- */
-gpuvec_status gpuvec_set_thread_placement(int32_t placement);
-
-/**
- * Returns the calling thread's own placement, a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
- * none.
- */
-int32_t gpuvec_get_thread_placement(void);
-
-/**
- * Sets the most threads that may work on one call, the calling one included, for all later calls in
- * every thread; with 0 the environment's number is in force again. A call uses as many of them as
- * are predicted to be done first.
- *
- * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
- * thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
- * Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
- */
-gpuvec_status gpuvec_set_num_threads(int32_t threads);
-
-/**
- * Returns the most threads that may work on one call, from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has
- * a wrong value, which the error of every other call names, and in a signal handler that interrupted a
- * call.
- */
-int32_t gpuvec_get_num_threads(void);
-
-/**
- * Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
- * refuses to work, placement `cpu`, a forked child.
- *
- * Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`.
- * Returns a string of this thread's that is valid until the thread calls this function again;
- * empty if a GPU is usable.
- */
-const char *gpuvec_why_cpu(void);
-
-/**
- * Stores in `run` where this thread's last operation on arrays ran, how, and why there.
- *
- * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
- * older, shorter structure keeps working. All fields are 0 after an operation that failed and
- * after one with nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
- */
-gpuvec_status gpuvec_last_run(struct gpuvec_run *run, size_t size);
-
-/**
- * Starts the worker threads and, except with placement `cpu`, opens the driver and the first GPU,
- * as later calls would otherwise do. Tries a driver or GPU that failed before again.
- *
- * Never needed: it lets a program choose when to spend those tenths of a second. With placement
- * `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
- * An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
- * and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
- * placement `gpu`, the error that a call would return.
- */
-gpuvec_status gpuvec_init(void);
-
-/**
- * Returns the number of GPUs that the driver shows to this process: 0 without a driver and in a
- * forked child. Opens the driver to find out, with every placement.
- */
-int32_t gpuvec_device_count(void);
-
-/**
- * Returns the name of a GPU as a constant string, or NULL if there is no such device;
- * `gpuvec_last_error()` tells why.
- *
- * `device` counts from 0. Opens the driver, with every placement.
- */
-const char *gpuvec_device_name(int32_t device);
-
-/** Returns the library's version as a constant string, "major.minor.patch". */
-const char *gpuvec_version(void);
-
-/**
- * Returns the version of the library's binary interface. A program runs with this library if its
- * header has the same `GPUVEC_ABI_VERSION`.
- */
-int32_t gpuvec_abi_version(void);
-
-#ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
 
 #endif  /* GPUVEC_H */

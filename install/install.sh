@@ -37,11 +37,11 @@ soname=libgpuvec.so.$(macro ABI_VERSION)
 
 library=$destdir$libdir/$soname.$version
 links=("$destdir$libdir/$soname" "$destdir$libdir/libgpuvec.so")
-header=$destdir$includedir/gpuvec.h
+headers=("$destdir$includedir"/gpuvec.{h,hpp})
 cmake=$destdir$libdir/cmake/gpuvec
 # Made from the files of their names in this folder.
 filled=("$destdir$libdir/pkgconfig/gpuvec.pc" "$cmake"/gpuvecConfig{,Version}.cmake)
-man_page=$destdir$mandir/man3/gpuvec.3
+man3=$destdir$mandir/man3
 
 from_libdir() { realpath -ms --relative-to="$libdir" "$1"; }
 
@@ -55,17 +55,24 @@ fill() { # FILE: makes it from its template
         -e "s|@PREFIX@|$to_prefix|; s|@INCLUDEDIR@|$to_includedir|" "$1"
 }
 
+# The manual pages, which `uninstall` makes to know their names.
+pages=$(mktemp -d)
+trap 'rm -rf "$pages"' EXIT
+changed=$(stat -c %Y include/gpuvec.h)
+date=$(date -u -d "@${SOURCE_DATE_EPOCH:-$changed}" +%F)
+awk -v version="$version" -v date="$date" -v folder="$pages" -f install/man_pages.awk include/gpuvec.h
+
 case ${1:-} in
 install)
     install -Dm 755 "$built" "$library"
     for link in "${links[@]}"; do ln -sf "$soname.$version" "$link"; done
-    install -Dm 644 include/gpuvec.h "$header"
+    install -Dm 644 -t "$destdir$includedir" include/gpuvec.{h,hpp}
     for file in "${filled[@]}"; do fill "$file"; done
-    install -Dm 644 /dev/null "$man_page"
-    awk -v version="$version" -f install/man_page.awk include/gpuvec.h >"$man_page"
+    install -Dm 644 -t "$man3" "$pages"/*
     ;;
 uninstall)
-    rm -f "$library" "${links[@]}" "$header" "${filled[@]}" "$man_page"
+    rm -f "$library" "${links[@]}" "${headers[@]}" "${filled[@]}"
+    for page in "$pages"/*; do rm -f "$man3/${page##*/}"; done
     [ ! -d "$cmake" ] || rmdir --ignore-fail-on-non-empty "$cmake"
     ;;
 *)

@@ -18,8 +18,8 @@
 
 constexpr int WARPS = BLOCK_THREADS / WARP;
 
-// The rounds in which each warp has results of its own: first in a window, then in levels.
-constexpr int IN_WINDOW = -2, IN_LEVELS = -1;
+// The rounds in which each warp has results of its own: before those of teams it may have two, the second one in levels.
+constexpr int ALONE = -1, TWICE_ALONE = -2;
 
 constexpr int NO_VECTORS = -1 << 31;
 
@@ -27,8 +27,7 @@ constexpr int NO_VECTORS = -1 << 31;
 struct Part {
     unsigned results, n, group, begin, last, parts, part;
     int lanes, warps;
-    int round;
-    bool stores_states, in_vectors;
+    bool is_alone, of_levels, stores_states, in_vectors;
 
     // Returns whether each warp has results of its own.
     __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
@@ -36,17 +35,18 @@ struct Part {
     // The number of neighbouring lanes with a result each.
     __device__ static int lanes_of(u64 partition) { return 1 << (partition & 0x3F); }
 
-    // If each warp has results of its own, `round` is one of theirs or the number of a round of teams. In such a round
-    // a team computes the results of one warp.
-    __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams)
-        : results(results), n(n), round(round) {
+    // If each warp has results of its own, `round` is one of theirs or the number of a round of teams. In such a
+    // round a team computes the results of one warp.
+    __device__ Part(unsigned results, unsigned n, u64 partition, int round, bool of_levels, int teams)
+        : results(results), n(n), of_levels(of_levels) {
         lanes = lanes_of(partition);
         in_vectors = (partition & 0x40) != 0;
         stores_states = (partition & 0x80) != 0;
+        is_alone = round <= ALONE;
         if (of_warps(partition)) {
             parts = 1;
             part = 0;
-            warps = is_alone() ? 1 : WARPS / teams;
+            warps = is_alone ? 1 : WARPS / teams;
             group = blockIdx.x * WARPS + owner(round, teams);
             begin = 0;
             last = group * lanes < results ? n : 0;
@@ -66,11 +66,8 @@ struct Part {
     // The warp whose results the calling thread's team has.
     __device__ static int owner(int round, int teams) {
         const int warp = threadIdx.x / WARP;
-        return round < 0 ? warp : round * teams + warp / (WARPS / teams);
+        return round <= ALONE ? warp : round * teams + warp / (WARPS / teams);
     }
-
-    // Returns whether each warp has results of its own.
-    __device__ bool is_alone() const { return round < 0; }
 
     // Leaves the results to others.
     __device__ void leave() {
@@ -95,8 +92,8 @@ struct Part {
     __device__ u64 end() const { return last; }
     __device__ u64 first(int len) const { return begin + thread() / WARP * len; }
     __device__ u64 next(int len) const { return warps * len; }
-    __device__ bool in_window() const { return round == IN_WINDOW; }
-    __device__ bool in_levels() const { return round == IN_LEVELS; }
+    __device__ bool in_window() const { return is_alone && !of_levels; }
+    __device__ bool in_levels() const { return of_levels; }
     // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
     // which reaches no higher, so that fewer levels hold the small ones.
     __device__ int spare() const { return in_window() ? 2 : 0; }
@@ -203,10 +200,9 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
     }
 }
 
-// Returns whether warps that have results of their own try levels.
-template <class K>
-__device__ inline bool try_levels(u64 n, u64 partition, u64 mode) {
-    return HAS_LEVELS<K> && mode != BY_INTEGERS && n * Part::lanes_of(partition) <= WARP * Levels::MOST;
+// Returns whether the terms of a warp's threads fit in levels.
+__device__ inline bool fit_in_levels(u64 n, u64 partition, u64 mode) {
+    return mode != BY_INTEGERS && n * Part::lanes_of(partition) <= WARP * Levels::MOST;
 }
 
 // Reduces along axes. If each warp has results of its own, all warps first add theirs up in windows, and then in levels,
@@ -215,31 +211,35 @@ template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
     alignas(double) __shared__ Columns<K> all_columns[TEAMS<K>];
     __shared__ bool is_held[WARPS];
+    constexpr int FIRST = HAS_LEVELS<K> ? TWICE_ALONE : ALONE;
     const bool of_warps = Part::of_warps(partition);
     const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
     Columns<K> &columns = all_columns[of_warps ? threadIdx.x / WARP / (WARPS / TEAMS<K>) : 0];
 #pragma unroll 1
-    for (int round = of_warps ? IN_WINDOW : 0; round < rounds; round++) {
-        if (round == IN_LEVELS && !try_levels<K>(n, partition, mode)) {
+    for (int round = of_warps ? FIRST : 0; round < rounds; round++) {
+        const bool of_levels = FIRST < ALONE && round == ALONE;
+        if (of_levels && !fit_in_levels(n, partition, mode)) {
             continue;
         }
-        Part part(results, n, partition, round, TEAMS<K>);
+        Part part(results, n, partition, round, of_levels, TEAMS<K>);
         T *const place = part.place<T>();
-        const bool is_left =
-            of_warps && !part.in_window() && is_held[Part::owner(round, TEAMS<K>)];
-        if (!part.is_alone() && __syncthreads_and(is_left)) {
-            continue;
-        }
-        // The only team goes on together.
-        if (is_left && (part.is_alone() || TEAMS<K> > 1)) {
-            part.leave();
-        }
-        if (!part.is_alone()) {
+        if (!part.is_alone) {
+            const bool is_left = of_warps && is_held[Part::owner(round, TEAMS<K>)];
+            if (__syncthreads_and(is_left)) {
+                continue;
+            }
+            // The only team goes on together.
+            if (TEAMS<K> > 1 && is_left) {
+                part.leave();
+            }
             clear(columns, part);
             __syncthreads();
         }
         if constexpr (HAS_LEVELS<K>) {
-            if (part.in_levels()) {
+            if (of_levels) {
+                if (is_held[threadIdx.x / WARP]) {
+                    part.leave();
+                }
                 Levels::of(columns).clear();
             }
         }
@@ -247,12 +247,11 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
         const bool is_done = add_elements(columns, window, part, mode);
         long long words[K::ROWS];
         int first = K::DIGITS, last = -1;
-        Wide<5> in_levels(0);
         if (part.in_window()) {
             window.merge_lanes(part.lanes);
-        } else if (part.in_levels()) {
+        } else if (of_levels) {
             if constexpr (HAS_LEVELS<K>) {
-                in_levels = Levels::of(columns).sum(part.lanes);
+                Levels::of(columns).merge_lanes(part.lanes);
             }
         } else {
             __syncthreads();
@@ -279,13 +278,15 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
                 if (part.in_window()) {
                     return rounded(window.sum(), window.lowest_unit() - scale, format);
                 }
-                if (HAS_LEVELS<K> && part.in_levels()) {
-                    return rounded(in_levels, Format<float>::LEAST - scale, format);
+                if constexpr (HAS_LEVELS<K>) {
+                    if (of_levels) {
+                        return rounded(Levels::of(columns).sum(), Format<float>::LEAST - scale, format);
+                    }
                 }
                 return value<K>(words, first, last, -scale, format);
             });
         }
-        if (!part.is_alone()) {
+        if (!part.is_alone) {
             continue;
         }
         is_held[threadIdx.x / WARP] = is_done;
@@ -325,7 +326,7 @@ __device__ inline Fold of_warps(Fold state) {
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
-    const Part part(results, n, partition, Part::of_warps(partition) ? IN_WINDOW : 0, 1);
+    const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0, false, 1);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
 #pragma unroll 1
@@ -338,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
         state.merge(batch);
     }
     state = of_lanes(state, WARP, part.lanes);
-    if (!part.is_alone()) {
+    if (!part.is_alone) {
         state = of_warps(state);
     }
     if (part.parts > 1) {

@@ -17,7 +17,7 @@ constexpr bool HAS_LEVELS<SumF32> = true;
 // as for any two levels. A level holds 2^51 units: the highest one all terms, and each of the others a batch besides
 // what `carry` has left there, which is as much as a term's part.
 struct Levels {
-    static constexpr int COUNT = 6, BITS = 47;
+    static constexpr int COUNT = 6, BITS = 47, WORDS = 5;
     // The most terms of a thread.
     static constexpr int MOST = 1 << 8;
     static_assert(SumF32::BATCH + 1 <= 1 << 5);
@@ -52,9 +52,6 @@ struct Levels {
     // Adds a batch. Returns in the whole warp whether all its elements are finite; else the sum is lost.
     template <int N>
     __device__ bool add(const float (&x)[N]) {
-        if (__any_sync(ALL_THREADS, exponents<float, N>(x).most == SPECIAL<float>)) {
-            return false;
-        }
         double of_thread[COUNT];
 #pragma unroll
         for (int level = 0; level < COUNT; level++) {
@@ -74,13 +71,13 @@ struct Levels {
         for (int level = 0; level < COUNT; level++) {
             sums[level][lane()] = of_thread[level];
         }
-        return true;
+        return !__any_sync(ALL_THREADS, exponents<float, N>(x).most == SPECIAL<float>);
     }
 
-    // The sum of those lanes whose distance is a multiple of `step`, in each of them, in units of the lowest level:
-    // below 2^(128 + 149), times the number of terms.
-    __device__ Wide<5> sum(int step) const {
-        Wide<5> sum(0);
+    // Adds those lanes whose distance is a multiple of `step`, in each of them. The words of the sum, in units of the
+    // lowest level, take the levels' place: it is below 2^(128 + 149), times the number of terms.
+    __device__ void merge_lanes(int step) {
+        Wide<WORDS> sum(0);
 #pragma unroll 1
         for (int level = 0; level < COUNT; level++) {
             long long count = units(sums[level][lane()], begin(level));
@@ -90,6 +87,19 @@ struct Levels {
             }
             sum.shift(BITS);
             sum.add(count);
+        }
+#pragma unroll
+        for (int k = 0; k < WORDS; k++) {
+            sums[k][lane()] = __longlong_as_double(static_cast<long long>(sum.words[k]));
+        }
+    }
+
+    // The sum, behind `merge_lanes`.
+    __device__ Wide<WORDS> sum() const {
+        Wide<WORDS> sum(0);
+#pragma unroll
+        for (int k = 0; k < WORDS; k++) {
+            sum.words[k] = Format<double>::bits(sums[k][lane()]);
         }
         return sum;
     }

@@ -18,6 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 sys.path.append(str(Path(__file__).parent))
 from crates import TARGET, built_crates, metadata  # noqa: E402
 
+HEADERS = ("gpuvec.h", "gpuvec.hpp")
 # The largest folders of crates, for other processors: 17 MB.
 UNUSED_FOLDERS = "linux-raw-sys-*/src/[!x]*"
 CARGO_CONFIG = """\
@@ -48,6 +49,7 @@ class Hook(BuildHookInterface):
             str(built / "libgpuvec.so"): "gpuvec/libgpuvec.so",
             # Python versions for which this name says nothing do not load it.
             str(built / "libgpuvec_python.so"): "gpuvec/_native.abi3.so",
+            **{str(root / "include" / name): f"gpuvec/include/{name}" for name in HEADERS},
         }
 
 

@@ -192,10 +192,11 @@ fn the_c_examples_use_every_exported_function() {
 #[test]
 fn every_operation_is_in_every_place() {
     let functions = files("src/abi", "rs").into_iter().map(read).collect::<String>();
-    let [baseline, python_tests, header_check] = [
+    let [baseline, python_tests, header_check, cpp] = [
         "tests/abi_baseline.txt",
         "python_tests/support/operations.py",
         "c_examples/header_check.c",
+        "include/gpuvec.hpp",
     ]
     .map(read);
     let mut forgotten = Vec::new();
@@ -214,6 +215,9 @@ fn every_operation_is_in_every_place() {
         need(python_tests.contains(&row), "no row in python_tests/support/operations.py");
         let use_ = format!("(function)gpuvec_{name},");
         need(header_check.contains(&use_), "no line in c_examples/header_check.c");
+        let (operation, _) = name.rsplit_once('_').expect("a name ends with its element type");
+        let calls = [format!("({operation}, suffix"), format!("gpuvec_{operation}_##suffix")];
+        need(calls.iter().any(|call| cpp.contains(call)), "no function in include/gpuvec.hpp");
     }
     assert!(forgotten.is_empty(), "forgotten:\n{}", forgotten.join("\n"));
 }

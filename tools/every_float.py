@@ -18,7 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from functions import OF_ONE
 
-FUNCTIONS = OF_ONE + "sqrt abs sign floor ceil trunc rint".split()
+FUNCTIONS = OF_ONE + "sqrt rsqrt degrees radians abs sign floor ceil trunc rint".split()
 ALL, MOST = 1 << 32, 1 << 28
 
 

@@ -29,7 +29,7 @@ EOF
 }
 
 make -s install PREFIX=/usr LIBDIR="/$libdir" DESTDIR="$work/libgpuvec-dev"
-gzip -9n "$work/libgpuvec-dev/usr/share/man/man3/gpuvec.3"
+gzip -9n "$work"/libgpuvec-dev/usr/share/man/man3/*
 control "libgpuvec$abi" libs "libc6, libgcc-s1"
 control libgpuvec-dev libdevel "libgpuvec$abi (= $version-1)"
 mkdir -p "$work/libgpuvec$abi/$libdir"

@@ -14,6 +14,8 @@ Arrays
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
     They are aligned, of one type, of any strides, and of shapes that NumPy would broadcast to one.
     Buffers of bytes take the element type of the call's other arrays. Inputs may be read-only.
+    Columns of pandas, polars, pyarrow and xarray are inputs; results then are such columns.
+    Operators of `DeviceArray` are formulas, whose operands may be NumPy arrays and numbers.
 Memory
     `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`.
 Streams
@@ -30,6 +32,8 @@ Threads
 Errors
     `TypeError` and `ValueError` name the argument, what was found and what is wanted. An error of
     the library is an `Error` with its ``status``.
+Extension modules in C and C++
+    `get_include`, the folder of the headers, and `get_library`, which modules are linked with.
 ctypes
     `library_path`, and `functions`, the library with the types of all exported functions declared.
 
@@ -51,7 +55,7 @@ from ._errors import (
 )
 from ._evaluate import evaluate
 from ._expressions import Expression
-from ._library import functions, library_path
+from ._library import functions, get_include, get_library, library_path
 from ._memory import (
     copy,
     from_dlpack,
@@ -109,6 +113,8 @@ __all__ = [
     "evaluate",
     "from_dlpack",
     "functions",
+    "get_include",
+    "get_library",
     "get_num_threads",
     "get_placement",
     "init",

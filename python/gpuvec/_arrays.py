@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._adapters import kind_of
 from ._cuda_interface import found_on_gpu
 from ._device_array import DeviceArray
 from ._dlpack import Found, borrowed
@@ -72,6 +73,9 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
         if stream is None:
             argument._wait()
         return argument._found
+    kind = None if name in OUTPUTS else kind_of(argument)
+    if kind is not None:
+        return find(name, kind.elements(name, argument, None), stream)
     if hasattr(argument, "__dlpack__") and hasattr(argument, "__dlpack_device__"):
         native = LEGACY_DEFAULT_STREAM if stream is None else stream._native
         return borrowed(name, argument, native)

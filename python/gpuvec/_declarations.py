@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from ctypes import c_int64
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from ._adapters import columns, kind_of
 from ._arrays import check_dtype, find
 from ._device_array import DeviceArray
 
@@ -95,16 +96,21 @@ def reads_of(program: str) -> list[set[str]]:
     return outputs
 
 
-def merged(inputs: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of a mapping and of keywords."""
-    if not isinstance(inputs, Mapping):
-        raise TypeError(f"inputs is a {type(inputs).__name__}: pass a mapping of names to inputs")
+def merged(inputs: Any, named: dict[str, Any], text: str | tuple[str, ...] = "") -> dict[str, Any]:
+    """Returns the inputs of a mapping and of keywords; of a table the columns that a text names."""
+    if type(inputs) is not dict:
+        inputs = columns(inputs, NAMES.findall(joined(text)))
     for name in inputs:
         if not isinstance(name, str):
             raise TypeError(f"inputs has the name {name!r}: pass names that are strings")
         if name in named:
             raise TypeError(f"{name} is in the mapping and a keyword: pass it once")
     return {**inputs, **named}
+
+
+def keywords_of(out: Any, stream: Any, axis: Any, keepdims: bool, na: Any) -> dict[str, Any]:
+    """Returns the keywords of a call that are not inputs; None for those that do nothing."""
+    return {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None, "na": na}
 
 
 def check_keywords(names: Iterable[str], given: dict[str, Any], keywords: dict[str, Any]) -> None:
@@ -129,6 +135,9 @@ def code(name: str, value: Any) -> int:
         return SCALAR | (known or _type_number(name, value.dtype))
     if known is not None and type(value) is DeviceArray:
         return known
+    kind = kind_of(value)
+    if kind is not None:
+        return _type_number(name, kind.dtype(name, value))
     found = find(name, value)
     if found.is_raw:
         raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")

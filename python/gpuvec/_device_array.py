@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import operator
+from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ._dlpack import CPU, CUDA, Found, capsule_of
-from ._errors import check
+from ._errors import Error, check
 from ._library import functions, native, ordinal
+from ._operators import CASTS, Operators
 from ._owned import Owned
 from ._streams import Stream, Use
 
@@ -29,6 +31,9 @@ NEVER_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 # The number of uses that an array keeps without checking whether their work is done.
 MOST_USES = 16
+
+# The number of elements that the text of an array shows.
+MOST_SHOWN = 6
 
 
 def size_of(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> int:
@@ -66,7 +71,7 @@ def allocated(
     return memory
 
 
-class DeviceArray:
+class DeviceArray(Operators):
     """An array in device memory, uninitialised, which operations use in place.
 
     Without a usable GPU, or with placement ``cpu``, the array is in ordinary memory, and all
@@ -95,12 +100,22 @@ class DeviceArray:
     array([[ 0.,  2.,  4.],
            [ 6.,  8., 10.]], dtype=float32)
 
+    Operators are formulas of `evaluate`, with its types. Their operands are numbers, NumPy arrays
+    and device arrays. `==` compares elements, so arrays are not hashable.
+
+    >>> (1 - x / 2)[1].to_host()
+    array([-0.5, -1. , -1.5], dtype=float32)
+    >>> x *= x > 2
+    >>> x.to_host()
+    array([[0., 0., 0.],
+           [3., 4., 5.]], dtype=float32)
+
     Slices, `T`, `transpose` and `reshape` are views of the same memory, which they keep alive:
 
     >>> x[:, ::2].shape, x.T.strides
     ((2, 2), (4, 12))
-    >>> x[0, 1:].to_host()
-    array([1., 2.], dtype=float32)
+    >>> x[1, 1:].to_host()
+    array([4., 5.], dtype=float32)
     """
 
     __slots__ = ("__weakref__", "_found", "_uses")
@@ -187,9 +202,94 @@ class DeviceArray:
     __iter__ = None
 
     def __repr__(self) -> str:
-        """Return the shape, the type and the place."""
+        """Return the first elements, the shape, the type and the place."""
         place = "host memory" if self.device is None else f"GPU {self.device}"
-        return f"gpuvec.DeviceArray(shape={self.shape}, dtype={self.dtype}, {place})"
+        described = f"shape={self.shape}, dtype={self.dtype}, {place}"
+        try:
+            return f"gpuvec.DeviceArray({self._shown()}, {described})"
+        except Error:
+            # A forked child, for example, cannot read the memory of a GPU.
+            return f"gpuvec.DeviceArray({described})"
+
+    def _shown(self) -> str:
+        """Returns the first elements in C order, as NumPy writes them."""
+        indexes = list(islice(np.ndindex(*self.shape), MOST_SHOWN))
+        elements = np.empty(len(indexes), self.dtype)
+        for place, index in enumerate(indexes):
+            elements[place] = self[index].to_host()[()]
+        shown = np.array2string(elements, separator=", ")
+        return shown if self.size <= MOST_SHOWN else f"{shown[:-1]}, ...]"
+
+    def __bool__(self) -> bool:
+        """Return the truth of the only element."""
+        if self.size != 1:
+            raise ValueError(
+                f"the truth value of {self.size} elements is ambiguous: reduce them, as in "
+                'gpuvec.evaluate("any(x)", x=x) or "all(x)"'
+            )
+        return bool(self.to_host().item())
+
+    def copy(self) -> DeviceArray:
+        """Return a new array with the same elements, in C order and on the same GPU.
+
+        Examples
+        --------
+        >>> import gpuvec, numpy as np
+        >>> x = gpuvec.to_device(np.ones(2))
+        >>> y = x.copy()
+        >>> y += 1
+        >>> x.to_host()
+        array([1., 1.])
+        """
+        from ._memory import to_device
+
+        if self._found.array.flags.c_contiguous or self.dtype not in CASTS:
+            return to_device(self, self.device or 0)
+        result = DeviceArray(self.shape, self.dtype, self.device or 0)
+        result._assign(self)
+        return result
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to a number, which is converted to the array's type.
+
+        Arrays whose type formulas lack, such as ``int8``, must be contiguous.
+
+        Examples
+        --------
+        >>> import gpuvec
+        >>> x = gpuvec.DeviceArray((2, 2))
+        >>> x.fill(0)
+        >>> x[:, 1].fill(2.5)
+        >>> x.to_host()
+        array([[0. , 2.5],
+               [0. , 2.5]], dtype=float32)
+        """
+        if not isinstance(value, (np.generic, float, int)):
+            raise TypeError(f"value is a {type(value).__name__}: pass a number")
+        self._assign(value)
+
+    def astype(self, dtype: DTypeLike) -> DeviceArray:
+        """Return a new array of another type: bool, int32, int64, float32 or float64.
+
+        Integers that are too long wrap around; floats outside the range of integers become the
+        nearest integer, and NaN 0.
+
+        Examples
+        --------
+        >>> import gpuvec, numpy as np
+        >>> x = gpuvec.to_device(np.float32([-1.5, 2.5, 1e20]))
+        >>> x.astype(np.int32).to_host()
+        array([        -1,          2, 2147483647], dtype=int32)
+        """
+        dtype = np.dtype(dtype)
+        if dtype not in CASTS:
+            raise TypeError(
+                f"dtype is {dtype}: pass bool, int32, int64, float32 or float64, or convert "
+                "the array on the host, as in x.to_host().astype(dtype)"
+            )
+        result = DeviceArray(self.shape, dtype, self.device or 0)
+        result._assign(self)
+        return result
 
     @property
     def T(self) -> DeviceArray:  # noqa: N802
@@ -233,6 +333,23 @@ class DeviceArray:
         # NumPy would read the element to which integers alone lead.
         rest = () if any(one is ... for one in indexes) else (...,)
         return self._view(self._found.array[(*indexes, *rest)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write a number, or the elements of an array that is broadcast, to those at an index."""
+        self[index]._assign(value)
+
+    def _assign(self, value: Any) -> None:
+        """Writes a value to all elements, converted to the array's type."""
+        # Imported late, since they need this class.
+        from ._evaluate import evaluate
+        from ._memory import copy
+
+        cast = CASTS.get(self.dtype)
+        is_number = isinstance(value, (np.generic, float, int))
+        if cast is not None:
+            evaluate(f"{cast}(value)", value=value, out=self)
+        else:
+            copy(self, np.full(self.shape, value, self.dtype) if is_number else value)
 
     def _view(self, array: NDArray[Any]) -> DeviceArray:
         """Makes an array of some of the elements, which shares the uses of all."""

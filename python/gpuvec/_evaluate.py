@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from ._declarations import NAMES, TYPES, check_keywords, code, joined, merged
+from ._declarations import NAMES, TYPES, check_keywords, code, joined, keywords_of, merged
 from ._expressions import Expression, compiled
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._declarations import Number
     from ._shapes import Axis
     from ._streams import Stream
-    from ._typing import Array
+    from ._typing import Array, Table
 
 # More formulas than a program has; when this number is exceeded, `evaluate` forgets all of them.
 MOST_REMEMBERED = 256
@@ -25,13 +25,14 @@ _remembered: dict[Any, Expression] = {}
 
 def evaluate(
     text: str | tuple[str, ...],
-    inputs: Mapping[str, Array | Number] | None = None,
+    inputs: Mapping[str, Array | Number] | Table | None = None,
     /,
     *,
     out: Array | tuple[Array | None, ...] | None = None,
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
+    na: Number | None = None,
     **named: Array | Number,
 ) -> Any:
     """Evaluate formulas of arrays and numbers, in one pass and without temporary arrays.
@@ -45,9 +46,11 @@ def evaluate(
         The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
         docs/expressions.md. Up to 8 formulas, in a tuple or with ``;`` between them, are evaluated
         in one pass.
-    inputs : mapping, optional
+    inputs : mapping or table, optional
         The values of names in the formula. Pass columns and other data in it: as keywords, one that
-        is named ``out`` would be the result, and be overwritten.
+        is named ``out`` would be the result, and be overwritten. Of a table (a frame of pandas or
+        polars, a record batch or table of pyarrow, a dataset of xarray) the columns that the
+        formula names.
     out : array or tuple of arrays, optional
         The result, of any strides; it may be exactly an input whose elements have the same size. Of
         several formulas a tuple with an array for each, or None for a new one. All formulas use the
@@ -60,6 +63,8 @@ def evaluate(
         index into the flattened array, in C order. Results of other formulas keep all axes.
     keepdims : bool, default False
         Keeps the reduced axes in the result, with length 1.
+    na : number, optional
+        The value of nulls in columns of pandas, polars and Arrow. Without it they are an error.
     **named : array or number
         The value of each name in the formula that is not in the mapping. Names are never looked up
         in the caller's variables. Arrays have any strides, and shapes that NumPy would broadcast to
@@ -72,7 +77,8 @@ def evaluate(
         ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray,
         with its axes in the order of the inputs' in memory, as NumPy's (order "K"); of a reduction
         of all elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the
-        result of each.
+        result of each. If the inputs are columns of one library, a new array is one, too: a Series
+        with their index and common name, an array of pyarrow, or a DataArray with their dimensions.
 
     Raises
     ------
@@ -81,9 +87,9 @@ def evaluate(
     TypeError
         If an argument is not an array or a number, or has another type.
     ValueError
-        If the shapes cannot be broadcast to one, or an output has another shape or is read-only; as
-        `ArgumentError`, if an argument is not aligned, or an output overlaps an input without being
-        exactly that input. As NumPy's `AxisError`, if there is no such axis.
+        If the shapes cannot be broadcast to one, an input has nulls, or an output has another shape
+        or is read-only; as `ArgumentError`, if an argument is not aligned, or an output overlaps an
+        input without being exactly that input. As NumPy's `AxisError`, if there is no such axis.
 
     Examples
     --------
@@ -104,7 +110,7 @@ def evaluate(
     a + c
         ^
     """
-    given = named if inputs is None else merged(inputs, named)
+    given = named if inputs is None else merged(inputs, named, text)
     try:
         codes = [
             TYPES[value.dtype] if type(value) is ndarray else code(name, value)
@@ -116,13 +122,13 @@ def evaluate(
     expression = _remembered.get(key)
     if expression is None:
         names = NAMES.findall(joined(text))
-        keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
-        check_keywords(names, given, keywords)
+        check_keywords(names, given, keywords_of(out, stream, axis, keepdims, na))
         if len(_remembered) >= MOST_REMEMBERED:
             _remembered.clear()
         expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
-    if stream is None:
-        called = expression._briefly(given, out, axis, keepdims)
+    short = expression._short
+    if stream is None and short is not None:
+        called = short.call(given, out, axis, keepdims)
         if called is not None:
             return called
-    return expression._generally(given, out, stream, axis, keepdims)
+    return expression._generally(given, out, stream, axis, keepdims, na)

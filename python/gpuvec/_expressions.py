@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from ._adapters import Wrap, adapted
 from ._arrays import address, check_axes, check_dtype, find, typed
 from ._declarations import (
     ARRAY,
@@ -30,6 +31,7 @@ from ._declarations import (
     declared,
     form_of,
     joined,
+    keywords_of,
     merged,
     reads_of,
     scalar,
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from ._declarations import Declaration, Number
     from ._dlpack import Found
     from ._shapes import Axis, Reduction, Shape
-    from ._typing import Array
+    from ._typing import Array, Table
 
 # The forms of an expression's text, as in the header.
 PROGRAM, PTX = 1, 2
@@ -242,21 +244,22 @@ class Expression:
 
     def __call__(
         self,
-        inputs: Mapping[str, Array | Number] | None = None,
+        inputs: Mapping[str, Array | Number] | Table | None = None,
         /,
         *,
         out: Array | tuple[Array | None, ...] | None = None,
         stream: Stream | None = None,
         axis: Axis = None,
         keepdims: bool = False,
+        na: Number | None = None,
         **named: Array | Number,
     ) -> Any:
         """Evaluate the formula, or all formulas.
 
         Parameters
         ----------
-        inputs : mapping, optional
-            The values of inputs by name, as with the keywords.
+        inputs : mapping or table, optional
+            The values of inputs by name, as with the keywords; or a table that has them as columns.
         out : array or tuple of arrays, optional
             The result, of the type `dtype`, and of the result's shape; the result of a reduction of
             all elements may be an array of any shape with one element. It may be exactly an input
@@ -270,6 +273,8 @@ class Expression:
             axes.
         keepdims : bool, default False
             Keeps the reduced axes in the result, with length 1.
+        na : number, optional
+            The value of nulls in columns. Without it they are an error.
         **named : array or number
             The value of each input: arrays of any strides, as `gpuvec.add` takes them, whose shapes
             NumPy would broadcast to one; or a number for a scalar.
@@ -280,18 +285,15 @@ class Expression:
             ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
             ndarray, with its axes in the order of the inputs' in memory; of a reduction of all
             elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the result
-            of each.
+            of each. If the inputs are columns of one library, new arrays are such columns.
         """
-        given = named if inputs is None else merged(inputs, named)
-        if stream is None:
-            called = self._briefly(given, out, axis, keepdims)
+        given = named if inputs is None else merged(inputs, named, self._names)
+        short = self._short
+        if stream is None and short is not None:
+            called = short.call(given, out, axis, keepdims)
             if called is not None:
                 return called
-        return self._generally(given, out, stream, axis, keepdims)
-
-    def _briefly(self, inputs: dict[str, Any], out: Any, axis: Axis, keepdims: bool) -> Any:
-        """Calls the library in the short way; returns None if it does not accept the arguments."""
-        return None if self._short is None else self._short.call(inputs, out, axis, keepdims)
+        return self._generally(given, out, stream, axis, keepdims, na)
 
     def _in_order(self, inputs: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
         check_keywords(self._names, inputs, keywords)
@@ -313,12 +315,15 @@ class Expression:
         stream: Stream | None,
         axis: Axis = None,
         keepdims: bool = False,
+        na: Number | None = None,
     ) -> Any:
         """Calls the library with arrays of any kind; raises an error if they are wrong."""
         check_stream(stream)
         if tuple(inputs) != self._names:
-            keywords = {"out": out, "stream": stream, "axis": axis, "keepdims": keepdims or None}
-            inputs = self._in_order(inputs, keywords)
+            inputs = self._in_order(inputs, keywords_of(out, stream, axis, keepdims, na))
+        foreign = adapted(inputs, na)
+        if foreign is not None:
+            return self._wrapped(*foreign, out, stream, axis, keepdims)
         if (axis is not None or keepdims) and not any(self.reductions):
             raise TypeError(
                 f"axis is {axis} and keepdims is {keepdims}, which are for reductions: leave them "
@@ -357,6 +362,28 @@ class Expression:
             if one is None and isinstance(result, ndarray) and not result.shape
             else result
             for one, result in zip(given, results)
+        )
+        return returned if self._is_tuple else returned[0]
+
+    def _wrapped(
+        self,
+        inputs: dict[str, Any],
+        wrap: Wrap,
+        out: Any,
+        stream: Stream | None,
+        axis: Axis,
+        keepdims: bool,
+    ) -> Any:
+        """Calls the library with the elements of columns, and returns new results as columns."""
+        called = self(inputs, out=out, stream=stream, axis=axis, keepdims=keepdims)
+        results = called if self._is_tuple else (called,)
+        axes = max((getattr(inputs[name], "ndim", 0) for name in self._counted), default=0)
+        reduced = reduction((1,) * axes, axis, keepdims).axes
+        returned = tuple(
+            wrap(result, reduced if output.is_reduction else ())
+            if one is None and isinstance(result, ndarray)
+            else result
+            for output, one, result in zip(self._outputs, self._given(out), results)
         )
         return returned if self._is_tuple else returned[0]
 

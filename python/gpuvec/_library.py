@@ -224,6 +224,45 @@ def library_path() -> str:
     return _path
 
 
+def get_include() -> str:
+    """Return the folder of ``gpuvec.h`` and ``gpuvec.hpp``, for C and C++.
+
+    Examples
+    --------
+    >>> import gpuvec, os
+    >>> sorted(name for name in os.listdir(gpuvec.get_include()) if name.endswith((".h", ".hpp")))
+    ['gpuvec.h', 'gpuvec.hpp']
+    """
+    package = os.path.dirname(os.path.realpath(__file__))
+    installed = os.path.join(package, "include")
+    checkout = os.path.join(os.path.dirname(os.path.dirname(package)), "include")
+    return installed if os.path.isdir(installed) else checkout
+
+
+def get_library() -> str:
+    """Return the path of the library, to link an extension module with.
+
+    The module's package imports gpuvec before the module, which then uses the library that gpuvec
+    has loaded.
+
+    Examples
+    --------
+    >>> import gpuvec, os
+    >>> os.path.basename(gpuvec.get_library())
+    'libgpuvec.so'
+
+    In a ``setup.py``::
+
+        Extension(
+            "module",
+            ["module.c"],
+            include_dirs=[gpuvec.get_include()],
+            extra_objects=[gpuvec.get_library()],
+        )
+    """
+    return _path
+
+
 def ordinal(device: int) -> int:
     """Returns the number of a device as the library expects it, in an int32_t."""
     number = operator.index(device)

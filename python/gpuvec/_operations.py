@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
+from ._adapters import kind_of
 from ._arrays import (
     address,
     check_axes,
@@ -109,6 +110,8 @@ class Operation:
         arrays = self._inputs(a, b)
         check_stream(stream)
         inputs, dtype = self._found(arrays, stream)
+        if any(kind_of(array) is not None for array in arrays):
+            return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
         function, result = self.table[dtype]
         first = inputs[0].array
         if self.most_axes == 1:

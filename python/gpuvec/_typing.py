@@ -29,4 +29,29 @@ class SupportsCudaArrayInterface(Protocol):
         """Describes the array."""
 
 
-Array = Union[SupportsDLPack, SupportsCudaArrayInterface, Buffer]
+class SupportsToNumPy(Protocol):
+    """A column of pandas, polars, xarray or pyarrow."""
+
+    def to_numpy(self) -> Any:
+        """Return the elements."""
+
+
+class SupportsArrow(Protocol):
+    """An array of Arrow."""
+
+    def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]:
+        """Export the array."""
+
+
+class Table(Protocol):
+    """A table of pandas, polars or pyarrow."""
+
+    @property
+    def columns(self) -> Any:
+        """The columns, or their names."""
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """Return a column."""
+
+
+Array = Union[SupportsDLPack, SupportsCudaArrayInterface, SupportsToNumPy, SupportsArrow, Buffer]

@@ -1,12 +1,13 @@
 """`make install`: other projects build with the installed files, in any folder."""
 
+import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 from bindings import ROOT, lib
-from header import prototypes
+from header import man_pages, prototypes
 from installed import REAL_NAME, SONAME, Installed, make, making, needs
 from programs import run
 
@@ -39,8 +40,9 @@ def test_every_folder_can_be_chosen(tmp_path):
     make("install", DESTDIR=tmp_path, **folders)
     cmake = {f"libdir/cmake/gpuvec/gpuvecConfig{part}.cmake" for part in ("", "Version")}
     libraries = {f"libdir/{name}" for name in ("libgpuvec.so", SONAME, REAL_NAME)}
-    others = {"includedir/gpuvec.h", "libdir/pkgconfig/gpuvec.pc", "mandir/man3/gpuvec.3"}
-    assert files(tmp_path) == libraries | cmake | others
+    pages = {f"mandir/man3/{name}.3" for name in [*man_pages(), *prototypes()]}
+    others = {"includedir/gpuvec.h", "includedir/gpuvec.hpp", "libdir/pkgconfig/gpuvec.pc"}
+    assert files(tmp_path) == libraries | cmake | pages | others
 
 
 def test_document_names_the_installed_files():
@@ -121,6 +123,23 @@ def test_pkg_config(installed, tmp_path, compiler, language):
     assert run([program], env=installed.environment()) == RESULT
 
 
+def test_gpuvec_hpp(moved, tmp_path):
+    """A C++20 program finds it beside gpuvec.h."""
+    needs("pkg-config", "c++")
+    source, program = tmp_path / "use.cpp", tmp_path / "use"
+    source.write_text("""
+        #include <gpuvec.hpp>
+        #include <cstdio>
+        int main() {
+            const float a[] = {1, 2, 3}, b[] = {4, 5, 6};
+            std::printf("%g\\n", gpuvec::dot(a, b));
+        }
+    """)
+    flags = ["-std=c++20", *moved.pkg_config("--cflags")]
+    run(["c++", *flags, source, "-o", program, *moved.pkg_config("--libs")])
+    assert run([program], env=moved.environment()) == RESULT
+
+
 def configure(installed, folder: Path, wanted: str) -> None:
     """Configures a copy of the outside project, which asks for a version."""
     shutil.copytree(HERE / "project", folder / "project")
@@ -181,11 +200,30 @@ def test_a_program_may_have_functions_of_the_classic_names(moved, tmp_path):
         assert run([program], env=moved.environment()) == "32 6 3\n"
 
 
-def test_manual_page(moved):
-    """It is well-formed, and describes every function."""
+def test_manual_pages(moved):
+    """They are well-formed, and each function is described on its section's."""
     needs("groff")
-    page = moved.prefix / "share/man/man3/gpuvec.3"
-    assert run(["sh", "-c", f"groff -man -ww -z {page} 2>&1"]) == ""
-    text = run(["groff", "-man", "-Tascii", "-P-cbou", page])
-    for name in prototypes():
-        assert re.search(rf"\b{name}\(", text), name
+    for page, functions in man_pages().items():
+        path = moved.prefix / f"share/man/man3/{page}.3"
+        assert run(["sh", "-c", f"groff -man -ww -z {path} 2>&1"]) == ""
+        text = run(["groff", "-man", "-Tascii", "-P-cbou", path])
+        for name in functions:
+            assert re.search(rf"^ {{7}}\S.*\b{name}\(", text, flags=re.MULTILINE), name
+
+
+def test_every_function_has_a_manual_page(moved):
+    """Its own name leads to the section's page, and `apropos` finds it there."""
+    needs("man", "lexgrog")
+    folder = moved.prefix / "share/man"
+    pages = man_pages()
+    for page in pages:
+        assert run(["man", "-M", folder, "-w", page]).strip() == f"{folder}/man3/{page}.3"
+        found = re.findall(r': "(\w+) - ', run(["lexgrog", folder / f"man3/{page}.3"]))
+        assert found == (pages[page] or ["gpuvec"])
+    named = {name for names in pages.values() for name in names}
+    assert named == set(prototypes())
+    for page, functions in pages.items():
+        for name in functions:
+            assert (folder / f"man3/{name}.3").read_text() == f".so man3/{page}.3\n"
+    text = run(["man", "-M", folder, "gpuvec_sum_f32"], env={**os.environ, "MANWIDTH": "100"})
+    assert "gpuvec_sum_f32(const float *a" in text

@@ -22,6 +22,11 @@ def test_library_exports_the_headers_functions():
     assert exported() == sorted(header.prototypes())
 
 
+def test_the_table_names_every_function():
+    """In the order of the declarations, and each one once."""
+    assert header.table() == list(header.prototypes())
+
+
 def signature(operation: Operation) -> tuple:
     """Returns the types of the result and the arguments of an operation's function."""
     alpha = [C_TYPES[operation.dtype]] if operation.shape.takes_alpha else []

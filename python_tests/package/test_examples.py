@@ -31,6 +31,8 @@ def test_every_function_has_an_example():
         "placement",
         "last_run",
         "library_path",
+        "get_include",
+        "get_library",
     ]
     for name in shown:
         assert ">>>" in getattr(gpuvec, name).__doc__, name

@@ -120,10 +120,18 @@ def test_pinned_takes_any_buffer(placement):
 
 def test_device_arrays_describe_themselves(placement):
     """repr, len and the properties of an ndarray."""
-    array = gpuvec.DeviceArray((2, 3), np.float64)
-    place = "host memory" if array.device is None else "GPU 0"
-    assert repr(array) == f"gpuvec.DeviceArray(shape=(2, 3), dtype=float64, {place})"
-    assert len(array) == 2
+    array = gpuvec.to_device(np.arange(8, dtype=np.float64).reshape(2, 4).T[:3])
+    place = f"dtype=float64, {'host memory' if array.device is None else 'GPU 0'})"
+    assert repr(array) == f"gpuvec.DeviceArray([0., 4., 1., 5., 2., 6.], shape=(3, 2), {place}"
+    shown = [
+        (array[:1], "[0., 4.], shape=(1, 2)"),
+        (array[0, 1], "[4.], shape=()"),
+        (array[3:], "[], shape=(0, 2)"),
+        (gpuvec.to_device(np.arange(7.0)), "[0., 1., 2., 3., 4., 5., ...], shape=(7,)"),
+    ]
+    for one, text in shown:
+        assert repr(one) == f"gpuvec.DeviceArray({text}, {place}"
+    assert len(array) == 3
     with pytest.raises(TypeError):
         len(gpuvec.DeviceArray(()))
     assert (array.device is None) == (gpuvec.why_cpu() != "")
@@ -132,7 +140,7 @@ def test_device_arrays_describe_themselves(placement):
 def test_device_arrays_are_not_converted_implicitly(placement):
     """NumPy gets elements of a device only by an explicit call of the program."""
     array = gpuvec.to_device(np.ones(3))
-    for convert in (np.asarray, np.sum, lambda array: np.ones(3) + array):
+    for convert in (np.asarray, np.sum, np.sqrt, lambda array: np.stack([np.ones(3), array])):
         with pytest.raises(TypeError, match="to_host()"):
             convert(array)
 

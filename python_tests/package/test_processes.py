@@ -172,4 +172,4 @@ def test_notebooks(placement, tmp_path):
     )
     texts = [cell.outputs[0].data["text/plain"] for cell in notebook.cells[1:]]
     assert texts[0] == "array([2., 2., 2.], dtype=float32)"
-    assert texts[1].startswith("gpuvec.DeviceArray(shape=(3,), dtype=float32, ")
+    assert texts[1].startswith("gpuvec.DeviceArray([1., 1., 1.], shape=(3,), dtype=float32, ")

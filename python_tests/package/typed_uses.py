@@ -5,6 +5,7 @@ A line that ignores an error which does not occur fails the check as well.
 
 import array
 import mmap
+from typing import Any
 
 import gpuvec
 import numpy as np
@@ -18,6 +19,10 @@ gpuvec.axpy(np.float32(2), a, a)
 gpuvec.sum(device, out=gpuvec.pinned_zeros(()))
 gpuvec.max(device.T[1:, ::-1].reshape(3, -1), axis=(0, -1), keepdims=True)
 gpuvec.dot(a, a, axis=0)
+halves: gpuvec.DeviceArray = device.copy().astype(np.float64)[1:]
+halves.fill(0.5)
+halves *= 2 - halves**2 / a
+halves[:1] = ~(device > a) & (device != 1)
 gpuvec.from_dlpack(np.from_dlpack(device))
 total = gpuvec.Accumulator("dot", np.float32)
 total.add(a, bytes(12))
@@ -57,3 +62,24 @@ gpuvec.evaluate(["x", "y"], x=a)  # type: ignore[arg-type]
 gpuvec.evaluate(b"x", x=a)  # type: ignore[arg-type]
 gpuvec.evaluate("x", x=[1.0])  # type: ignore[arg-type]
 gpuvec.evaluate("x", [a])  # type: ignore[arg-type]
+
+
+class Column:
+    """What pandas, polars, xarray and pyarrow declare of a column, and of a table's."""
+
+    columns = ("x",)
+
+    def to_numpy(self, dtype: Any = None) -> np.ndarray[Any, Any]:
+        """Return the elements."""
+        return np.ones(3)
+
+    def __getitem__(self, name: str) -> "Column":
+        """Return a column."""
+        return self
+
+
+column = Column()
+gpuvec.evaluate("x + 1", column, na=0)
+gpuvec.evaluate("x + y", {"x": column}, y=a)
+scaled(column, k=1, na=np.float32(2))
+gpuvec.sum(gpuvec.add(column, column))

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from bindings import ROOT, lib
 
 CARGO = (ROOT / "Cargo.toml").read_text()
@@ -21,6 +22,14 @@ def test_the_library_has_the_version():
 def test_the_change_log_begins_with_the_version():
     [newest, *_] = re.findall(r"^## (\S+),", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest == VERSION
+
+
+@pytest.mark.parametrize(
+    "path, line",
+    [("CITATION.cff", r"^version: (\S+)$"), ("release/conda/recipe.yaml", r'^  version: "(\S+)"$')],
+)
+def test_the_citation_and_the_recipe_have_the_version(path, line):
+    assert re.findall(line, (ROOT / path).read_text(), re.MULTILINE) == [VERSION]
 
 
 def test_the_files_of_a_release_have_the_version(dist):

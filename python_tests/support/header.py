@@ -38,6 +38,28 @@ def declarations() -> list:
     return re.findall(pattern, text(), flags=re.MULTILINE)
 
 
+def table() -> list:
+    """Returns the functions that the table in the opening comment names, in its order."""
+    opening, _ = (ROOT / "include/gpuvec.h").read_text().split("*/", 1)
+    rows = re.findall(r"^ \*     (\w+)((?:, _\w+)*)  +\S", opening, flags=re.MULTILINE)
+    names = []
+    for first, others in rows:
+        stem = first.rpartition("_")[0]
+        names += [first, *(stem + ending for ending in others.split(", ")[1:])]
+    return names
+
+
+def man_pages() -> dict:
+    """Maps each manual page, the overview and those of sections, to its functions."""
+    source = (ROOT / "include/gpuvec.h").read_text()
+    parts = re.split(r"^/\* == (.*) ==$", source, flags=re.MULTILINE)
+    pages = {}
+    for title, part in zip(parts[1::2], parts[2::2]):
+        names = [name for name in prototypes() if re.search(rf"\b{name}\([^)]*\);", part)]
+        pages[f"gpuvec_{title.lower().replace(' ', '_')}" if names else "gpuvec"] = names
+    return pages
+
+
 def operations() -> set:
     """Returns the functions that have an argument `out`, but for that of expressions."""
     found = {name for _, name, arguments in declarations() if re.search(r"\bout\b", arguments)}

@@ -126,13 +126,28 @@ def comparison(function: Callable[..., Any]) -> Callable[..., Value]:
     return apply
 
 
-def logic(function: Callable[..., Any]) -> Callable[..., Value]:
-    """Makes an operation of bools alone: NumPy's bitwise operations of integers are refused."""
+def bits(function: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes an operation on the bits of bools or integers."""
 
     def apply(*values: Value) -> Value:
-        if any(kind(value) != BOOL for value in values):
-            raise Refused("logic takes bools")
-        return function(*values)
+        if all(kind(value) is int for value in values):
+            return in_python(function(*values))
+        dtype = common(*values)
+        if dtype.kind == "f":
+            raise Refused("bits of floats")
+        return function(*(convert(value, dtype) for value in values))
+
+    return apply
+
+
+def shift(function: Callable[..., Any]) -> Callable[..., Value]:
+    """Makes a shift, which NumPy defines for counts of any size."""
+
+    def apply(a: Value, count: Value) -> Value:
+        if kind(a) is int and kind(count) is int and not 0 <= count < 64:
+            raise Undecided("Python refuses negative counts, and has integers of any size")
+        no_bools(a, count)
+        return bits(function)(a, count)
 
     return apply
 
@@ -174,6 +189,37 @@ def extreme(function: Callable[..., Any], signs: Callable[..., Any]) -> Callable
         return np.where((a == 0) & (b == 0), zeros, result)[()]
 
     return apply
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function of quiet NaNs: C's fmin and fmax return a signaling one."""
+    return lambda a, b: function(a * 1, b * 1)
+
+
+def clip(*values: Value) -> Value:
+    """Returns NumPy's clip, by the minimum and the maximum of the language.
+
+    "Numbers take the type of their partner": also the first, of which np.clip makes an array.
+    """
+    no_bools(*values)
+    a, low, high = (convert(value, common(*values)) for value in values)
+    result = extreme(np.minimum, np.logical_or)(extreme(np.maximum, np.logical_and)(a, low), high)
+    return result.item() if all(map(is_python, values)) else result
+
+
+def predicate(function: Callable[..., Any]) -> Callable[[Value], Value]:
+    """Makes a function of numbers whose result is a bool."""
+
+    def apply(value: Value) -> Value:
+        no_bools(value)
+        return function(convert(value, common(value)))
+
+    return apply
+
+
+def signbit(a: Any) -> Any:
+    """Returns NumPy's signbit, but False for every NaN."""
+    return np.signbit(a) & ~np.isnan(a)
 
 
 def copysign(a: Any, b: Any) -> Any:
@@ -255,11 +301,15 @@ c_pow = np.vectorize(math.pow, otypes=[float])
 # The functions that are not exact, by NumPy's names. Their errors in ulp are those that
 # docs/expressions.md promises: "Functions of `f32` are correctly rounded", "`f64` functions have
 # errors below 1 ulp".
-OTHERS = {"pow": power_of_floats, "erf": np.vectorize(math.erf, otypes=[float])}
+OTHERS = {
+    "pow": power_of_floats,
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
 APPROXIMATE: dict[str, Callable[..., Any]] = {
     # asin is arcsin; newer versions of NumPy have both names.
     name: OTHERS.get(name) or getattr(np, name, None) or getattr(np, f"arc{name[1:]}")
-    for name in OF_ONE + OF_TWO
+    for name in [*OF_ONE, *OF_TWO, "degrees", "radians", "rsqrt"]
 }
 # Error bounds, in ulp of the narrower type: of NumPy's `longdouble` functions, and of math.erf,
 # which computes in f64.
@@ -371,7 +421,14 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "sign": of_numbers(np.sign, np.sign),
     "minimum": of_numbers(extreme(np.minimum, np.logical_or), np.minimum),
     "maximum": of_numbers(extreme(np.maximum, np.logical_and), np.maximum),
-    **{name: rounding(getattr(np, name)) for name in ("floor", "ceil", "trunc")},
+    "fmin": of_numbers(extreme(quiet(np.fmin), np.logical_or), np.fmin),
+    "fmax": of_numbers(extreme(quiet(np.fmax), np.logical_and), np.fmax),
+    "fmod": of_numbers(np.fmod, np.fmod),
+    "clip": clip,
+    "nextafter": of_floats(np.nextafter, "nextafter"),
+    **{name: predicate(getattr(np, name)) for name in ("isnan", "isinf", "isfinite")},
+    "signbit": predicate(signbit),
+    **{name: rounding(getattr(np, name)) for name in ("floor", "ceil", "trunc", "round")},
     **{
         name: cast(dtype)
         for name, dtype in zip("bool i32 i64 f32 f64".split(), (BOOL, I32, I64, F32, F64))
@@ -385,13 +442,16 @@ BINARY = {
     ast.Div: arithmetic(operator.truediv),
     ast.FloorDiv: arithmetic(floor_divide),
     ast.Mod: arithmetic(operator.mod),
-    ast.BitAnd: logic(operator.and_),
-    ast.BitOr: logic(operator.or_),
+    ast.BitAnd: bits(operator.and_),
+    ast.BitOr: bits(operator.or_),
+    ast.BitXor: bits(operator.xor),
+    ast.LShift: shift(operator.lshift),
+    ast.RShift: shift(operator.rshift),
 }
 UNARY = {
     ast.USub: arithmetic(operator.neg),
     ast.UAdd: lambda value: no_bools(value) or value,
-    ast.Invert: logic(np.logical_not),
+    ast.Invert: bits(operator.invert),
 }
 COMPARISONS = {
     ast.Lt: comparison(operator.lt),
@@ -405,10 +465,17 @@ CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
 MOST_MULTIPLICATIONS = 64
 
 
+def any_power(base: Value, exponent: Value) -> Value:
+    """Returns a power whose exponent is not a literal: that of `pow`, which takes floats."""
+    if common(base, exponent).kind != "f":
+        raise Refused("a power of integers or bools")
+    return FUNCTIONS["pow"](base, exponent)
+
+
 def power(base: Value, exponent: Value) -> Value:
     """Returns a power. "`x**n` is a sequence of multiplications": squares, and the value itself."""
-    if kind(base) == BOOL or not is_python(exponent):
-        raise Refused("a power of bools, or one that is not a number")
+    if kind(base) == BOOL:
+        raise Refused("a power of bools")
     if type(exponent) is float:
         base = float(base) if is_python(base) else convert(base, common(base, exponent))
     if type(base) is int and exponent < 0:
@@ -416,10 +483,10 @@ def power(base: Value, exponent: Value) -> Value:
     is_float = kind(base) is float or (not is_python(base) and base.dtype.kind == "f")
     if exponent == 0.5:
         return FUNCTIONS["sqrt"](base)
-    if exponent != int(exponent) or (not is_float and exponent < 0):
-        raise Refused("a power that is neither whole nor 0.5")
-    if is_float and abs(exponent) > MOST_MULTIPLICATIONS:
-        raise Refused("a power of too many multiplications")
+    if not is_float and exponent < 0:
+        raise Refused("a power of an integer below 1")
+    if is_float and (abs(exponent) > MOST_MULTIPLICATIONS or exponent % 1 != 0):
+        return any_power(base, exponent)
     size = abs(int(exponent))
     if size == 0:
         return type(base)(1) if is_python(base) else convert(1, common(base, base))
@@ -489,15 +556,24 @@ class Oracle(ast.NodeVisitor):
             if is_power and is_python(right) and right == 0:
                 raise Undecided("x**0 does without x") from None
             raise
-        if is_power and any(isinstance(each, ast.Name) for each in ast.walk(node.right)):
-            raise Refused("the exponent is not a literal")
         try:
-            return power(left, right) if is_power else BINARY[type(node.op)](left, right)
+            if not is_power:
+                return BINARY[type(node.op)](left, right)
+            return (power if self.is_literal(node.right) else any_power)(left, right)
         except ZeroDivisionError:
             parts = [*ast.walk(node.left), *ast.walk(node.right)]
             if any(isinstance(each, (ast.Name, ast.Call, *UNFOLDED)) for each in parts) or is_power:
                 raise Undecided("a Python number is divided by zero") from None
             raise Refused("a literal is divided by zero") from None
+
+    def is_literal(self, node: ast.expr) -> bool:
+        """Returns whether an exponent is a number when the text is compiled."""
+        parts = list(ast.walk(node))
+        if any(isinstance(part, ast.Pow) for part in parts):
+            raise Undecided("only some powers of literals are literals")
+        names = {part.id for part in parts if isinstance(part, ast.Name)}
+        is_called = any(isinstance(part, ast.Call) for part in parts)
+        return not is_called and names <= CONSTANTS.keys() - self.inputs.keys()
 
     def visit_Compare(self, node: ast.Compare) -> Value:
         """Compares. "Chains of comparisons work": each must hold."""

@@ -16,8 +16,11 @@ DTYPES = [np.dtype(t) for t in "? u1 i1 u2 i2 u4 i4 i8 f4 f8".split()]
 # Floats more often, since most functions are for floats.
 WEIGHTS = [3, 2, 2, 2, 2, 2, 4, 4, 8, 8]
 NAMES = "abcdfghmuvwxyz"
-ONE = OF_ONE + "sqrt rint abs sign floor ceil trunc i32 i64 f32 f64".split()
-TWO = "minimum maximum copysign hypot atan2".split()
+ONE = OF_ONE + (
+    "sqrt rint abs sign floor ceil trunc round degrees radians rsqrt i32 i64 f32 f64".split()
+)
+TWO = "minimum maximum fmin fmax fmod nextafter copysign hypot atan2".split()
+PREDICATES = "isnan isinf isfinite signbit bool".split()
 ARITHMETIC = ["+", "-", "*", "/", "//", "%"]
 COMPARISONS = ["<", "<=", ">", ">=", "==", "!="]
 LITERALS = (
@@ -75,21 +78,46 @@ class Writer:
     def rare(self, size: int, pick: float) -> str:
         """Writes one of the rarer forms."""
         third = size // 3
+        if pick < 0.1:
+            return self.bits(size)
         if pick < 0.35:
             return f"where({self.truth(third)}, {self.number(third)}, {self.number(third)})"
         if pick < 0.5:
             return self.joined(f"-{self.joined(self.number(size))}")
         if pick < 0.7:
-            exponent = self.random.choice("2 3 -1 -2 0.5 0 1 5 8 13 2.0 -3 64 1.0 -0.0".split())
+            exponents = "2 3 -1 -2 0.5 0 1 5 8 13 2.0 -3 64 1.0 -0.0 0.3 -1.5 65 pi".split()
+            exponent = self.random.choice([*exponents, *self.names(bools=False)])
             return self.joined(f"({self.number(size)})**{exponent}")
         if pick < 0.8:
-            return f"fma({self.number(third)}, {self.number(third)}, {self.number(third)})"
+            name = self.random.choice(["fma", "clip"])
+            return f"{name}({self.number(third)}, {self.number(third)}, {self.number(third)})"
         if pick < 0.9:
             to = self.random.choice(["f32", "f64"])
             return f"pow({to}({self.number(size // 2)}), {to}({self.number(size // 2)}))"
         if pick < 0.95:
             return self.joined(f"{self.truth(size // 2)} * {self.number(size // 2)}")
         return f"+{self.joined(self.number(size))}"
+
+    def bits(self, size: int) -> str:
+        """Writes an operation on the bits of integers."""
+        if self.random.random() < 0.15:
+            return f"~{self.joined(self.integer(size))}"
+        op = self.random.choice(["&", "|", "^", "<<", ">>"])
+        return self.joined(f"{self.integer(size // 2)} {op} {self.integer(size // 2)}")
+
+    def integer(self, size: int) -> str:
+        """Writes an integer of some operations, and now and then another number."""
+        pick = self.random.random()
+        names = [
+            name for name, value in self.inputs.items() if np.asarray(value).dtype.kind in "iu"
+        ]
+        if names and pick < 0.5:
+            return self.random.choice(names)
+        if pick < 0.7:
+            return self.random.choice("0 1 2 3 7 31 63 64 100 -1 -8 255".split())
+        if pick < 0.75:
+            return self.truth(size - 1)
+        return f"{self.random.choice(['i32', 'i64'])}({self.number(size - 1)})"
 
     def leaf(self, pick: float) -> str:
         """Writes an input, or a literal."""
@@ -111,10 +139,11 @@ class Writer:
                 parts += [self.random.choice(COMPARISONS), self.number(half)]
             return self.joined(" ".join(parts))
         if pick < 0.85:
-            return self.joined(f"{self.truth(half)} {self.random.choice('&|')} {self.truth(half)}")
+            return self.joined(f"{self.truth(half)} {self.random.choice('&|^')} {self.truth(half)}")
         if pick < 0.93:
             return f"~{self.joined(self.truth(size - 1))}"
-        return self.random.choice(["True", "False", f"bool({self.number(size - 1)})"])
+        predicate = f"{self.random.choice(PREDICATES)}({self.number(size - 1)})"
+        return self.random.choice(["True", "False", predicate, predicate])
 
     def text(self) -> str:
         """Writes a text."""

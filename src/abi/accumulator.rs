@@ -1,4 +1,29 @@
-//! Accumulators: exact sums in pieces, which merge.
+//! # Accumulators
+//!
+//! An accumulator is an exact sum, or dot product, that goes on from call to call:
+//!
+//! ```c
+//! gpuvec_accumulator *sum = gpuvec_accumulator_create(GPUVEC_ACCUMULATOR_SUM_F64);
+//! while (there_is(&piece)) {
+//!     gpuvec_accumulator_add(sum, piece.values, NULL, piece.length, NULL);
+//! }
+//! gpuvec_accumulator_value(sum, &value);
+//! ```
+//!
+//! Its value depends only on the elements that were added, not on the pieces or their order: it has the bits
+//! that `gpuvec_sum_f32`, `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` returns for all of them.
+//! Accumulators of threads, processes and machines merge, without a rounding in between: by
+//! `gpuvec_accumulator_merge`, or serialized, by adding the states' integers, as `MPI_SUM` does it.
+//!
+//! `gpuvec_accumulator_create_nd` makes an accumulator of a shape, which has such a sum for each of its
+//! elements: `gpuvec_accumulator_add_nd` adds arrays of any strides to them, along axes.
+//!
+//! Several threads may use one accumulator at the same time: each call adds all of its elements at once, or
+//! none. A child made by `fork` goes on with its own copy. An accumulator takes fewer than 2^63 elements for
+//! each sum.
+//!
+//! Functions that create an accumulator return NULL on failure; `gpuvec_last_error()` tells why. Destroy
+//! accumulators with `gpuvec_accumulator_destroy`.
 
 use super::{Status, guard};
 use crate::call::{Input, Layout};
@@ -9,27 +34,18 @@ use crate::run::log::{self, Subject};
 use crate::run::{Strided, accumulate_contiguous, accumulate_strided, gpuvec_array, read_shape};
 use std::ffi::c_void;
 
-/// == Accumulators ==
-///
-/// Creates an accumulator: an exact sum, or dot product, whose elements are added piece by piece.
-///
-/// `kind` is a `gpuvec_accumulator_kind`. The value of an accumulator depends only on the elements
-/// that were added, not on the pieces or their order: it has the bits that `gpuvec_sum_f32`,
-/// `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` gives for all of them. Returns NULL on
-/// failure; `gpuvec_last_error()` tells why. Destroy the accumulator with
-/// `gpuvec_accumulator_destroy`.
+/// Creates an accumulator without elements. `kind` is a `gpuvec_accumulator_kind`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_create(kind: i32) -> *mut gpuvec_accumulator {
     guard::call(|| accumulator::create(kind, Shape::new()))
 }
 
-/// Creates an accumulator with a shape: an exact sum, or dot product, for each of its elements, as of arrays that are
-/// added along axes.
+/// Creates an accumulator with a shape. It has an exact sum, or dot product, for each of its elements, as of
+/// arrays that are added along axes.
 ///
 /// `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
-/// `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104 bytes, in
-/// the order of the kinds. Returns NULL on failure, with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states;
-/// `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
+/// `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104
+/// bytes, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_create_nd(
     kind: i32, ndim: i32, shape: *const i64,
@@ -38,12 +54,13 @@ pub unsafe extern "C" fn gpuvec_accumulator_create_nd(
     guard::call(|| accumulator::create(kind, unsafe { read_shape(ndim, shape)? }))
 }
 
-/// Adds `n` elements of `a`, or for a dot product the products `a[0]*b[0]`, …, `a[n-1]*b[n-1]`.
+/// Adds `n` elements of `a`, or products of `a` and `b`. These are, for a dot product, `a[0]*b[0]`, …,
+/// `a[n-1]*b[n-1]`.
 ///
-/// `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum.
-/// With a stream the call first waits for the stream's earlier work. The elements are added when
-/// the call returns; after an error none is. An accumulator takes fewer than 2^63 elements. Returns
-/// `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or another error.
+/// `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum. With a
+/// stream the call first waits for the stream's earlier work. The elements are added when the call returns;
+/// after an error none is. Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or
+/// another error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_add(
     accumulator: *mut gpuvec_accumulator, a: *const c_void, b: *const c_void, n: usize,
@@ -53,30 +70,32 @@ pub unsafe extern "C" fn gpuvec_accumulator_add(
     guard::operation(|| unsafe { add(accumulator, a, b, n, stream) })
 }
 
-/// Adds elements of arrays of any strides, which have one common shape: to each sum of the accumulator those that have
-/// its index along the axes that are not reduced.
+/// Adds elements of arrays of any strides, along axes. The arrays have one common shape: to each sum of the
+/// accumulator the call adds the elements that have its index along the axes that are not reduced.
 ///
-/// `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two arrays of a
-/// dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first axis. All are as for
-/// `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for broadcasting. The lengths of the
-/// axes that are not reduced, in their order, are the shape of the accumulator. So an accumulator without a shape takes
-/// all elements of arrays of any strides, where all axes are reduced.
+/// `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two
+/// arrays of a dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first
+/// axis. All are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for
+/// broadcasting. The lengths of the axes that are not reduced, in their order, are the shape of the
+/// accumulator. So an accumulator without a shape takes all elements of arrays of any strides, where all axes
+/// are reduced.
 ///
-/// The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and strides. The
-/// elements of a call are added to all sums when it returns; after an error none is. Meanwhile, the call needs
-/// memory for as many states as the accumulator has. With a stream the call first waits for the stream's earlier work.
+/// The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and
+/// strides. The elements of a call are added to all sums when it returns; after an error none is. Meanwhile,
+/// the call needs memory for as many states as the accumulator has. With a stream the call first waits for the
+/// stream's earlier work.
 ///
-/// Cores add the elements of arrays in host memory. Those of arrays in the memory of a GPU, and with placement `gpu`
-/// all elements, are added on the GPU, if those of each sum have at least as many bytes as a state; the states are
-/// then copied to the host. Otherwise, and for arrays in the memory of two GPUs, cores add the elements: those in
-/// device memory are copied to host memory, in chunks, and `gpuvec_last_run` then describes the addition of the last
-/// chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous arrays that are reduced to one sum are
-/// added as by `gpuvec_accumulator_add`.
+/// Cores add the elements of arrays in host memory. Those of arrays in the memory of a GPU, and with placement
+/// `gpu` all elements, are added on the GPU, if those of each sum have at least as many bytes as a state; the
+/// states are then copied to the host. Otherwise, and for arrays in the memory of two GPUs, cores add the
+/// elements: those in device memory are copied to host memory, in chunks, and `gpuvec_last_run` then describes
+/// the addition of the last chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous
+/// arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8 axes are
-/// left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum would have 2^63
-/// elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error. Errors name an array
-/// `inputs[i]`.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8
+/// axes are left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum
+/// would have 2^63 elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error.
+/// Errors name an array `inputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
     accumulator: *mut gpuvec_accumulator, ndim: i32, shape: *const i64,
@@ -95,11 +114,12 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
     })
 }
 
-/// Adds all elements of another accumulator of the same kind and shape, `other`, which stays as it is.
+/// Adds all elements of another accumulator, `other`. Both have the same kind and shape, and `other` stays as
+/// it is.
 ///
 /// `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
-/// `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be
-/// 2^63 elements; or another error.
+/// `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
+/// elements; or another error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_merge(
     accumulator: *mut gpuvec_accumulator, other: *mut gpuvec_accumulator,
@@ -110,9 +130,8 @@ pub extern "C" fn gpuvec_accumulator_merge(
     })
 }
 
-/// Stores the exact sum of all elements so far, rounded once, in `value`: a `float` or `double` in
-/// host memory; of an accumulator with a shape one for each of its elements, in C order. More elements
-/// may be added afterwards.
+/// Stores the sum so far, exact and rounded once. `value` is a `float` or `double` in host memory; of an
+/// accumulator with a shape one for each of its elements, in C order. More elements may be added afterwards.
 ///
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
@@ -129,21 +148,20 @@ pub unsafe extern "C" fn gpuvec_accumulator_value(
     })
 }
 
-/// Returns the size of a serialized accumulator of this kind: 152, 224, 608 or 1,136 bytes. Returns 0
-/// for an unknown kind.
+/// Returns the size of a serialized accumulator of a kind. It is 152, 224, 608 or 1,136 bytes. Returns 0 for an
+/// unknown kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_bytes(kind: i32) -> usize {
     guard::constant(0, || accumulator::bytes(kind))
 }
 
-/// Stores the state of an accumulator in `bytes`, in host memory, for another process or machine,
-/// or for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much
-/// for each of its states, which are stored one after the other, in C order.
+/// Stores the state of an accumulator in `bytes`. They are in host memory, for another process or machine, or
+/// for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much for
+/// each of its states, which are stored one after the other, in C order.
 ///
-/// The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators
-/// of one kind merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL
-/// do it, in any grouping: the sums are the state of all their elements. Returns `GPUVEC_OK` or an
-/// error.
+/// The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators of one kind
+/// merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL do it, in any grouping:
+/// the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_serialize(
     accumulator: *mut gpuvec_accumulator, bytes: *mut c_void, size: usize,
@@ -158,13 +176,11 @@ pub unsafe extern "C" fn gpuvec_accumulator_serialize(
     })
 }
 
-/// Creates an accumulator from `size` bytes that `gpuvec_accumulator_serialize` stored, or from the
-/// sums of several. Its kind is in the bytes.
+/// Creates an accumulator from `size` bytes of a state. `gpuvec_accumulator_serialize` stored them, or they are
+/// the sums of several such states. Its kind is in the bytes.
 ///
-/// Returns NULL on failure, with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63
-/// elements or more, and with `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from
-/// somewhere else; `gpuvec_last_error()` tells why. Destroy the accumulator with
-/// `gpuvec_accumulator_destroy`.
+/// Fails with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63 elements or more, and with
+/// `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from somewhere else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_deserialize(
     bytes: *const c_void, size: usize,
@@ -178,12 +194,12 @@ pub unsafe extern "C" fn gpuvec_accumulator_deserialize(
     })
 }
 
-/// Creates an accumulator with a shape from the `size` bytes of its states, one after the other in C order, as
-/// `gpuvec_accumulator_serialize` stored them, or from the sums of several such bytes as integers.
+/// Creates an accumulator with a shape from its states. The `size` bytes of the states are one after the other
+/// in C order, as `gpuvec_accumulator_serialize` stored them, or are the sums of several such bytes as
+/// integers.
 ///
-/// `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Returns NULL on failure,
-/// as `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states;
-/// `gpuvec_last_error()` tells why. Destroy the accumulator with `gpuvec_accumulator_destroy`.
+/// `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Fails as
+/// `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_deserialize_nd(
     kind: i32, ndim: i32, shape: *const i64, bytes: *const c_void, size: usize,

@@ -1,4 +1,9 @@
-//! The classic functions, which have short names: operations without a stream, and pinned memory.
+//! # Classic functions
+//!
+//! Short names for operations that return when their work is done, and for pinned memory.
+//!
+//! A program that has its own functions of these names defines `GPUVEC_NO_SHORT_NAMES` before it includes the
+//! header.
 
 use super::{Status, guard, operation};
 use crate::objects::allocation::{self, PINNED};
@@ -8,13 +13,7 @@ use std::ffi::c_void;
 
 const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();
 
-/// == Classic functions ==
-///
-/// Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an error.
+/// Adds `float`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_f32` with a NULL `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vector_add(
     a: *const f32, b: *const f32, out: *mut f32, n: usize,
@@ -23,11 +22,7 @@ pub unsafe extern "C" fn vector_add(
     guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, NO_STREAM) })
 }
 
-/// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-/// them is an error. `n == 0` does nothing. Returns `GPUVEC_OK` when `out` holds the result, or an
-/// error.
+/// Adds `int32_t`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_i32` with a NULL `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn add_arrays(
     a: *const i32, b: *const i32, out: *mut i32, n: usize,
@@ -36,12 +31,8 @@ pub unsafe extern "C" fn add_arrays(
     guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, NO_STREAM) })
 }
 
-/// Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-///
-/// The exact sum of the exact products is rounded once, to `float` (see "Results"). A NaN is stored
-/// as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may
-/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. Returns `GPUVEC_OK` when `out`
-/// holds the result, or an error.
+/// Dot product of `float`: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. It is `gpuvec_dot_f32` with a NULL
+/// `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dot_product(
     a: *const f32, b: *const f32, out: *mut f32, n: usize,
@@ -50,13 +41,13 @@ pub unsafe extern "C" fn dot_product(
     guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, NO_STREAM) })
 }
 
-/// Allocates pinned memory: `gpuvec_pinned_alloc`.
+/// Allocates pinned memory. It is `gpuvec_pinned_alloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
     guard::call(|| allocation::pinned_alloc(bytes).map(|address| address.as_ptr()))
 }
 
-/// Frees pinned memory: `gpuvec_pinned_free`.
+/// Frees pinned memory. It is `gpuvec_pinned_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.

@@ -1,5 +1,14 @@
-//! Elementwise operations: `out[i]` from element `i` of each input, one function for each operation
-//! and element type.
+//! # Elementwise operations
+//!
+//! `gpuvec_<operation>_<type>(inputs…, out, n, stream)` computes `out[i]` from element `i` of each input, for
+//! `i` from 0 to `n - 1`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
+//!
+//! Floating-point elements are rounded to nearest once (IEEE 754), subnormals included; a NaN is stored as
+//! 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`). Integers wrap around (two's complement).
+//!
+//! `out` may be exactly one of the inputs (in place); any other overlap with an input is an error. `n == 0`
+//! does nothing. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
+//! `GPUVEC_OK` or an error.
 
 use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;
@@ -8,14 +17,7 @@ use gpuvec_ops::{
     MulI64, ScaleF32, ScaleF64, SubF32, SubF64, SubI32, SubI64,
 };
 
-/// == Elementwise operations ==
-///
-/// Adds two `float` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Adds: `out[i] = a[i] + b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -24,12 +26,7 @@ pub unsafe extern "C" fn gpuvec_add_f32(
     guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, stream) })
 }
 
-/// Adds two `double` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Adds: `out[i] = a[i] + b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -38,11 +35,7 @@ pub unsafe extern "C" fn gpuvec_add_f64(
     guard::operation(|| unsafe { operation(AddF64, [a, b], out, n, stream) })
 }
 
-/// Adds two `int32_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-/// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// Adds: `out[i] = a[i] + b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i32(
     a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
@@ -51,11 +44,7 @@ pub unsafe extern "C" fn gpuvec_add_i32(
     guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, stream) })
 }
 
-/// Adds two `int64_t` arrays: `out[i] = a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Sums wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap with
-/// them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// Adds: `out[i] = a[i] + b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_add_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -64,12 +53,7 @@ pub unsafe extern "C" fn gpuvec_add_i64(
     guard::operation(|| unsafe { operation(AddI64, [a, b], out, n, stream) })
 }
 
-/// Subtracts two `float` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Subtracts: `out[i] = a[i] - b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -78,12 +62,7 @@ pub unsafe extern "C" fn gpuvec_sub_f32(
     guard::operation(|| unsafe { operation(SubF32, [a, b], out, n, stream) })
 }
 
-/// Subtracts two `double` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Subtracts: `out[i] = a[i] - b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -92,11 +71,7 @@ pub unsafe extern "C" fn gpuvec_sub_f64(
     guard::operation(|| unsafe { operation(SubF64, [a, b], out, n, stream) })
 }
 
-/// Subtracts two `int32_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-///
-/// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-/// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
-/// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Subtracts: `out[i] = a[i] - b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i32(
     a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
@@ -105,11 +80,7 @@ pub unsafe extern "C" fn gpuvec_sub_i32(
     guard::operation(|| unsafe { operation(SubI32, [a, b], out, n, stream) })
 }
 
-/// Subtracts two `int64_t` arrays: `out[i] = a[i] - b[i]` for `i` from 0 to `n - 1`.
-///
-/// Differences wrap around (two's complement). `out` may be `a` or `b` (in place); any other
-/// overlap with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for
-/// the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Subtracts: `out[i] = a[i] - b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sub_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -118,12 +89,7 @@ pub unsafe extern "C" fn gpuvec_sub_i64(
     guard::operation(|| unsafe { operation(SubI64, [a, b], out, n, stream) })
 }
 
-/// Multiplies two `float` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Multiplies: `out[i] = a[i] * b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -132,12 +98,7 @@ pub unsafe extern "C" fn gpuvec_mul_f32(
     guard::operation(|| unsafe { operation(MulF32, [a, b], out, n, stream) })
 }
 
-/// Multiplies two `double` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Multiplies: `out[i] = a[i] * b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -146,11 +107,7 @@ pub unsafe extern "C" fn gpuvec_mul_f64(
     guard::operation(|| unsafe { operation(MulF64, [a, b], out, n, stream) })
 }
 
-/// Multiplies two `int32_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-///
-/// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-/// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
-/// (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Multiplies: `out[i] = a[i] * b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i32(
     a: *const i32, b: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
@@ -159,11 +116,7 @@ pub unsafe extern "C" fn gpuvec_mul_i32(
     guard::operation(|| unsafe { operation(MulI32, [a, b], out, n, stream) })
 }
 
-/// Multiplies two `int64_t` arrays: `out[i] = a[i] * b[i]` for `i` from 0 to `n - 1`.
-///
-/// Products wrap around (two's complement). `out` may be `a` or `b` (in place); any other overlap
-/// with them is an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result
-/// (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Multiplies: `out[i] = a[i] * b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_mul_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -172,12 +125,7 @@ pub unsafe extern "C" fn gpuvec_mul_i64(
     guard::operation(|| unsafe { operation(MulI64, [a, b], out, n, stream) })
 }
 
-/// Divides two `float` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Divides: `out[i] = a[i] / b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -186,12 +134,7 @@ pub unsafe extern "C" fn gpuvec_div_f32(
     guard::operation(|| unsafe { operation(DivF32, [a, b], out, n, stream) })
 }
 
-/// Divides two `double` arrays: `out[i] = a[i] / b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is an error.
-/// `n == 0` does nothing. With a NULL `stream` the call waits for the result (see "Streams").
-/// Returns `GPUVEC_OK` or an error.
+/// Divides: `out[i] = a[i] / b[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_div_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -200,12 +143,7 @@ pub unsafe extern "C" fn gpuvec_div_f64(
     guard::operation(|| unsafe { operation(DivF64, [a, b], out, n, stream) })
 }
 
-/// Multiplies a `float` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FC00000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0` does
-/// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
-/// or an error.
+/// Multiplies by a number: `out[i] = alpha * a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f32(
     alpha: f32, a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -214,12 +152,7 @@ pub unsafe extern "C" fn gpuvec_scale_f32(
     guard::operation(|| unsafe { operation(ScaleF32(alpha), [a], out, n, stream) })
 }
 
-/// Multiplies a `double` array by a number: `out[i] = alpha * a[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest (IEEE 754), subnormals included; a NaN is stored as
-/// 0x7FF8000000000000. `out` may be `a` (in place); any other overlap with it is an error. `n == 0`
-/// does nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns
-/// `GPUVEC_OK` or an error.
+/// Multiplies by a number: `out[i] = alpha * a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_scale_f64(
     alpha: f64, a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -228,12 +161,7 @@ pub unsafe extern "C" fn gpuvec_scale_f64(
     guard::operation(|| unsafe { operation(ScaleF64(alpha), [a], out, n, stream) })
 }
 
-/// Adds a scaled `float` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
-/// stored as 0x7FC00000. `out` may be `a` or `b` (in place); any other overlap with them is an
-/// error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// Adds a multiple: `out[i] = alpha * a[i] + b[i]`. Each element is rounded once, as by `fma`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f32(
     alpha: f32, a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -242,12 +170,7 @@ pub unsafe extern "C" fn gpuvec_axpy_f32(
     guard::operation(|| unsafe { operation(AxpyF32(alpha), [a, b], out, n, stream) })
 }
 
-/// Adds a scaled `double` array: `out[i] = alpha * a[i] + b[i]` for `i` from 0 to `n - 1`.
-///
-/// Each element is rounded to nearest once, as by `fma` (IEEE 754), subnormals included; a NaN is
-/// stored as 0x7FF8000000000000. `out` may be `a` or `b` (in place); any other overlap with them is
-/// an error. `n == 0` does nothing. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// Adds a multiple: `out[i] = alpha * a[i] + b[i]`. Each element is rounded once, as by `fma`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_axpy_f64(
     alpha: f64, a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,

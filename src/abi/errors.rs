@@ -1,24 +1,24 @@
-//! The text of an error and the meaning of a status.
+//! # Errors
+//!
+//! The text of a failure, and the meaning of a status.
 
 use super::{Status, guard};
 use crate::error::{STATUSES, gpuvec_status};
 use std::ffi::c_char;
 
-/// == Error texts ==
+/// Describes the failure of this thread's last call. The text names the argument, its value and what to do, or
+/// the driver function and the driver's name for its error.
 ///
-/// Describes the failure of this thread's last call: the argument, its value and what to do, or the
-/// driver function and the driver's name for its error.
-///
-/// The text is empty after a call that succeeded. Functions that only answer questions
-/// (`gpuvec_version`, `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like)
-/// leave it unchanged. Returns a string of this thread's that is valid until the thread's next
-/// call; never NULL.
+/// The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
+/// `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like) leave it unchanged. Returns a
+/// string of this thread's that is valid until the thread's next call; never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_last_error() -> *const c_char {
     guard::constant(c"".as_ptr(), guard::last_error)
 }
 
-/// Returns the status of the failure that `gpuvec_last_error()` describes, or `GPUVEC_OK`.
+/// Returns the status of this thread's last call. It is that of the failure which `gpuvec_last_error()`
+/// describes, or `GPUVEC_OK`.
 ///
 /// It tells programs what went wrong in a function that returned NULL.
 #[unsafe(no_mangle)]
@@ -26,7 +26,7 @@ pub extern "C" fn gpuvec_last_status() -> Status {
     guard::constant(gpuvec_status::GPUVEC_OK as i32, guard::last_status)
 }
 
-/// Describes a status: its name, and its meaning in a few words.
+/// Describes a status. The text is its name, and its meaning in a few words.
 ///
 /// Returns a constant string; for a number that is not a status, one that says so.
 #[unsafe(no_mangle)]

@@ -1,4 +1,7 @@
-//! The library's settings, state and versions.
+//! # Settings and library
+//!
+//! The placement and the threads of calls, the last run, devices and versions. "All functions" says under
+//! "Placement" how calls are placed.
 
 use super::{Status, guard};
 use crate::cuda::device;
@@ -8,13 +11,11 @@ use crate::process::settings::{self, Placement};
 use crate::run::last_run::{self, Run};
 use std::ffi::{CStr, c_char};
 
-/// == Settings and library ==
+/// Sets the placement of all later calls. It holds in every thread that does not have its own: `placement` is a
+/// `gpuvec_place`.
 ///
-/// Sets the placement of all later calls in every thread that does not have its own:
-/// `placement` is a `gpuvec_place`.
-///
-/// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or
-/// `GPUVEC_ERROR_VALUE` for any other number.
+/// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any
+/// other number.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_placement(placement: i32) -> Status {
     guard::choice(|| {
@@ -28,9 +29,9 @@ pub extern "C" fn gpuvec_set_placement(placement: i32) -> Status {
     })
 }
 
-/// Returns the placement in force for the calling thread, a `gpuvec_place`; or
-/// `GPUVEC_ERROR_ENVIRONMENT` if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then
-/// tells; or `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
+/// Returns the placement in force for the calling thread. It is a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT`
+/// if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or `GPUVEC_ERROR_REENTRANT` in
+/// a signal handler that interrupted a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_placement() -> i32 {
     guard::query(gpuvec_status::GPUVEC_ERROR_REENTRANT as i32, || match settings::placement() {
@@ -39,12 +40,11 @@ pub extern "C" fn gpuvec_get_placement() -> i32 {
     })
 }
 
-/// Sets the placement of the calling thread's later calls, whatever the process's is: `placement` is
-/// a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
+/// Sets the placement of the calling thread's later calls. It holds whatever the process's is: `placement` is a
+/// `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
 ///
-/// Other threads are not affected. A child made by `fork` starts with the placement of the thread
-/// that called `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or
-/// `GPUVEC_ERROR_VALUE` for any other number.
+/// Other threads are not affected. A child made by `fork` starts with the placement of the thread that called
+/// `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any other number.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_thread_placement(placement: i32) -> Status {
     guard::choice(|| {
@@ -61,7 +61,7 @@ pub extern "C" fn gpuvec_set_thread_placement(placement: i32) -> Status {
     })
 }
 
-/// Returns the calling thread's own placement, a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
+/// Returns the calling thread's own placement. It is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
 /// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
@@ -73,13 +73,13 @@ pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
 /// The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`.
 pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
-/// Sets the most threads that may work on one call, the calling one included, for all later calls in
-/// every thread; with 0 the environment's number is in force again. A call uses as many of them as
-/// are predicted to be done first.
+/// Sets the most threads that may work on one call. The calling one is included, and the number holds for all
+/// later calls in every thread; with 0 the environment's number is in force again. A call uses as many of them
+/// as are predicted to be done first.
 ///
-/// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling
-/// thread works alone; threads that were started before stay asleep. A number above 256 counts as 256.
-/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
+/// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
+/// works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
+/// `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_num_threads(threads: i32) -> Status {
     guard::choice(|| {
@@ -93,9 +93,8 @@ pub extern "C" fn gpuvec_set_num_threads(threads: i32) -> Status {
     })
 }
 
-/// Returns the most threads that may work on one call, from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has
-/// a wrong value, which the error of every other call names, and in a signal handler that interrupted a
-/// call.
+/// Returns the most threads that may work on one call. It is from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has a
+/// wrong value, which the error of every other call names, and in a signal handler that interrupted a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_num_threads() -> i32 {
     guard::query(0, || {
@@ -103,12 +102,11 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
     })
 }
 
-/// Tells why no GPU is usable: no driver, a driver that is too old, no device, a device that
+/// Tells why no GPU is usable. The reasons are no driver, a driver that is too old, no device, a device that
 /// refuses to work, placement `cpu`, a forked child.
 ///
-/// Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`.
-/// Returns a string of this thread's that is valid until the thread calls this function again;
-/// empty if a GPU is usable.
+/// Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`. Returns a
+/// string of this thread's that is valid until the thread calls this function again; empty if a GPU is usable.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
     guard::query(IN_PROGRESS.as_ptr(), || match settings::placement() {
@@ -121,11 +119,12 @@ pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
 /// The answer for a signal handler that interrupted a call.
 const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 
-/// Stores in `run` where this thread's last operation on arrays ran, how, and why there.
+/// Stores where this thread's last operation ran, and why. It was one on arrays, and `run` also tells how it
+/// ran.
 ///
-/// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an
-/// older, shorter structure keeps working. All fields are 0 after an operation that failed and
-/// after one with nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
+/// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an older, shorter
+/// structure keeps working. All fields are 0 after an operation that failed and after one with nothing to do.
+/// Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     guard::constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || {
@@ -141,14 +140,13 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     })
 }
 
-/// Starts the worker threads and, except with placement `cpu`, opens the driver and the first GPU,
-/// as later calls would otherwise do. Tries a driver or GPU that failed before again.
+/// Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do it. The GPU is the
+/// first one; with placement `cpu` neither is opened. A driver or GPU that failed before is tried again.
 ///
-/// Never needed: it lets a program choose when to spend those tenths of a second. With placement
-/// `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays.
-/// An operation's kernel is still loaded when a device first runs it. That takes some milliseconds,
-/// and the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with
-/// placement `gpu`, the error that a call would return.
+/// Never needed: it lets a program choose when to spend those tenths of a second. With placement `auto`, calls
+/// on host arrays may use a GPU from then on; otherwise they open it once that pays. An operation's kernel is
+/// still loaded when a device first runs it. That takes some milliseconds, and the driver may wait for work in
+/// flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {
@@ -165,8 +163,8 @@ pub extern "C" fn gpuvec_init() -> Status {
     })
 }
 
-/// Returns the number of GPUs that the driver shows to this process: 0 without a driver and in a
-/// forked child. Opens the driver to find out, with every placement.
+/// Returns the number of GPUs that the driver shows. It is 0 without a driver and in a forked child. Opens the
+/// driver to find out, with every placement.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_count() -> i32 {
     guard::query(0, || {
@@ -174,7 +172,7 @@ pub extern "C" fn gpuvec_device_count() -> i32 {
     })
 }
 
-/// Returns the name of a GPU as a constant string, or NULL if there is no such device;
+/// Returns the name of a GPU. It is a constant string, or NULL if there is no such device;
 /// `gpuvec_last_error()` tells why.
 ///
 /// `device` counts from 0. Opens the driver, with every placement.
@@ -191,7 +189,7 @@ pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
     })
 }
 
-/// Returns the library's version as a constant string, "major.minor.patch".
+/// Returns the library's version. It is a constant string, "major.minor.patch".
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_version() -> *const c_char {
     guard::constant(VERSION.as_ptr(), || VERSION.as_ptr())

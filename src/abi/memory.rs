@@ -1,4 +1,14 @@
-//! Pinned and device memory, registration of host memory, and copies between all memory kinds.
+//! # Memory
+//!
+//! Pinned and device memory, registration of host memory, and copies between all kinds of memory.
+//!
+//! Without a usable GPU, or with placement `cpu`, all of it is ordinary host memory, and everything works the
+//! same. Functions that allocate return NULL on failure, and `gpuvec_last_error()` tells why.
+//!
+//! Functions that free or unregister memory return `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for an address that the
+//! function which they undo did not return or register, or that was freed or unregistered before. After
+//! `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered; after any other error it
+//! is still allocated or registered, and they can be called again.
 
 use super::{Status, guard};
 use crate::objects::allocation::{self, DEVICE, PINNED};
@@ -7,96 +17,81 @@ use crate::objects::stream::gpuvec_stream;
 use crate::run;
 use std::ffi::c_void;
 
-/// == Memory ==
-///
-/// Allocates pinned (page-locked) host memory, which a GPU reads and writes directly: arrays in it
-/// are not copied on the host first, and calls on them are faster.
+/// Allocates pinned (page-locked) host memory. A GPU reads and writes it directly: arrays in it are not copied
+/// on the host first, and calls on them are faster.
 ///
 /// `bytes` is rounded up to one or more pages of 4,096 bytes; the memory starts with a page and is
-/// uninitialised. Without a usable GPU, or with placement `cpu`, it is ordinary memory, and
-/// everything works the same. A child made by `fork` must not use memory that its parent
-/// page-locked. Returns NULL on failure; `gpuvec_last_error()` tells why. Free the memory with
+/// uninitialised. A child made by `fork` must not use memory that its parent page-locked. Free the memory with
 /// `gpuvec_pinned_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_pinned_alloc(bytes: usize) -> *mut c_void {
     guard::call(|| allocation::pinned_alloc(bytes).map(|address| address.as_ptr()))
 }
 
-/// Frees memory that `gpuvec_pinned_alloc` returned; NULL does nothing.
+/// Frees pinned memory; NULL does nothing.
 ///
-/// Work queued on a stream must be done with the memory. Returns `GPUVEC_OK`, or
-/// `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_pinned_alloc` did not return or that was
-/// freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device; after any
-/// other error it is still allocated and can be freed again.
+/// Work queued on a stream must be done with the memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_pinned_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, PINNED) }.map(|()| 0))
 }
 
-/// Allocates device memory: operations use arrays in it in place, and nothing crosses the bus.
+/// Allocates device memory. Operations use arrays in it in place, and nothing crosses the bus.
 ///
-/// `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is
-/// uninitialised: fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, it is ordinary host memory
-/// (`device` must be 0), and everything works the same. Returns NULL on failure;
-/// `gpuvec_last_error()` tells why. Free the memory with `gpuvec_device_free`.
+/// `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is uninitialised:
+/// fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, `device` must be 0. Free the
+/// memory with `gpuvec_device_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void {
     guard::call(|| allocation::device_alloc(bytes, device).map(|address| address.as_ptr()))
 }
 
-/// Waits until the device is done with memory that `gpuvec_device_alloc` returned, and frees it;
-/// NULL does nothing.
+/// Frees device memory; NULL does nothing. It first waits until the device is done with the memory.
 ///
-/// The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same
-/// sizes; where the device has too little left for gpuvec, that memory is used first.
-/// Returns `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for a pointer that `gpuvec_device_alloc` did not
-/// return or that was freed before. After `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the
-/// device; after any other error it is still allocated and can be freed again.
+/// The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same sizes;
+/// where the device has too little left for gpuvec, that memory is used first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, DEVICE) }.map(|()| 0))
 }
 
-/// Returns the number of the GPU that has the memory that `gpuvec_device_alloc` returned at `ptr`, or -1 if it
-/// is host memory, or `gpuvec_device_alloc` did not return `ptr`.
+/// Returns the number of the GPU that has device memory. `gpuvec_device_alloc` returned it at `ptr`. Returns -1
+/// if it is host memory, or `gpuvec_device_alloc` did not return `ptr`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_of(ptr: *const c_void) -> i32 {
     guard::query(allocation::NO_DEVICE, || allocation::device_of(ptr))
 }
 
-/// Page-locks `bytes` of existing host memory, so that a GPU accesses them directly, as it does
-/// memory from `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it
-/// pays for arrays that are used more than once.
+/// Page-locks `bytes` of existing host memory. A GPU then accesses them directly, as it does memory from
+/// `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it pays for arrays that are
+/// used more than once.
 ///
-/// `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share
-/// pages, and an array may be registered more than once: it stays page-locked until it has been
-/// unregistered as many times. Other data in an array's pages remains pageable memory. Without a
-/// usable GPU, or with placement `cpu`, the memory stays as it is, and everything works the same.
-/// Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
+/// `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share pages, and an
+/// array may be registered more than once: it stays page-locked until it has been unregistered as many times.
+/// Other data in an array's pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the
+/// memory stays as it is. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) -> Status {
     guard::call(|| registration::register(ptr, bytes).map(|()| 0))
 }
 
-/// Undoes one `gpuvec_host_register` of the address `ptr`, also one of 0 bytes.
+/// Undoes one `gpuvec_host_register` of the address `ptr`. It may be one of 0 bytes.
 ///
-/// Call it before the memory is freed and after queued work is done with it. Pages that other
-/// registrations share stay page-locked until those end. Returns `GPUVEC_OK`, or
-/// `GPUVEC_ERROR_POINTER` for an address that is not registered. After `GPUVEC_ERROR_DEVICE_LOST`
-/// it is no longer registered; after any other error it still is, and can be unregistered again.
+/// Call it before the memory is freed and after queued work is done with it. Pages that other registrations
+/// share stay page-locked until those end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> Status {
     guard::call(|| registration::unregister(ptr).map(|()| 0))
 }
 
-/// Copies `bytes` bytes from `src` to `dst`, each in any kind of memory. The direction follows from
-/// the pointers, with every placement.
+/// Copies bytes between any two kinds of memory. It copies `bytes` bytes from `src` to `dst`, and the direction
+/// follows from the pointers, with every placement.
 ///
-/// `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a
-/// stream the copy is queued if neither array is pageable memory. Otherwise, and with a NULL
-/// stream, it is done when the function returns. Returns `GPUVEC_OK` or an error.
+/// `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a stream the copy
+/// is queued if neither array is pageable memory. Otherwise, and with a NULL stream, it is done when the
+/// function returns. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_copy(
     dst: *mut c_void, src: *const c_void, bytes: usize, stream: *mut gpuvec_stream,

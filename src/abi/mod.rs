@@ -8,15 +8,14 @@
 
 #![expect(clippy::missing_safety_doc, reason = "the header says it once, for all functions")]
 
-// In the header's order.
-pub mod errors;
-
+// The header's sections, in their order.
 pub mod classic;
 
 pub mod elementwise;
 
-pub mod accumulator;
 pub mod reduce;
+
+pub mod accumulator;
 
 pub mod expr;
 
@@ -25,6 +24,8 @@ pub mod memory;
 pub mod stream;
 
 pub mod library;
+
+pub mod errors;
 
 mod guard;
 

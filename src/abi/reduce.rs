@@ -1,5 +1,21 @@
-//! Reductions: one value from all elements of the inputs, one function for each operation and
-//! element type.
+//! # Reductions
+//!
+//! `gpuvec_<operation>_<type>(inputs…, out, n, stream)` stores one value of all elements of the inputs in
+//! `out[0]`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
+//!
+//! `dot` and `sum` of floats are exact: the sum of all elements or exact products is rounded once, to the type
+//! of `out` (see "Results"). A NaN is stored as 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`); an exact
+//! zero, and the result for `n == 0`, is +0. Those of integers are an `int64_t` that wraps around; the result
+//! for `n == 0` is 0. Accumulators compute exact sums in parts.
+//!
+//! `min` and `max` of floats follow IEEE 754-2019's minimum and maximum: -0 is less than +0, and a NaN among
+//! the elements makes the result the NaN above. So the result has the same bits for any number of threads, on
+//! the CPU and on any GPU. No elements have no minimum and no maximum: for `n == 0` the call returns
+//! `GPUVEC_ERROR_EMPTY` and writes nothing.
+//!
+//! `out` is one element. It may be the first element of an input of the same type, and otherwise lies outside
+//! the inputs. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
+//! `GPUVEC_OK` or an error.
 
 use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;
@@ -8,14 +24,7 @@ use gpuvec_ops::{
     SumF32, SumF64, SumI32, SumI64,
 };
 
-/// == Reductions ==
-///
-/// Computes the dot product of two `float` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-///
-/// The exact sum of the exact products is rounded once, to `float` (see "Results"). A NaN is stored
-/// as 0x7FC00000; an exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may
-/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
-/// for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f32(
     a: *const f32, b: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -24,12 +33,7 @@ pub unsafe extern "C" fn gpuvec_dot_f32(
     guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, stream) })
 }
 
-/// Computes the dot product of two `double` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-///
-/// The exact sum of the exact products is rounded once, to `double` (see "Results"). A NaN is
-/// stored as 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one
-/// `double`; it may be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL
-/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_f64(
     a: *const f64, b: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -38,11 +42,7 @@ pub unsafe extern "C" fn gpuvec_dot_f64(
     guard::operation(|| unsafe { operation(DotF64, [a, b], out, n, stream) })
 }
 
-/// Computes the dot product of two `int32_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-///
-/// Products are exact; their sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is
-/// one `int64_t` outside both arrays. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. Products are exact.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i32(
     a: *const i32, b: *const i32, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -51,11 +51,7 @@ pub unsafe extern "C" fn gpuvec_dot_i32(
     guard::operation(|| unsafe { operation(DotI32, [a, b], out, n, stream) })
 }
 
-/// Computes the dot product of two `int64_t` arrays: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`.
-///
-/// Products and their sum wrap around. The result for `n == 0` is 0. `out` is one `int64_t`; it may
-/// be `a[0]` or `b[0]`, and otherwise lies outside both arrays. With a NULL `stream` the call waits
-/// for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. Products wrap around, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_dot_i64(
     a: *const i64, b: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -64,12 +60,7 @@ pub unsafe extern "C" fn gpuvec_dot_i64(
     guard::operation(|| unsafe { operation(DotI64, [a, b], out, n, stream) })
 }
 
-/// Sums a `float` array: `out[0] = a[0] + … + a[n-1]`.
-///
-/// The exact sum is rounded once, to `float` (see "Results"). A NaN is stored as 0x7FC00000; an
-/// exact zero, and the result for `n == 0`, is +0. `out` is one `float`; it may be `a[0]`, and
-/// otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// Sum: `out[0] = a[0] + … + a[n-1]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f32(
     a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -78,12 +69,7 @@ pub unsafe extern "C" fn gpuvec_sum_f32(
     guard::operation(|| unsafe { operation(SumF32, [a], out, n, stream) })
 }
 
-/// Sums a `double` array: `out[0] = a[0] + … + a[n-1]`.
-///
-/// The exact sum is rounded once, to `double` (see "Results"). A NaN is stored as
-/// 0x7FF8000000000000; an exact zero, and the result for `n == 0`, is +0. `out` is one `double`; it
-/// may be `a[0]`, and otherwise lies outside the array. With a NULL `stream` the call waits for the
-/// result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Sum: `out[0] = a[0] + … + a[n-1]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_f64(
     a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -92,11 +78,7 @@ pub unsafe extern "C" fn gpuvec_sum_f64(
     guard::operation(|| unsafe { operation(SumF64, [a], out, n, stream) })
 }
 
-/// Sums an `int32_t` array: `out[0] = a[0] + … + a[n-1]`.
-///
-/// The sum wraps around in `int64_t`. The result for `n == 0` is 0. `out` is one `int64_t` outside
-/// the array. With a NULL `stream` the call waits for the result (see "Streams"). Returns
-/// `GPUVEC_OK` or an error.
+/// Sum: `out[0] = a[0] + … + a[n-1]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i32(
     a: *const i32, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -105,11 +87,7 @@ pub unsafe extern "C" fn gpuvec_sum_i32(
     guard::operation(|| unsafe { operation(SumI32, [a], out, n, stream) })
 }
 
-/// Sums an `int64_t` array: `out[0] = a[0] + … + a[n-1]`.
-///
-/// The sum wraps around. The result for `n == 0` is 0. `out` is one `int64_t`; it may be `a[0]`,
-/// and otherwise lies outside the array. With a NULL `stream` the call waits for the result (see
-/// "Streams"). Returns `GPUVEC_OK` or an error.
+/// Sum: `out[0] = a[0] + … + a[n-1]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_sum_i64(
     a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -118,14 +96,7 @@ pub unsafe extern "C" fn gpuvec_sum_i64(
     guard::operation(|| unsafe { operation(SumI64, [a], out, n, stream) })
 }
 
-/// Stores the smallest element of a `float` array in `out[0]`.
-///
-/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
-/// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
-/// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
-/// elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-/// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
-/// error.
+/// Minimum: `out[0]` is the smallest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f32(
     a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -134,14 +105,7 @@ pub unsafe extern "C" fn gpuvec_min_f32(
     guard::operation(|| unsafe { operation(MinF32, [a], out, n, stream) })
 }
 
-/// Stores the smallest element of a `double` array in `out[0]`.
-///
-/// Follows IEEE 754-2019's minimum: -0 is less than +0, and a NaN among the elements makes the
-/// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
-/// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-/// No elements have no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
-/// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
-/// or an error.
+/// Minimum: `out[0]` is the smallest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_f64(
     a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -150,11 +114,7 @@ pub unsafe extern "C" fn gpuvec_min_f64(
     guard::operation(|| unsafe { operation(MinF64, [a], out, n, stream) })
 }
 
-/// Stores the smallest element of an `int32_t` array in `out[0]`.
-///
-/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-/// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Minimum: `out[0]` is the smallest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i32(
     a: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
@@ -163,11 +123,7 @@ pub unsafe extern "C" fn gpuvec_min_i32(
     guard::operation(|| unsafe { operation(MinI32, [a], out, n, stream) })
 }
 
-/// Stores the smallest element of an `int64_t` array in `out[0]`.
-///
-/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-/// no minimum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Minimum: `out[0]` is the smallest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_min_i64(
     a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,
@@ -176,14 +132,7 @@ pub unsafe extern "C" fn gpuvec_min_i64(
     guard::operation(|| unsafe { operation(MinI64, [a], out, n, stream) })
 }
 
-/// Stores the largest element of a `float` array in `out[0]`.
-///
-/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
-/// result 0x7FC00000. So the result has the same bits for any number of threads, on the CPU and on
-/// any GPU. `out` is one `float`; it may be `a[0]`, and otherwise lies outside the array. No
-/// elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing.
-/// With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an
-/// error.
+/// Maximum: `out[0]` is the largest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f32(
     a: *const f32, out: *mut f32, n: usize, stream: *mut gpuvec_stream,
@@ -192,14 +141,7 @@ pub unsafe extern "C" fn gpuvec_max_f32(
     guard::operation(|| unsafe { operation(MaxF32, [a], out, n, stream) })
 }
 
-/// Stores the largest element of a `double` array in `out[0]`.
-///
-/// Follows IEEE 754-2019's maximum: -0 is less than +0, and a NaN among the elements makes the
-/// result 0x7FF8000000000000. So the result has the same bits for any number of threads, on the CPU
-/// and on any GPU. `out` is one `double`; it may be `a[0]`, and otherwise lies outside the array.
-/// No elements have no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes
-/// nothing. With a NULL `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK`
-/// or an error.
+/// Maximum: `out[0]` is the largest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_f64(
     a: *const f64, out: *mut f64, n: usize, stream: *mut gpuvec_stream,
@@ -208,11 +150,7 @@ pub unsafe extern "C" fn gpuvec_max_f64(
     guard::operation(|| unsafe { operation(MaxF64, [a], out, n, stream) })
 }
 
-/// Stores the largest element of an `int32_t` array in `out[0]`.
-///
-/// `out` is one `int32_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-/// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Maximum: `out[0]` is the largest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i32(
     a: *const i32, out: *mut i32, n: usize, stream: *mut gpuvec_stream,
@@ -221,11 +159,7 @@ pub unsafe extern "C" fn gpuvec_max_i32(
     guard::operation(|| unsafe { operation(MaxI32, [a], out, n, stream) })
 }
 
-/// Stores the largest element of an `int64_t` array in `out[0]`.
-///
-/// `out` is one `int64_t`; it may be `a[0]`, and otherwise lies outside the array. No elements have
-/// no maximum: for `n == 0` the call returns `GPUVEC_ERROR_EMPTY` and writes nothing. With a NULL
-/// `stream` the call waits for the result (see "Streams"). Returns `GPUVEC_OK` or an error.
+/// Maximum: `out[0]` is the largest `a[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_max_i64(
     a: *const i64, out: *mut i64, n: usize, stream: *mut gpuvec_stream,

@@ -1,4 +1,12 @@
-//! Streams, which do queued work in order, and events, which are points in that order.
+//! # Streams and events
+//!
+//! Streams do queued work in order, and events are points in that order. "All functions" says under "Streams"
+//! how operations use them.
+//!
+//! Without a usable GPU, or with placement `cpu`, everything works the same. Functions that create a stream or
+//! an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
+//! `GPUVEC_ERROR_HANDLE` for a handle that does not exist. Destroy functions do nothing with NULL, and succeed
+//! also if the device is lost.
 
 use super::{Status, guard};
 use crate::cuda::stream::ForeignStream;
@@ -7,30 +15,26 @@ use crate::objects::event::{self, gpuvec_event};
 use crate::objects::stream::{self, gpuvec_stream};
 use std::ffi::c_void;
 
-/// == Streams and events ==
+/// Creates a stream. It is a queue of work for a GPU, done in order while the caller goes on.
 ///
-/// Creates a stream: a queue of work for a GPU, done in order while the caller goes on.
-///
-/// `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, each
-/// call does its work before it returns, and everything works the same. Returns NULL on failure;
-/// `gpuvec_last_error()` tells why. Destroy the stream with `gpuvec_stream_destroy`.
+/// `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, and each call
+/// does its work before it returns. Destroy the stream with `gpuvec_stream_destroy`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
     guard::call(|| stream::create(device))
 }
 
-/// Creates a handle for an existing `CUstream` (`cudaStream_t`), so that gpuvec queues its work
-/// there, among the program's own.
+/// Creates a handle for an existing `CUstream` (`cudaStream_t`). gpuvec queues its work there, among the
+/// program's own.
 ///
-/// `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2
-/// is the per-thread default stream: the handle stands for each calling thread's own stream and is
-/// still one queue, in which work waits for everything queued through the handle before. The stream
-/// must belong to a device's primary context, as streams of the CUDA runtime, CuPy and PyTorch do.
-/// Its owner must not destroy it before the handle. While the stream is being captured into a CUDA
-/// graph, a reduction, or a call that would wait for the stream, as on pageable arrays, fails with
-/// `GPUVEC_ERROR_VALUE`; so does a query of the stream, and of an event that it recorded meanwhile.
-/// The capture goes on. Returns NULL on failure, as without a GPU; `gpuvec_last_error()` tells why.
-/// Destroy the handle with `gpuvec_stream_destroy`.
+/// `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2 is the
+/// per-thread default stream: the handle stands for each calling thread's own stream and is still one queue, in
+/// which work waits for everything queued through the handle before. The stream must belong to a device's
+/// primary context, as streams of the CUDA runtime, CuPy and PyTorch do. Its owner must not destroy it before
+/// the handle. While the stream is being captured into a CUDA graph, a reduction, or a call that would wait for
+/// the stream, as on pageable arrays, fails with `GPUVEC_ERROR_VALUE`; so does a query of the stream, and of an
+/// event that it recorded meanwhile. The capture goes on. Fails without a GPU. Destroy the handle with
+/// `gpuvec_stream_destroy`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_stream_from_native(native: *mut c_void) -> *mut gpuvec_stream {
     // SAFETY: the caller's promise, as the header says.
@@ -38,14 +42,12 @@ pub unsafe extern "C" fn gpuvec_stream_from_native(native: *mut c_void) -> *mut 
 }
 
 /// Destroys a stream; NULL does nothing. Work queued on it is still done.
-///
-/// Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_destroy(stream: *mut gpuvec_stream) -> Status {
     guard::call(|| stream::destroy(stream).map(|()| 0))
 }
 
-/// Waits until all work queued on a stream is done; NULL does nothing.
+/// Waits until all work of a stream is done; NULL does nothing.
 ///
 /// Returns `GPUVEC_OK` or the error of queued work.
 #[unsafe(no_mangle)]
@@ -53,7 +55,7 @@ pub extern "C" fn gpuvec_stream_synchronize(stream: *mut gpuvec_stream) -> Statu
     guard::call(|| stream::synchronize(stream).map(|()| 0))
 }
 
-/// Checks, without waiting, if all work queued on a stream is done.
+/// Checks if all work queued on a stream is done. It does not wait.
 ///
 /// Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
 #[unsafe(no_mangle)]
@@ -61,11 +63,11 @@ pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> Status {
     guard::call(|| stream::is_done(stream).map(ready))
 }
 
-/// Makes work that is queued on a stream from now on wait for an event of any stream or device.
-/// With a NULL stream the calling thread waits.
+/// Makes later work of a stream wait for an event. The work is that which is queued from now on, and the event
+/// is of any stream or device. With a NULL stream the calling thread waits.
 ///
-/// An event that was never recorded is not waited for. If the work before the event fails, the next
-/// call with that work's own stream returns the error. Returns `GPUVEC_OK` or an error.
+/// An event that was never recorded is not waited for. If the work before the event fails, the next call with
+/// that work's own stream returns the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_wait(
     stream: *mut gpuvec_stream, event: *mut gpuvec_event,
@@ -73,19 +75,16 @@ pub extern "C" fn gpuvec_stream_wait(
     guard::call(|| event::hold_back(stream, event).map(|()| 0))
 }
 
-/// Creates an event, which is not recorded yet.
+/// Creates an event. It is not recorded yet.
 ///
-/// Returns NULL on failure; `gpuvec_last_error()` tells why. Destroy the event with
-/// `gpuvec_event_destroy`.
+/// Destroy the event with `gpuvec_event_destroy`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_event_create() -> *mut gpuvec_event {
     guard::call(event::create)
 }
 
-/// Records an event behind the work that is queued on a stream now, in place of an earlier record.
-/// With a NULL stream the event is done at once.
-///
-/// Returns `GPUVEC_OK` or an error.
+/// Records an event behind the work queued on a stream. That is the work which is queued now, and the record
+/// takes the place of an earlier one. With a NULL stream the event is done at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_event_record(
     event: *mut gpuvec_event, stream: *mut gpuvec_stream,
@@ -93,29 +92,25 @@ pub extern "C" fn gpuvec_event_record(
     guard::call(|| event::record(event, stream).map(|()| 0))
 }
 
-/// Checks, without waiting, if the work before an event is done.
+/// Checks if the work before an event is done. It does not wait.
 ///
-/// Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or
-/// an error.
+/// Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_event_query(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::is_done(event).map(ready))
 }
 
 /// Waits until the work before an event is done.
-///
-/// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::synchronize(event).map(|()| 0))
 }
 
-/// Stores the time between two events in `ms`, in milliseconds, by the clock of the device whose
-/// streams they were recorded on, or by the host's clock without a GPU.
+/// Stores the time between two events in milliseconds. `ms` receives it, by the clock of the device whose streams they
+/// were recorded on, or by the host's clock without a GPU.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done;
-/// `GPUVEC_ERROR_VALUE` if either was never recorded or they belong to two devices; or another
-/// error.
+/// Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
+/// either was never recorded or they belong to two devices; or another error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_event_elapsed(
     start: *mut gpuvec_event, end: *mut gpuvec_event, ms: *mut f32,
@@ -134,8 +129,6 @@ pub unsafe extern "C" fn gpuvec_event_elapsed(
 }
 
 /// Destroys an event; NULL does nothing. Work that waits for the event goes on waiting.
-///
-/// Returns `GPUVEC_OK`, also if its device is lost, or `GPUVEC_ERROR_HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_event_destroy(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::destroy(event).map(|()| 0))

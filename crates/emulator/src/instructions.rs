@@ -116,6 +116,8 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "shl.b64" u64 |a, b| a.checked_shl(b as u32).unwrap_or(0);
         "shr.u64" u64 |a, b| a.checked_shr(b as u32).unwrap_or(0);
         "shr.u32" u32 |a, b| a.checked_shr(b).unwrap_or(0);
+        "shr.s32" i32 |a, b| a >> (b as u32).min(31);
+        "shr.s64" i64 |a, b| a >> (b as u32).min(63);
         "and.pred" bool |a, b| a & b;
         "or.pred" bool |a, b| a | b;
         "xor.pred" bool |a, b| a ^ b;

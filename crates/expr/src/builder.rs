@@ -38,6 +38,21 @@ impl Value {
             Kind::Node(_, class) => class,
         }
     }
+
+    /// The result of a function of a class: one of Python's numbers alone is a number, unless it is a bool.
+    pub(crate) fn of_numbers(self, class: Class) -> Value {
+        match self.kind {
+            Kind::Node(id, Class::Of(ty)) if class.is_weak() && ty == class.value_type() => {
+                Value { kind: Kind::Node(id, class), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The same value at another place.
+    pub(crate) const fn at(self, place: usize) -> Value {
+        Value { place, ..self }
+    }
 }
 
 /// A program in the making.
@@ -68,6 +83,12 @@ impl Builder {
         if let Some(number) = folded(op, values, place)? {
             return Ok(Value::literal(number, start));
         }
+        if let (Op::Not, [bits]) = (op, values)
+            && bits.class().value_type().is_integer()
+        {
+            let ones = Value::literal(Number::Int(-1), place);
+            return self.apply(Op::Xor, &[*bits, ones], place);
+        }
         if op.rule() == Rule::Comparison
             && let Some(holds) = compared_with_beyond(op, values)
         {
@@ -92,6 +113,21 @@ impl Builder {
         }
         let node = Node::new(Source::Op(op), result.value_type(), &nodes[..values.len()]);
         Ok(Value { kind: Kind::Node(self.node(node, place)?, result), place: start })
+    }
+
+    /// The arguments of a function in the class that a rule makes of theirs.
+    pub(crate) fn promoted(
+        &mut self, name: &str, rule: Rule, values: &[Value], place: usize,
+    ) -> Result<(Class, Vec<Value>)> {
+        let Some(class) = rule.operand(common(values)) else {
+            return fault(place, numbers_wanted(name));
+        };
+        let promoted = values.iter().map(|&value| match class {
+            _ if value.class() == class => Ok(value),
+            Class::WeakFloat => self.as_float(value, place),
+            class => self.cast(value, class.value_type(), value.place),
+        });
+        Ok((class, promoted.collect::<Result<_>>()?))
     }
 
     fn select(&mut self, values: &[Value], place: usize, start: usize) -> Result<Value> {
@@ -135,11 +171,11 @@ impl Builder {
         Ok(Value { kind, place })
     }
 
-    /// Raises a value to a literal power: 0.5 by a square root, whole numbers by multiplications.
+    /// Raises a value to a power: to 0.5 by a square root, to a literal whole number by multiplications, and else
+    /// by `pow`.
     pub(crate) fn power(&mut self, base: Value, exponent: Value, place: usize) -> Result<Value> {
         let Kind::Literal(number) = exponent.kind else {
-            let message = "the exponent of ** is an integer literal or 0.5: write pow(x, y)";
-            return fault(exponent.place, message);
+            return self.apply(Op::Pow, &[base, exponent], place);
         };
         if base.class() == Class::Of(Type::Bool) {
             return fault(place, numbers_wanted("'**'"));
@@ -161,13 +197,7 @@ impl Builder {
                 fault(place, format!("integers have no power {n}: write f64(x)**{n}"))
             }
             Some(n) if integer || n.abs() <= MAX_POWER => self.whole_power(base, n, place),
-            _ => {
-                let exponent = Number::Float(number.float());
-                let message = format!(
-                    "x**{number} is no short sequence of multiplications: write pow(x, {exponent})"
-                );
-                fault(place, message)
-            }
+            _ => self.apply(Op::Pow, &[base, exponent], place),
         }
     }
 
@@ -353,8 +383,11 @@ impl Rule {
         const BOOL: Class = Class::Of(Type::Bool);
         match (self, common) {
             (Rule::Comparison, BOOL) => Some(Class::Of(Type::I32)),
-            (Rule::Logic, BOOL) | (Rule::Select | Rule::Comparison, _) => Some(common),
+            (Rule::Logic | Rule::Bits, BOOL) | (Rule::Select | Rule::Comparison, _) => Some(common),
             (Rule::Logic | Rule::Cast, _) | (_, BOOL) => None,
+            (Rule::Bits | Rule::Integer, class) => {
+                Some(class).filter(|class| class.value_type().is_integer())
+            }
             (Rule::FloatOnly, class) if class.value_type().is_integer() => None,
             (Rule::Number | Rule::Rounding | Rule::FloatOnly, class) => Some(class),
             (Rule::Quotient, class) => Some(class.quotient()),
@@ -398,15 +431,15 @@ impl Reduction {
 fn refused(op: Op, ty: Type) -> String {
     let name = op.spelling();
     match op.rule() {
-        Rule::Logic if op == Op::Not && ty.is_integer() => {
-            format!("'~' takes a bool, not {ty}: write x == 0, or -x - 1 for the inverted bits")
-        }
-        Rule::Logic if op == Op::Not => format!("'~' takes a bool, not {ty}: write x == 0"),
-        Rule::Logic => format!(
-            "'{name}' takes bools, not {ty}: put comparisons in parentheses, \
-             as in (a < b) {name} (c < d){}",
-            if ty.is_integer() { "; integers have no operations on bits" } else { "" }
+        Rule::Logic => format!("'~' takes bools and integers, not {ty}: write x == 0"),
+        Rule::Bits => format!(
+            "'{name}' takes bools and integers, not {ty}: put comparisons in parentheses, \
+             as in (a < b) {name} (c < d)"
         ),
+        Rule::Integer if ty != Type::Bool => {
+            let factor = if op == Op::Shl { "*" } else { "/" };
+            format!("'{name}' takes integers, not {ty}: write x {factor} 2**n for a literal n")
+        }
         Rule::FloatOnly if ty.is_integer() => {
             format!(
                 "{name} takes floats, not {ty}: write x**n for a literal n, or {name}(f64(x), y) in f64"

@@ -25,6 +25,13 @@ pub(crate) fn fault<T>(place: usize, message: impl Into<String>) -> Result<T> {
     Err(Fault { message: message.into(), place })
 }
 
+impl Fault {
+    /// The same mistake at another place.
+    pub(crate) fn at(self, place: usize) -> Fault {
+        Fault { place, ..self }
+    }
+}
+
 /// An error in an expression or its inputs: the message, the line, a caret under the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {

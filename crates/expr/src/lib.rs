@@ -15,7 +15,9 @@
 //! - A number that is computed from Python's numbers alone, literals or inputs, stays one, also by
 //!   functions: `x * sqrt(2)` is f32 for an x of f32.
 //! - Python's integers have 64 bits where a call computes them; past that, the call fails.
-//! - `x**n` is a sequence of multiplications, the same for each type.
+//! - `x**n` is a sequence of multiplications for a literal n, the same for each type.
+//! - Names that NumPy has for operators, and functions that need no operation of their own, are formulas in the
+//!   language itself, which the parser reads where they are called.
 //!
 //! Nothing is rewritten in a way that could change a bit. Equal nodes are shared. Arithmetic on
 //! literals is done at once, where it is exact or a single IEEE 754 operation (`+ - * /`): a Python
@@ -27,6 +29,7 @@
 
 mod builder;
 mod error;
+mod formulas;
 mod integers;
 mod lexer;
 mod literal;

@@ -78,6 +78,10 @@ pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
         (Op::Div | Op::FloorDiv | Op::Mod, [_, divisor]) if divisor.float() == 0.0 => {
             Folded::Error("a literal is divided by zero: write inf for infinity")
         }
+        (Op::Shl | Op::Shr, [Number::Int(_), Number::Int(count)]) if *count < 0 => {
+            Folded::Error("a literal is shifted by a negative number")
+        }
+        (Op::Not, [Number::Int(a)]) => Folded::Number(Number::Int(!a)),
         (Op::Neg, [Number::Float(a)]) => Folded::Number(Number::Float(-a)),
         (Op::Neg, [Number::Int(a)]) => integer(a.checked_neg()),
         (Op::Div, [a, b]) => Folded::Number(Number::Float(a.float() / b.float())),
@@ -95,9 +99,22 @@ fn integers(op: Op, a: i128, b: i128) -> Folded {
         Op::Sub => a.checked_sub(b),
         Op::Mul => a.checked_mul(b),
         Op::Mod => remainder(),
+        Op::And => Some(a & b),
+        Op::Or => Some(a | b),
+        Op::Xor => Some(a ^ b),
+        Op::Shl => shifted(a, b),
+        Op::Shr => Some(a >> b.min(127)),
         Op::FloorDiv => remainder().and_then(|r| a.checked_sub(r)?.checked_div(b)),
         _ => return Folded::Not,
     })
+}
+
+/// `a << count`, if it fits.
+fn shifted(a: i128, count: i128) -> Option<i128> {
+    let count = u32::try_from(count)
+        .ok()
+        .filter(|&count| count < a.leading_zeros().max((!a).leading_zeros()));
+    count.map_or((a == 0).then_some(0), |count| Some(a << count))
 }
 
 fn integer(value: Option<i128>) -> Folded {

@@ -42,7 +42,10 @@ impl Operator {
             "==" => comparison(Op::Equal, false),
             "!=" => comparison(Op::NotEqual, false),
             "|" => Operator::Binary(Op::Or),
+            "^" => Operator::Binary(Op::Xor),
             "&" => Operator::Binary(Op::And),
+            "<<" => Operator::Binary(Op::Shl),
+            ">>" => Operator::Binary(Op::Shr),
             "+" => Operator::Binary(Op::Add),
             "-" => Operator::Binary(Op::Sub),
             "*" => Operator::Binary(Op::Mul),
@@ -59,11 +62,13 @@ impl Operator {
         match self {
             Operator::Comparison(_) => Operator::COMPARISON,
             Operator::Binary(Op::Or) => 2,
-            Operator::Binary(Op::And) => 3,
-            Operator::Binary(Op::Add | Op::Sub) => 4,
-            Operator::Binary(_) => 5,
-            Operator::Sign(_) => 6,
-            Operator::Power => 7,
+            Operator::Binary(Op::Xor) => 3,
+            Operator::Binary(Op::And) => 4,
+            Operator::Binary(Op::Shl | Op::Shr) => 5,
+            Operator::Binary(Op::Add | Op::Sub) => 6,
+            Operator::Binary(_) => 7,
+            Operator::Sign(_) => 8,
+            Operator::Power => 9,
         }
     }
 }

@@ -4,10 +4,12 @@
 
 use crate::builder::{Builder, Value};
 use crate::error::{Error, Result, fault, quoted};
+use crate::formulas::{ARGUMENTS, FORMULAS, Formula, PARTS, Text};
 use crate::lexer::{Lexer, Token, is_word};
 use crate::literal::Number;
 use crate::operator::{Comparison, Operator};
 use crate::suggest::{cast_of_integers, function_suggestion, suggestion};
+use crate::types::Class;
 use crate::{
     Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output,
     Program, Reduction, Type,
@@ -103,6 +105,7 @@ const SEPARATOR: Token<'static> = Token::Symbol(";");
 enum Callee {
     Cast(Type),
     Function(Op),
+    Formula(&'static Formula),
     Reduction(Reduction),
 }
 
@@ -111,6 +114,7 @@ impl Callee {
         match self {
             Callee::Cast(ty) => ty.name(),
             Callee::Function(op) => op.name(),
+            Callee::Formula(formula) => formula.name,
             Callee::Reduction(reduction) => reduction.name(),
         }
     }
@@ -119,6 +123,7 @@ impl Callee {
         match self {
             Callee::Cast(_) => 1,
             Callee::Function(op) => op.arity(),
+            Callee::Formula(formula) => formula.arity,
             Callee::Reduction(reduction) => reduction.arity(),
         }
     }
@@ -149,11 +154,19 @@ enum Pending {
     Call(Call),
 }
 
+/// The names of a text's values.
+#[derive(Clone, Copy)]
+enum Scope<'t> {
+    Inputs(&'t [Input<'t>]),
+    /// Those of a function's formula: its arguments, and the values of earlier parts.
+    Values(&'t [(&'static str, Value)]),
+}
+
 struct Parser<'t> {
     lexer: Lexer<'t>,
     token: Token<'t>,
     place: usize,
-    inputs: &'t [Input<'t>],
+    scope: Scope<'t>,
     builder: &'t mut Builder,
     /// The values that no operator has yet.
     values: Vec<Value>,
@@ -163,22 +176,18 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
+    fn new(text: &'t str, scope: Scope<'t>, builder: &'t mut Builder) -> Result<Self> {
+        let mut lexer = Lexer::new(text);
+        let (token, place) = lexer.next()?;
+        let (values, pending) = (Vec::new(), Vec::new());
+        Ok(Parser { lexer, token, place, scope, builder, values, pending, depth: 0 })
+    }
+
     /// Reads all formulas of a text.
     fn outputs(
         text: &'t str, inputs: &'t [Input<'t>], builder: &'t mut Builder,
     ) -> Result<Vec<Output>> {
-        let mut lexer = Lexer::new(text);
-        let (token, place) = lexer.next()?;
-        let mut parser = Parser {
-            lexer,
-            token,
-            place,
-            inputs,
-            builder,
-            values: Vec::new(),
-            pending: Vec::new(),
-            depth: 0,
-        };
+        let mut parser = Parser::new(text, Scope::Inputs(inputs), builder)?;
         let mut outputs = vec![parser.output()?];
         while parser.token == SEPARATOR {
             parser.separator(outputs.len())?;
@@ -220,8 +229,17 @@ impl<'t> Parser<'t> {
     /// The reduction whose call begins at the token.
     fn reduction(&mut self) -> Option<Reduction> {
         let Token::Name(name) = self.token else { return None };
-        let reduction = Reduction::ALL.iter().find(|reduction| reduction.name() == name)?;
-        self.lexer.at_call().then_some(*reduction)
+        let reduction = reduction_named(name)?;
+        self.lexer.at_call().then_some(reduction)
+    }
+
+    /// Reads a part of a function's formula.
+    fn value(
+        text: &'t str, values: &'t [(&'static str, Value)], builder: &'t mut Builder,
+    ) -> Result<Value> {
+        let mut parser = Parser::new(text, Scope::Values(values), builder)?;
+        parser.read()?;
+        Ok(parser.values[0])
     }
 
     /// Reads up to the end of a formula, where the values are the output, or the arguments of the reduction.
@@ -293,8 +311,15 @@ impl<'t> Parser<'t> {
 
     /// An input, or a constant that has a name.
     fn input(&mut self, name: &str, place: usize) -> Result<Value> {
-        if let Some(index) = self.inputs.iter().position(|input| input.name == name) {
-            return self.builder.input(index, &self.inputs[index], place);
+        let inputs = match self.scope {
+            Scope::Inputs(inputs) => inputs,
+            Scope::Values(values) => match values.iter().find(|(known, _)| *known == name) {
+                Some((_, value)) => return Ok(*value),
+                None => &[],
+            },
+        };
+        if let Some(index) = inputs.iter().position(|input| input.name == name) {
+            return self.builder.input(index, &inputs[index], place);
         }
         match CONSTANTS.iter().find(|(constant, _)| *constant == name) {
             Some((_, value)) => Ok(Value::literal(Number::Float(*value), place)),
@@ -303,7 +328,7 @@ impl<'t> Parser<'t> {
                 format!("no array is named '{name}': write {name}(...) for the function"),
             ),
             None => {
-                let near = suggestion(name, self.inputs.iter().map(|input| input.name));
+                let near = suggestion(name, inputs.iter().map(|input| input.name));
                 fault(place, format!("no array is named {}{near}", quoted(name)))
             }
         }
@@ -322,6 +347,7 @@ impl<'t> Parser<'t> {
             let hint = match call.callee.name() {
                 "min" => ": write minimum(a, b), in which NaN wins, for two arrays",
                 "max" => ": write maximum(a, b), in which NaN wins, for two arrays",
+                "round" => ": write rint(x * 100) / 100 for two decimals",
                 _ => "",
             };
             let takes = call.callee.takes();
@@ -406,6 +432,7 @@ impl<'t> Parser<'t> {
         let value = match callee {
             Callee::Cast(ty) => self.builder.cast(arguments[0], ty, place)?,
             Callee::Function(op) => self.builder.apply(op, arguments, place)?,
+            Callee::Formula(formula) => expanded(self.builder, formula, arguments, place)?,
             Callee::Reduction(reduction) => return fault(place, outermost(reduction.name())),
         };
         self.values.truncate(first);
@@ -541,6 +568,42 @@ impl<'t> Parser<'t> {
     }
 }
 
+/// The value of a function that is a formula of its arguments. Errors are at `place`.
+fn expanded(
+    builder: &mut Builder, formula: &Formula, arguments: &[Value], place: usize,
+) -> Result<Value> {
+    let (class, arguments) = match formula.text {
+        Text::Any(_) => (None, arguments.to_vec()),
+        Text::Typed(rule, _) => {
+            let (class, arguments) = builder.promoted(formula.name, rule, arguments, place)?;
+            (Some(class), arguments)
+        }
+    };
+    let text = match (&formula.text, class.map(Class::value_type)) {
+        (Text::Any(text), _) => text,
+        (Text::Typed(_, [_, text, _]), Some(Type::F32)) => text,
+        (Text::Typed(_, [_, _, text]), Some(Type::F64)) => text,
+        (Text::Typed(_, [text, _, _]), _) => text,
+    };
+    let mut values: Vec<_> = ARGUMENTS.into_iter().zip(arguments).collect();
+    for (part, name) in text.split(';').zip(PARTS) {
+        let value = Parser::value(part, &values, builder).map_err(|fault| fault.at(place))?;
+        values.push((name, value));
+    }
+    let (_, value) = values[values.len() - 1];
+    Ok(class.map_or(value, |class| value.of_numbers(class)).at(place))
+}
+
+/// The reduction of that name, which may be NumPy's.
+fn reduction_named(name: &str) -> Option<Reduction> {
+    let name = match name {
+        "amin" => "min",
+        "amax" => "max",
+        _ => name,
+    };
+    Reduction::ALL.iter().find(|reduction| reduction.name() == name).copied()
+}
+
 /// The function of that name; `place` is the name's.
 fn callee(name: &str, place: usize) -> Result<Callee> {
     if let Some(ty) = Type::ALL.into_iter().find(|ty| ty.name() == name) {
@@ -549,8 +612,11 @@ fn callee(name: &str, place: usize) -> Result<Callee> {
     if let Some(op) = Op::FUNCTIONS.iter().find(|op| op.name() == name) {
         return Ok(Callee::Function(*op));
     }
-    if let Some(reduction) = Reduction::ALL.iter().find(|reduction| reduction.name() == name) {
-        return fault(place, outermost(reduction.name()));
+    if let Some(formula) = Formula::named(name) {
+        return Ok(Callee::Formula(formula));
+    }
+    if reduction_named(name).is_some() {
+        return fault(place, outermost(name));
     }
     if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
         let cast = cast_of_integers(*element);
@@ -569,7 +635,9 @@ fn is_keyword(name: &str) -> bool {
 fn functions() -> impl Iterator<Item = &'static str> + Clone {
     let casts = Type::ALL.into_iter().map(Type::name);
     let functions = Op::FUNCTIONS.iter().map(|op| op.name());
-    casts.chain(functions).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))
+    let formulas = FORMULAS.iter().map(|formula| formula.name);
+    let functions = casts.chain(functions).chain(formulas);
+    functions.chain(["amin", "amax"]).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))
 }
 
 fn outermost(name: &str) -> String {

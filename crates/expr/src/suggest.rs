@@ -4,109 +4,49 @@ use crate::{Element, MAX_NAME};
 
 /// Names of NumPy, numexpr, Python and C with what to write here for the same result.
 const EQUIVALENTS: &[(&str, &str)] = &[
-    ("absolute", "abs(x)"),
-    ("add", "x + y"),
-    ("amax", "max(x)"),
-    ("amin", "min(x)"),
-    ("arccos", "acos(x)"),
-    ("arccosh", "acosh(x)"),
-    ("arcsin", "asin(x)"),
-    ("arcsinh", "asinh(x)"),
-    ("arctan", "atan(x)"),
-    ("arctan2", "atan2(x, y)"),
-    ("arctanh", "atanh(x)"),
-    ("around", "rint(x) for floats"),
+    ("around", "round(x)"),
     ("average", "mean(x) for equal weights"),
-    ("bitwise_and", "x & y for bools"),
-    ("bitwise_invert", "~x for bools"),
-    ("bitwise_left_shift", "x * 2**n for integers and a literal n"),
-    ("bitwise_not", "~x for bools"),
-    ("bitwise_or", "x | y for bools"),
-    ("bitwise_right_shift", "x // 2**n for integers and a literal n"),
-    ("bitwise_xor", "x != y for bools"),
-    ("bool_", "bool(x)"),
-    ("clip", "minimum(maximum(x, low), high)"),
     ("count_nonzero", "count(x != 0)"),
-    ("deg2rad", "x * (pi / 180)"),
-    ("degrees", "x * (180 / pi)"),
-    ("divide", "x / y"),
-    ("double", "f64(x)"),
-    ("equal", "x == y"),
-    ("fabs", "abs(x) for floats, and abs(f64(x)) for integers"),
     ("fix", "trunc(x)"),
     ("float", "f64(x) for Python's float, and f32(x) for C's"),
-    ("float32", "f32(x)"),
-    ("float64", "f64(x)"),
-    ("float_power", "pow(f64(x), f64(y))"),
-    ("floor_divide", "x // y"),
-    ("fmax", "maximum(where(x != x, y, x), where(y != y, x, y))"),
-    ("fmin", "minimum(where(x != x, y, x), where(y != y, x, y))"),
-    ("fmod", "copysign(abs(x) % abs(y), x) for floats"),
-    ("greater", "x > y"),
-    ("greater_equal", "x >= y"),
     ("heaviside", "where(x == 0, y, where(x < 0, 0.0, where(x > 0, 1.0, x)))"),
     ("inner", "dot(x, y) for arrays of one dimension"),
     ("int", "i64(x) for Python's int, and i32(x) for C's"),
-    ("int32", "i32(x)"),
-    ("int64", "i64(x)"),
-    ("invert", "~x for bools"),
-    ("isfinite", "abs(x) < inf"),
-    ("isinf", "abs(x) == inf"),
-    ("isnan", "x != x"),
-    ("isneginf", "x == -inf"),
-    ("isposinf", "x == inf"),
-    ("left_shift", "x * 2**n for integers and a literal n"),
-    ("less", "x < y"),
-    ("less_equal", "x <= y"),
+    ("int16", "(i32(x) + 32768) % 65536 - 32768 for integers"),
+    ("int8", "(i32(x) + 128) % 256 - 128 for integers"),
     ("ln", "log(x)"),
     ("logaddexp", "where(x == y, x + log(2), maximum(x, y) + log1p(exp(-abs(x - y))))"),
     ("logp1", "log1p(x)"),
-    ("logical_and", "(x != 0) & (y != 0)"),
-    ("logical_not", "x == 0"),
-    ("logical_or", "(x != 0) | (y != 0)"),
-    ("logical_xor", "(x != 0) != (y != 0)"),
     ("long", "i64(x)"),
-    ("mod", "x % y"),
-    ("multiply", "x * y"),
+    ("nanmax", "max(where(x != x, -inf, x))"),
+    ("nanmin", "min(where(x != x, inf, x))"),
     ("nansum", "sum(where(x != x, 0, x))"),
     ("nearbyint", "rint(x)"),
-    ("negative", "-x"),
-    ("not_equal", "x != y"),
-    ("positive", "+x"),
-    ("power", "pow(x, y)"),
-    ("rad2deg", "x * (180 / pi)"),
-    ("radians", "x * (pi / 180)"),
     ("reciprocal", "1 / x for floats"),
-    ("remainder", "x % y for NumPy's, which has the sign of y; the language does not have C's"),
-    ("right_shift", "x // 2**n for integers and a literal n"),
-    ("round", "rint(x) for NumPy's, which rounds ties to even; the language does not have C's"),
     ("select", "where(condition, x, y) for a choice of two"),
-    ("signbit", "copysign(1, x) < 0 for what is not NaN"),
-    ("single", "f32(x)"),
     ("sqr", "x**2 for the square, and sqrt(x) for the root"),
-    ("square", "x**2"),
-    ("subtract", "x - y"),
-    ("true_divide", "x / y"),
+    ("uint16", "i32(x) % 65536 for integers"),
+    ("uint32", "i64(x) % 4294967296 for integers"),
+    ("uint8", "i32(x) % 256 for integers"),
     ("vdot", "dot(x, y)"),
     ("vecdot", "dot(x, y) for arrays of one dimension"),
 ];
 
 /// Names of NumPy, numexpr, Python, C and CUDA that are not misspellings of names in the language.
 const MISSING: &str = "\
-    acot acoth allclose angle arange argpartition argsort argwhere \
-    array_equal bincount bitwise_count choose comb complex conj conjugate contains \
-    convolve corrcoef correlate cospi cot coth cov cross csc csch cumprod cumsum cumulative_prod \
-    cumulative_sum diff digitize dist divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 \
-    exp10m1 exp2m1 expit factorial fdim fract frexp fsum full full_like gamma gcd gradient \
-    histogram i0 i1 ilogb imag interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn kron \
-    kurtosis lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit lrint lround mad \
-    map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin nancumprod \
-    nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nanvar \
-    nextafter nint nonzero normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi \
-    prod ptp quantile rcbrt real relu rem remquo rhypot rms roll rsqrt scalbln scalbn \
-    searchsorted sec sech sem sigmoid sinc sincos sincospi sinpi skew softmax softplus sort \
-    spacing std take tanpi tau tgamma trace trapezoid tril triu uint ulp unique unwrap var vecmat \
-    y0 y1 yn zeros zeros_like";
+    acot acoth allclose angle arange argpartition argsort argwhere array_equal bincount \
+    bitwise_count choose comb complex conj conjugate contains convolve corrcoef correlate cospi \
+    cot coth cov cross csc csch cumprod cumsum cumulative_prod cumulative_sum diff digitize dist \
+    divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 exp10m1 exp2m1 expit factorial fdim flip \
+    float128 float16 fract frexp fsum full full_like gamma gcd gradient half histogram i0 i1 ilogb \
+    imag imax imin insert interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn kron kurtosis \
+    lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit longdouble lrint lround \
+    mad map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin nancumprod \
+    nancumsum nanmean nanmedian nanpercentile nanprod nanquantile nanstd nanvar nint nonzero \
+    normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi prod ptp quantile rcbrt \
+    real relu rem remquo rhypot rms roll scalbln scalbn searchsorted sec sech sem sigmoid sinc \
+    sincos sincospi sinpi skew softmax softplus sort spacing std take tanpi tau tgamma tmax tmin \
+    trace trapezoid tril triu uint ulp unique unwrap var vecmat y0 y1 yn zeros zeros_like";
 
 /// Returns the text ": did you mean ...?" with the nearest known name, or an empty text.
 pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
@@ -119,10 +59,10 @@ pub(crate) fn function_suggestion<'k>(
 ) -> String {
     // C's functions of float have an f behind their names.
     let stem = name.strip_suffix('f').unwrap_or(name);
-    if known.clone().any(|known| known == stem) {
-        return format!(": write {stem}");
-    }
     for name in [name, stem] {
+        if known.clone().any(|known| known == name) {
+            return format!(": write {name}");
+        }
         if let Some((_, here)) = EQUIVALENTS.iter().find(|(other, _)| *other == name) {
             return format!(": write {here}");
         }
@@ -176,4 +116,18 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
         before = std::mem::replace(&mut last, row);
     }
     last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formulas::Formula;
+
+    #[test]
+    fn there_is_advice_only_for_names_that_the_language_lacks() {
+        let names = EQUIVALENTS.iter().map(|(name, _)| *name).chain(MISSING.split_whitespace());
+        for name in names {
+            assert!(Formula::named(name).is_none(), "{name}");
+        }
+    }
 }

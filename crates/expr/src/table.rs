@@ -19,6 +19,10 @@ pub enum Rule {
     Comparison,
     /// Bools; the result is a bool.
     Logic,
+    /// Bools, or integers; the result has that type.
+    Bits,
+    /// Integers; the result has that type.
+    Integer,
     /// A bool, and two values of one type; the result has that type.
     Select,
     /// A value of any type; the result has the node's type.
@@ -88,9 +92,13 @@ operations! {
         LessEqual "less_equal" "<=" 2 Comparison "`a <= b`; `b >= a` is the same node.";
         Equal "equal" "==" 2 Comparison "`a == b`.";
         NotEqual "not_equal" "!=" 2 Comparison "`a != b`.";
-        And "and" "&" 2 Logic "`a & b`.";
-        Or "or" "|" 2 Logic "`a | b`.";
-        Not "not" "~" 1 Logic "`~a`.";
+        And "and" "&" 2 Bits "`a & b`.";
+        Or "or" "|" 2 Bits "`a | b`.";
+        Xor "xor" "^" 2 Bits "`a ^ b`.";
+        Not "not" "~" 1 Logic "`~a`; of integers it is `a ^ -1`.";
+        Shl "shl" "<<" 2 Integer "`a << b`; 0 for a b that is negative or at least the number of bits.";
+        Shr "shr" ">>" 2 Integer "`a >> b`, with copies of the sign; 0, or -1 for a negative a, for a b that \
+            is negative or at least the number of bits.";
         Cast "cast" "cast" 1 Cast "`f32(a)` and the like: floats are rounded to nearest; from floats \
             to integers toward zero, saturated, NaN to 0; integers wrap; a bool is `a != 0`.";
     }

@@ -9,13 +9,14 @@ pub(crate) fn apply(op: Op, operands: &[Value], to: Type) -> Value {
         (Op::Where, [Bool(condition), a, b]) => *if *condition { a } else { b },
         (Op::And, [Bool(a), Bool(b)]) => Bool(*a && *b),
         (Op::Or, [Bool(a), Bool(b)]) => Bool(*a || *b),
+        (Op::Xor, [Bool(a), Bool(b)]) => Bool(a != b),
         (Op::Not, [Bool(a)]) => Bool(!a),
         (Op::Cast, [a]) => cast(*a, to),
-        (_, [I32(a), ..]) => match integer(op, i128::from(*a), second(operands)) {
+        (_, [I32(a), ..]) => match integer(op, 32, i128::from(*a), second(operands)) {
             Integer::Number(x) => I32(x as i32),
             Integer::Bool(x) => Bool(x),
         },
-        (_, [I64(a), ..]) => match integer(op, i128::from(*a), second(operands)) {
+        (_, [I64(a), ..]) => match integer(op, 64, i128::from(*a), second(operands)) {
             Integer::Number(x) => I64(x as i64),
             Integer::Bool(x) => Bool(x),
         },
@@ -44,7 +45,7 @@ enum Integer {
 }
 
 /// Integers without bounds; the caller wraps.
-fn integer(op: Op, a: i128, b: i128) -> Integer {
+fn integer(op: Op, bits: i128, a: i128, b: i128) -> Integer {
     Integer::Number(match op {
         Op::Neg => -a,
         Op::Add => a + b,
@@ -57,6 +58,13 @@ fn integer(op: Op, a: i128, b: i128) -> Integer {
         Op::Mod if b == 0 => 0,
         Op::Mod if b > 0 => a.rem_euclid(b),
         Op::Mod => -((-a).rem_euclid(-b)),
+        Op::And => a & b,
+        Op::Or => a | b,
+        Op::Xor => a ^ b,
+        Op::Shl if b < 0 || b >= bits => 0,
+        Op::Shl => a * (1 << b),
+        Op::Shr if b < 0 || b >= bits => -i128::from(a < 0),
+        Op::Shr => a.div_euclid(1 << b),
         Op::Abs => a.abs(),
         Op::Sign => a.signum(),
         Op::Minimum => a.min(b),

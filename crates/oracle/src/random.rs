@@ -34,14 +34,16 @@ pub const fn array(name: &str, element: Element) -> Input<'_> {
 enum Strength {
     Comparison,
     Or,
+    Xor,
     And,
+    Shift,
     Sum,
     Product,
     Sign,
     Power,
     Atom,
 }
-use Strength::{And, Atom, Comparison, Or, Power, Product, Sign, Sum};
+use Strength::{And, Atom, Comparison, Or, Power, Product, Shift, Sign, Sum, Xor};
 
 /// An expression, with the fewest parentheses and with all of them.
 #[derive(Clone, Debug)]
@@ -108,7 +110,7 @@ impl<'b> Generator<'b> {
 
     /// An expression of numbers, not deeper than this.
     pub fn number(&mut self, depth: usize) -> Text {
-        let form = if depth == 0 { 0 } else { self.choose(&[0, 1, 2, 2, 2, 3, 4, 5, 6, 7]) };
+        let form = if depth == 0 { 0 } else { self.choose(&[0, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8]) };
         let deeper = depth.saturating_sub(1);
         match form {
             0 => Text::atom(self.choose(&[
@@ -148,10 +150,13 @@ impl<'b> Generator<'b> {
             }
             3 => {
                 let base = self.number(deeper);
-                let exponent = self.choose(&["2", "3", "-1", "0.5", "0", "2.0", "-2"]);
+                let exponent = match self.choose(&["2", "3", "-1", "0.5", "0", "2.0", "-2", ""]) {
+                    "" => self.number(deeper),
+                    literal => Text::atom(literal),
+                };
                 Text {
-                    fewest: format!("{}**{exponent}", base.within(Atom)),
-                    all: format!("(({})**({exponent}))", base.all),
+                    fewest: format!("{}**{}", base.within(Atom), exponent.within(Sign)),
+                    all: format!("(({})**({}))", base.all, exponent.all),
                     strength: Power,
                 }
             }
@@ -170,29 +175,68 @@ impl<'b> Generator<'b> {
                 call(cast, &[x])
             }
             6 => {
-                let functions = ["sqrt", "abs", "floor", "rint", "exp", "sign", "erf"];
+                let functions = [
+                    "sqrt", "abs", "floor", "rint", "exp", "sign", "erf", "round", "rsqrt",
+                    "degrees",
+                ];
                 let name = self.choose(&functions);
                 call(name, &[self.number(deeper)])
             }
+            7 => self.bits(deeper),
             _ => {
-                let (name, count) =
-                    self.choose(&[("minimum", 2), ("hypot", 2), ("fma", 3), ("pow", 2)]);
+                let (name, count) = self.choose(&[
+                    ("minimum", 2),
+                    ("hypot", 2),
+                    ("fma", 3),
+                    ("pow", 2),
+                    ("clip", 3),
+                    ("fmax", 2),
+                    ("fmod", 2),
+                ]);
                 let arguments: Vec<Text> = (0..count).map(|_| self.number(deeper)).collect();
                 call(name, &arguments)
             }
         }
     }
 
+    /// An operation on the bits of integers, not deeper than this.
+    fn bits(&mut self, depth: usize) -> Text {
+        let (op, strength, next) = self.choose(&[
+            ("&", And, Shift),
+            ("|", Or, Xor),
+            ("^", Xor, And),
+            ("<<", Shift, Sum),
+            (">>", Shift, Sum),
+            ("~", Sign, Sign),
+        ]);
+        match op {
+            "~" => self.unary("~", depth, Self::integer),
+            _ => self.binary(op, strength, next, depth, Self::integer),
+        }
+    }
+
+    /// An integer, not deeper than this.
+    fn integer(&mut self, depth: usize) -> Text {
+        let names = ["x_i32", "x_i64", "x_u8", "x_i16", "x_u32", "3", "40", "k"];
+        match self.choose(&[0, 1, 2]) {
+            1 if depth > 0 => self.bits(depth - 1),
+            2 if depth > 0 => call(self.choose(&["i32", "i64"]), &[self.number(depth - 1)]),
+            _ => Text::atom(self.choose(&names)),
+        }
+    }
+
     /// An expression of bools, not deeper than this.
     pub fn bool(&mut self, depth: usize) -> Text {
-        let form = if depth == 0 { 0 } else { self.choose(&[0, 1, 2, 3, 4, 5]) };
+        let form = if depth == 0 { 0 } else { self.choose(&[0, 1, 2, 3, 4, 5, 6, 7]) };
         let deeper = depth.saturating_sub(1);
         match form {
             0 => Text::atom(self.choose(&["m", "True", "False"])),
             1 => self.unary("~", deeper, Self::bool),
-            2 => self.binary("&", And, Sum, deeper, Self::bool),
-            3 => self.binary("|", Or, And, deeper, Self::bool),
+            2 => self.binary("&", And, Shift, deeper, Self::bool),
+            3 => self.binary("|", Or, Xor, deeper, Self::bool),
             4 => call("bool", &[self.number(deeper)]),
+            5 => self.binary("^", Xor, And, deeper, Self::bool),
+            6 => call(self.choose(&["isnan", "isfinite", "signbit"]), &[self.number(deeper)]),
             _ => {
                 let ops = ["<", "<=", ">", ">=", "==", "!="];
                 let [first, second] = [self.choose(&ops), self.choose(&ops)];

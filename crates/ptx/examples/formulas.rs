@@ -359,6 +359,8 @@ fn main() {
             let takes = match op.rule() {
                 Rule::Cast => false,
                 Rule::Logic => element == Element::Bool,
+                Rule::Bits => !matches!(element, Element::F32 | Element::F64),
+                Rule::Integer => !matches!(element, Element::Bool | Element::F32 | Element::F64),
                 Rule::Select | Rule::Comparison => true,
                 Rule::FloatOnly => matches!(element, Element::F32 | Element::F64),
                 _ => element != Element::Bool,

@@ -27,8 +27,12 @@ fn instruction(op: Op, ty: Type) -> Option<&'static str> {
         Op::LessEqual => ["", "setp.le.s32", "setp.le.s64", "setp.le.f32", "setp.le.f64"],
         Op::Equal => ["", "setp.eq.s32", "setp.eq.s64", "setp.eq.f32", "setp.eq.f64"],
         Op::NotEqual => ["", "setp.ne.s32", "setp.ne.s64", "setp.neu.f32", "setp.neu.f64"],
-        Op::And => ["and.pred", "", "", "", ""],
-        Op::Or => ["or.pred", "", "", "", ""],
+        Op::And => ["and.pred", "and.b32", "and.b64", "", ""],
+        Op::Or => ["or.pred", "or.b32", "or.b64", "", ""],
+        Op::Xor => ["xor.pred", "xor.b32", "xor.b64", "", ""],
+        // Larger counts, as which negative ones are read, are those of all bits.
+        Op::Shl => ["", "shl.b32", "", "", ""],
+        Op::Shr => ["", "shr.s32", "", "", ""],
         Op::Not => ["not.pred", "", "", "", ""],
         Op::Fma => ["", "", "", "fma.rn.f32", "fma.rn.f64"],
         Op::Sqrt => ["", "", "", "sqrt.rn.f32", "sqrt.rn.f64"],
@@ -58,6 +62,12 @@ pub(crate) fn apply(writer: &Writer, op: Op, last: Type, to: Type, values: &[Ope
     match (op, values) {
         (Op::Cast, &[x]) => cast(writer, x, last, to),
         (Op::Where, &[condition, a, b]) => select(writer, to, condition, a, b),
+        (Op::Shl | Op::Shr, &[a, b]) => {
+            let count = writer.emit("min.u64", Class::B64, &[b, Operand::b64(64)]);
+            let count = writer.emit("cvt.u32.u64", Class::B32, &[count]);
+            let name = if op == Op::Shl { "shl.b64" } else { "shr.s64" };
+            writer.emit(name, class, &[a, count])
+        }
         (Op::FloorDiv, &[a, b]) if last.is_integer() => divide(writer, last, a, b).0,
         (Op::Mod, &[a, b]) if last.is_integer() => divide(writer, last, a, b).1,
         (Op::FloorDiv, &[a, b]) => float_floor_div(writer, last, a, b),

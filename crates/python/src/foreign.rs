@@ -66,6 +66,7 @@ pub(crate) struct Foreign {
     dlpack: Py<PyString>,
     dlpack_device: Py<PyString>,
     interface: Py<PyString>,
+    arrow: Py<PyString>,
     /// The arguments of `__dlpack__` for arrays of the host and of a GPU.
     keywords: [Py<PyDict>; 2],
     /// NumPy's dtypes for the rows of [`TYPES`].
@@ -99,6 +100,7 @@ impl Foreign {
             dlpack: name("__dlpack__"),
             dlpack_device: name("__dlpack_device__"),
             interface: name("__cuda_array_interface__"),
+            arrow: name("__arrow_c_array__"),
             keywords: [keywords(None)?, keywords(Some(LEGACY_DEFAULT_STREAM))?],
             dtypes: dtypes.collect::<PyResult<_>>()?,
         })
@@ -122,7 +124,13 @@ impl Foreign {
             }
             let keywords = self.keywords[usize::from(is_on_gpu)].bind(py);
             let method = object.getattr(&self.dlpack)?;
-            return Ok(self.tensor(method.call((), Some(keywords))?));
+            let array = self.tensor(method.call((), Some(keywords))?);
+            // Arrow's arrays are read-only. Their results are Arrow's, too, which the package makes.
+            let is_arrow = match &array {
+                Some(array) if !array.is_output() && !is_on_gpu => object.hasattr(&self.arrow)?,
+                _ => false,
+            };
+            return Ok(array.filter(|_| !is_arrow));
         }
         match object.getattr_opt(&self.interface)? {
             Some(interface) => self.described(object, interface.cast::<PyDict>()?),

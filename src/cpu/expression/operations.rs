@@ -67,6 +67,16 @@ macro_rules! integers {
                 Op::Sign => {
                     Some(element_loops!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) }))
                 }
+                Op::And => Some(element_loops!(|a: $T, b: $T| -> $T { a & b })),
+                Op::Or => Some(element_loops!(|a: $T, b: $T| -> $T { a | b })),
+                Op::Xor => Some(element_loops!(|a: $T, b: $T| -> $T { a ^ b })),
+                Op::Shl => Some(element_loops!($chunks, |a: $T, b: $T| -> $T {
+                    if (0..$T::BITS as $T).contains(&b) { a.wrapping_shl(b as u32) } else { 0 }
+                })),
+                Op::Shr => Some(element_loops!($chunks, |a: $T, b: $T| -> $T {
+                    let most = $T::BITS as $T - 1;
+                    a >> if (0..most).contains(&b) { b } else { most }
+                })),
                 _ => numbers!(
                     op,
                     $chunks,
@@ -155,6 +165,7 @@ fn logic(op: Op) -> Option<Loops> {
     match op {
         Op::And => Some(element_loops!(|a: bool, b: bool| -> bool { a & b })),
         Op::Or => Some(element_loops!(|a: bool, b: bool| -> bool { a | b })),
+        Op::Xor => Some(element_loops!(|a: bool, b: bool| -> bool { a ^ b })),
         Op::Not => Some(element_loops!(|a: bool| -> bool { !a })),
         _ => None,
     }

@@ -1,13 +1,12 @@
 """numexpr's interface on top of gpuvec, thin enough to run numexpr's own tests: see docs/peers.md.
 
-It finds the names of a text in the caller's variables, writes `atan2` for `arctan2` and the like,
-and calls gpuvec. It computes nothing by itself: refusals by gpuvec are errors with `is_refusal`
-set, and so are parts that this module lacks (`Lacking`).
+It finds the names of a text in the caller's variables, and calls gpuvec. It computes nothing by
+itself: refusals by gpuvec are errors with `is_refusal` set, and so are parts that this module lacks
+(`Lacking`).
 """
 
 import ast
 import os
-import re
 import sys
 import threading
 import weakref
@@ -22,17 +21,6 @@ import numpy as np
 __version__ = "2.14.2"
 use_vml = False
 
-# The names of the same functions.
-RENAMED = {
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arcsinh": "asinh",
-    "arccosh": "acosh",
-    "arctanh": "atanh",
-    "round": "rint",
-}
 # No result depends on these.
 OPTIONS = {"optimization": ("none", "moderate", "aggressive"), "truediv": (True, False, "auto")}
 ORDERS = "KCA"
@@ -64,11 +52,6 @@ def noted() -> Iterator[None]:
         error.is_refusal = True
         refusals.append(error)
         raise
-
-
-def spelled(text: Any) -> str:
-    """Returns a text, or one of the formulas that are made of `E`, in gpuvec's spelling."""
-    return re.sub(rf"\b({'|'.join(RENAMED)})(?=\s*\()", lambda found: RENAMED[found[1]], str(text))
 
 
 def names_in(text: str) -> list[str]:
@@ -127,7 +110,7 @@ def evaluate(
 ) -> Any:
     """Evaluates a text with the caller's variables. Any text is safe, whatever `sanitize` says."""
     check_options(order, casting, options)
-    text = spelled(ex)
+    text = str(ex)
     values = found(text, local_dict, global_dict, _frame_depth)
     _last.text, _last.out = text, None if out is None else weakref.ref(out)
     with noted():
@@ -148,7 +131,7 @@ def validate(
     """Returns None, or the error of a text with the caller's variables."""
     try:
         check_options(order, casting, options)
-        text = spelled(ex)
+        text = str(ex)
         values = found(text, local_dict, global_dict, _frame_depth)
         with noted():
             gpuvec.Expression(text, **{name: declared(value) for name, value in values.items()})
@@ -171,7 +154,7 @@ class NumExpr:
     """A text that is called with its arguments in the order of its signature."""
 
     def __init__(self, ex: Any, signature: Any = (), **options: Any):
-        self.text = spelled(ex)
+        self.text = str(ex)
         self.types = dict(signature) or dict.fromkeys(names_in(self.text), np.float64)
 
     def __call__(self, *values: Any, out: Any = None) -> Any:

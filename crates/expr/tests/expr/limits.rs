@@ -32,6 +32,7 @@ fn parts() -> Vec<(String, &'static str)> {
         ("sqrt(", ")"),
         ("f32(", ",)"),
         ("fma(a,a,", ")"),
+        ("nextafter(a,", ")"),
         ("fma(", ",a,a)"),
         ("where(m,", ",a)"),
     ];

@@ -197,6 +197,13 @@ fn precedence_and_grouping_are_pythons() {
         ("m | m & (a < b)", "m | (m & (a < b))"),
         ("~m & m", "(~m) & m"),
         ("m == m & m", "m == (m & m)"),
+        ("x_i32 | x_i64 ^ x_u8 & x_i16 << 1 + 2", "x_i32 | (x_i64 ^ (x_u8 & (x_i16 << (1 + 2))))"),
+        ("x_u8 & x_i16 ^ x_i64 | x_i32", "((x_u8 & x_i16) ^ x_i64) | x_i32"),
+        ("x_i32 >> 1 << 2 & 3", "((x_i32 >> 1) << 2) & 3"),
+        ("x_i32 < x_u8 & 3 < x_i16", "(x_i32 < (x_u8 & 3)) & ((x_u8 & 3) < x_i16)"),
+        ("-x_i32 << ~x_i16 * 2", "(-x_i32) << ((~x_i16) * 2)"),
+        ("a**b**c", "a**(b**c)"),
+        ("-a**-b", "-(a**(-b))"),
         ("a < b < c", "(a < b) & (b < c)"),
         ("a < b < c == d", "((a < b) & (b < c)) & (c == d)"),
         ("a > b", "b < a"),
@@ -226,6 +233,81 @@ fn powers_are_multiplications_in_a_fixed_order() {
     same("x_i32**0 + a", "i32(1) + a");
     same("a**0", "f32(1)");
     same("sqrt(2)**0 * a", "1.0 * a");
+}
+
+#[test]
+fn other_powers_are_calls_of_pow() {
+    same("a**b", "pow(a, b)");
+    same("a**0.3", "pow(a, 0.3)");
+    same("a**-1.5", "pow(a, -1.5)");
+    same("a**65", "pow(a, 65.0)");
+    same("x_f64**-65.0", "pow(x_f64, -65.0)");
+    same("x_i32**0.3", "pow(f64(x_i32), 0.3)");
+    same("2**a", "pow(2.0, a)");
+    same("a**k", "pow(a, k)");
+    same("x_i32**a", "pow(f64(x_i32), f64(a))");
+    same("2**0.3 * a", "pow(2.0, 0.3) * a");
+    same("power(a, 2) + power(a, b)", "a**2 + pow(a, b)");
+}
+
+#[test]
+fn operations_on_bits_take_integers_and_bools() {
+    same("~x_u8", "i32(x_u8) ^ -1");
+    same("~k & 7", "(k ^ -1) & 7");
+    same("m | x_i32", "i32(m) | x_i32");
+    same("m ^ 1", "i64(m) ^ i64(1)");
+    same("x_u32 >> x_u8", "x_u32 >> i64(x_u8)");
+    same("m << 2", "i64(m) << i64(2)");
+    gives(
+        "m ^ ~m",
+        "%0: bool = array m: bool
+        %1: bool = not %0
+        %2: bool = xor %0, %1
+        output: bool = %2",
+    );
+    same("x_i64 + (6 & 3) + (6 | 3) + (6 ^ 3) + ~6", "x_i64 + 2 + 7 + 5 + -7");
+    same("x_i64 + (1 << 62) + (-1 << 63) + (-9 >> 1)", "x_i64 + 2**62 + -2**63 + -5");
+    same("x_i64 + (0 << 999) + (7 >> 999) + (-7 >> 999)", "x_i64 + 0 + 0 + -1");
+}
+
+#[test]
+fn functions_that_are_formulas_are_those() {
+    for (call, formula) in [
+        ("arcsin(a)", "asin(a)"),
+        ("arctan2(a, b)", "atan2(a, b)"),
+        ("absolute(x_i32)", "abs(x_i32)"),
+        ("true_divide(x_i32, 2)", "x_i32 / 2"),
+        ("subtract(1, 0.5) * a", "0.5 * a"),
+        ("greater(a, 0)", "a > 0"),
+        ("logical_and(a, m)", "bool(a) & m"),
+        ("left_shift(x_i32, 2)", "x_i32 << 2"),
+        ("float32(x_i32)", "f32(x_i32)"),
+        ("sum(float64(a))", "sum(f64(a))"),
+        ("amax(a)", "max(a)"),
+        ("round(x_u8) * a", "x_u8 * a"),
+        ("round(a)", "rint(a)"),
+        ("isnan(a)", "a != a"),
+        ("isfinite(a)", "abs(a) < inf"),
+        ("signbit(x_i32)", "x_i32 < 0"),
+        ("clip(a, 0, b)", "minimum(maximum(a, 0), b)"),
+        // The arguments have one type before they are compared.
+        ("clip(x_i16, x_i8, a)", "minimum(maximum(f32(x_i16), f32(x_i8)), a)"),
+        ("fmax(x_i32, k)", "maximum(x_i32, k)"),
+        ("fmod(a, b)", "copysign(abs(a) % abs(b), a)"),
+        ("fmin(a, 1)", "minimum(where(a != a, f32(1), a), where(f32(1) != f32(1), a, f32(1)))"),
+        ("degrees(a)", "f32(f64(a) * 57.29577951308232)"),
+        ("rad2deg(x_u8)", "f32(f64(f32(x_u8)) * 57.29577951308232)"),
+    ] {
+        same(call, formula);
+    }
+}
+
+#[test]
+fn a_formula_s_names_are_its_own() {
+    let inputs = ["inf", "u", "x", "isnan"].map(|name| array(name, Element::F32));
+    let program = |text| compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(program("isfinite(u)"), program("abs(u) < 1e999"));
+    assert_eq!(program("power(u, x) + isnan"), program("u**x + isnan"));
 }
 
 #[test]

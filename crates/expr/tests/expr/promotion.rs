@@ -35,8 +35,8 @@ fn is_refused(operation: &str, operands: &[&str]) -> bool {
             || ["h", "k/2", "**-1", "0.5"].iter().any(|part| operand.contains(part))
     });
     match operation {
-        "<" | "==" | "where" | "sum" | "mean" => false,
-        "&" | "any" | "count_nonzero" => !bools,
+        "<" | "==" | "&" | "^" | "invert" | "clip" | "where" | "sum" | "mean" => false,
+        "any" | "count_nonzero" => !bools,
         "pow" => !floats,
         _ => bools,
     }
@@ -47,6 +47,8 @@ fn text(operation: &str, operands: &[&str]) -> String {
     match (operation, operands) {
         ("neg", [x]) => format!("-{x}"),
         ("plus", [x]) => format!("+{x}"),
+        ("invert", [x]) => format!("~{x}"),
+        ("clip", [x]) => format!("clip({x}, 1, 2)"),
         ("square", [x]) => format!("{x}**2"),
         ("root", [x]) => format!("{x}**0.5"),
         ("count_nonzero", [x]) => format!("count({x})"),
@@ -102,7 +104,7 @@ fn results_have_numpys_types() {
             count += 1;
         }
     }
-    assert_eq!(count, 27 * (16 * 27 + 20));
+    assert_eq!(count, 27 * (21 * 27 + 26));
 }
 
 #[test]
@@ -118,6 +120,9 @@ fn numbers_that_are_made_of_numbers_alone_are_weak() {
         "a * maximum(k, h) - sign(k) * floor(k)",
         "a + fma(k, 2, h)",
         "-(k + 1)**2 // 3 % 5 * a",
+        "a * (k & 1) + (~k >> 1)",
+        "a * 2**0.3 - k**h",
+        "a * clip(k, 0, 1) + fmod(k, 3) * fmax(h, 0) - nextafter(h, 1) * rsqrt(k)",
     ] {
         assert_eq!(stored(&program(text)), Type::F32, "{text}");
     }
@@ -157,6 +162,18 @@ fn integers_of_pythons_integers_do_not_wrap() {
         ("k % 3 * x_i32 + k // 4294967296", i64::MIN, None),
         ("k // 0 + k % 0 + x_i32", i64::MIN, None),
         ("sign(k) + x_i32", i64::MIN, None),
+        ("~k * a", i64::MIN, None),
+        ("(k & 255 | 1 ^ k) + x_i32", 1 << 31, NARROW),
+        ("(k & 255) + x_i32", i64::MAX, None),
+        ("(k << 1) * a", i64::MAX, OVERFLOW),
+        ("(k << 62) * a", -2, None),
+        ("(k << 64) * a", 1, OVERFLOW),
+        ("(0 << k) * a", i64::MAX, None),
+        ("(1 << k) + x_i32", -1, None),
+        ("(k >> 40) + x_i32", i64::MIN, None),
+        ("clip(k, 0, 5) + x_i32", i64::MAX, None),
+        ("fmod(0, k) * a", i64::MIN, None),
+        ("fmod(k, 3) * a", i64::MIN, None),
         ("minimum(k, 5) + x_i32", i64::MAX, None),
         ("minimum(k, 5) + x_i32", i64::MIN, NARROW),
         ("k + x_i32", 1 << 31, INPUT),

@@ -13,6 +13,16 @@ pub(crate) fn written(program: &Program) -> String {
     program.outputs().iter().map(formula).collect::<Vec<_>>().join("; ")
 }
 
+/// The number of nodes in the written text, in which a shared one occurs for each of its uses.
+pub(crate) fn written_nodes(program: &Program) -> usize {
+    let mut counts: Vec<usize> = Vec::new();
+    for node in program.nodes() {
+        let operands = node.operands().iter().map(|&operand| counts[usize::from(operand)]);
+        counts.push(operands.fold(1, usize::saturating_add));
+    }
+    program.results().map(|id| counts[usize::from(id)]).fold(0, usize::saturating_add)
+}
+
 fn written_node(program: &Program, id: NodeId) -> String {
     let node: &Node = &program.nodes()[usize::from(id)];
     let operands: Vec<String> =

@@ -43,6 +43,8 @@ pub(crate) fn text_of(op: Op, x: &str) -> String {
 pub(crate) fn takes(op: Op, element: Element) -> bool {
     match op.rule() {
         Rule::Logic => element == Element::Bool,
+        Rule::Bits => !matches!(element, Element::F32 | Element::F64),
+        Rule::Integer => !matches!(element, Element::Bool | Element::F32 | Element::F64),
         Rule::Cast => false,
         Rule::FloatOnly => matches!(element, Element::F32 | Element::F64),
         Rule::Select | Rule::Comparison => true,

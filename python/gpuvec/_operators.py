@@ -1,0 +1,315 @@
+"""The operators of arrays in device memory: each is a formula, which `evaluate` remembers."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+
+# The element types that formulas compute, and the language's casts to them.
+CASTS = {
+    np.dtype(np.bool_): "bool",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+}
+
+# NumPy's functions behind the operators of its arrays, which may have a DeviceArray as operand.
+FORMULAS = {
+    "add": "x + y",
+    "subtract": "x - y",
+    "multiply": "x * y",
+    "divide": "x / y",
+    "floor_divide": "x // y",
+    "remainder": "x % y",
+    "power": "x**y",
+    "less": "x < y",
+    "less_equal": "x <= y",
+    "greater": "x > y",
+    "greater_equal": "x >= y",
+    "equal": "x == y",
+    "not_equal": "x != y",
+    "bitwise_and": "x & y",
+    "bitwise_or": "x | y",
+    "bitwise_xor": "x ^ y",
+    "left_shift": "x << y",
+    "right_shift": "x >> y",
+}
+
+# The greatest exponent for which the language's `**` is a sequence of multiplications.
+MOST_FACTORS = 64
+
+
+class Operators:
+    """The operators of `DeviceArray`, by the types and the broadcasting of formulas.
+
+    Operands are numbers, NumPy arrays and device arrays. Each operator is one call of `evaluate`,
+    and one kernel.
+    """
+
+    __slots__ = ()
+
+    # pandas' columns leave their operators with an object of a higher number to that object.
+    __pandas_priority__ = 5000
+
+    # Comparisons are of elements, as NumPy's. So arrays are no keys: use id(x).
+    __hash__ = None  # type: ignore[assignment]
+
+    def __neg__(self) -> Any:
+        return _computed("-x", x=self)
+
+    def __pos__(self) -> Any:
+        return _computed("+x", x=self)
+
+    def __abs__(self) -> Any:
+        return _computed("abs(x)", x=self)
+
+    def __invert__(self) -> Any:
+        return _computed("~x", x=self)
+
+    def __add__(self, other: Any) -> Any:
+        return _computed("x + y", x=self, y=other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _computed("x + y", x=other, y=self)
+
+    def __iadd__(self, other: Any) -> Any:
+        return _updated("x + y", x=self, y=other)
+
+    def __sub__(self, other: Any) -> Any:
+        return _computed("x - y", x=self, y=other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _computed("x - y", x=other, y=self)
+
+    def __isub__(self, other: Any) -> Any:
+        return _updated("x - y", x=self, y=other)
+
+    def __mul__(self, other: Any) -> Any:
+        return _computed("x * y", x=self, y=other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _computed("x * y", x=other, y=self)
+
+    def __imul__(self, other: Any) -> Any:
+        return _updated("x * y", x=self, y=other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _computed("x / y", x=self, y=other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _computed("x / y", x=other, y=self)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return _updated("x / y", x=self, y=other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _computed("x // y", x=self, y=other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _computed("x // y", x=other, y=self)
+
+    def __ifloordiv__(self, other: Any) -> Any:
+        return _updated("x // y", x=self, y=other)
+
+    def __mod__(self, other: Any) -> Any:
+        return _computed("x % y", x=self, y=other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _computed("x % y", x=other, y=self)
+
+    def __imod__(self, other: Any) -> Any:
+        return _updated("x % y", x=self, y=other)
+
+    def __pow__(self, other: Any) -> Any:
+        return _computed(_power(other), x=self, y=other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _computed("x**y", x=other, y=self)
+
+    def __ipow__(self, other: Any) -> Any:
+        return _updated(_power(other), x=self, y=other)
+
+    def __and__(self, other: Any) -> Any:
+        return _computed("x & y", x=self, y=other)
+
+    def __rand__(self, other: Any) -> Any:
+        return _computed("x & y", x=other, y=self)
+
+    def __iand__(self, other: Any) -> Any:
+        return _updated("x & y", x=self, y=other)
+
+    def __or__(self, other: Any) -> Any:
+        return _computed("x | y", x=self, y=other)
+
+    def __ror__(self, other: Any) -> Any:
+        return _computed("x | y", x=other, y=self)
+
+    def __ior__(self, other: Any) -> Any:
+        return _updated("x | y", x=self, y=other)
+
+    def __xor__(self, other: Any) -> Any:
+        return _computed("x ^ y", x=self, y=other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _computed("x ^ y", x=other, y=self)
+
+    def __ixor__(self, other: Any) -> Any:
+        return _updated("x ^ y", x=self, y=other)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _computed("x << y", x=self, y=other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _computed("x << y", x=other, y=self)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return _updated("x << y", x=self, y=other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _computed("x >> y", x=self, y=other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _computed("x >> y", x=other, y=self)
+
+    def __irshift__(self, other: Any) -> Any:
+        return _updated("x >> y", x=self, y=other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _computed("x < y", x=self, y=other)
+
+    def __le__(self, other: Any) -> Any:
+        return _computed("x <= y", x=self, y=other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _computed("x > y", x=self, y=other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _computed("x >= y", x=self, y=other)
+
+    def __eq__(self, other: object) -> Any:
+        return _computed("x == y", x=self, y=other)
+
+    def __ne__(self, other: object) -> Any:
+        return _computed("x != y", x=self, y=other)
+
+    def __matmul__(self, other: object) -> NoReturn:
+        raise TypeError(
+            "gpuvec has no product of matrices: pass the arrays to a library that has one, such as "
+            "torch.from_dlpack(x); gpuvec.dot(x, y, axis=...) sums products along axes"
+        )
+
+    __rmatmul__ = __matmul__
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any
+    ) -> Any:
+        """Compute NumPy's operators of an ndarray and a device array; refuse other functions."""
+        text = FORMULAS.get(ufunc.__name__)
+        if method != "__call__":
+            raise TypeError(_refusal(f"{ufunc.__name__}.{method}"))
+        if text is None or keywords:
+            raise TypeError(_refusal(ufunc.__name__))
+        x, y = inputs
+        text = _power(y) if text == FORMULAS["power"] else text
+        if out is None:
+            return _computed(text, x=x, y=y)
+        return _updated(text, out[0], x=x, y=y)
+
+    def __array_function__(
+        self, function: Any, types: Any, arguments: Any, keywords: Any
+    ) -> NoReturn:
+        """Refuse NumPy's functions, which would copy the elements to the host."""
+        raise TypeError(_refusal(function.__name__))
+
+
+# The types of an operator's operands, besides columns of other libraries.
+OPERANDS = (Operators, np.ndarray, np.generic, int, float)
+
+
+def _computed(text: str, **operands: Any) -> Any:
+    """Returns the result of a formula."""
+    # Imported late, since it needs the class of arrays that have these operators.
+    from ._evaluate import evaluate
+
+    taken = _taken(operands)
+    return NotImplemented if taken is None else evaluate(text, taken)
+
+
+def _updated(text: str, out: Any = None, **operands: Any) -> Any:
+    """Writes the result of a formula into an array, `x` if there is no other, and returns it.
+
+    As NumPy's operators, it converts results to types of the same kind, and integers to floats.
+    """
+    from ._evaluate import evaluate
+
+    taken = _taken(operands)
+    if taken is None:
+        return NotImplemented
+    array = taken["x"] if out is None else out
+    cast, kind = CASTS.get(array.dtype), array.dtype.kind
+    is_integer = "/" not in text.replace("//", "") and all(map(_is_integer, taken.values()))
+    if cast is None or (kind == "i" and not is_integer):
+        raise TypeError(
+            f"the array has dtype {array.dtype}, which does not hold the results of {text}: "
+            f"compute a new array, as in x = {text}"
+        )
+    return evaluate(text if kind == "b" else f"{cast}({text})", taken, out=array)
+
+
+def _taken(operands: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns operands, with the elements of columns; None if an operator does not take one.
+
+    Other objects may have operators for a DeviceArray themselves.
+    """
+    from ._adapters import kind_of
+
+    taken = dict(operands)
+    for name, operand in operands.items():
+        if not isinstance(operand, OPERANDS):
+            kind = kind_of(operand)
+            if kind is None:
+                return None
+            taken[name] = kind.elements(name, operand, None)
+    return taken
+
+
+def _is_integer(operand: Any) -> bool:
+    """Says whether an operand has integers or bools."""
+    dtype = getattr(operand, "dtype", None)
+    return isinstance(operand, int) if dtype is None else dtype.kind in "biu"
+
+
+def _power(exponent: Any) -> str:
+    """Returns the formula of a power: with numbers in the text, which the language multiplies."""
+    is_number = type(exponent) in (int, float) and isfinite(exponent)
+    if is_number and abs(exponent) <= MOST_FACTORS and exponent in (0.5, int(exponent)):
+        return f"x**{exponent}"
+    return FORMULAS["power"]
+
+
+def _refusal(name: str) -> str:
+    """Says what to write in place of a function of NumPy's."""
+    advice = _advice(name) or "gpuvec.evaluate(text, x=x) computes formulas"
+    return f"np.{name} takes no DeviceArray: {advice}; x.to_host() is a NumPy array"
+
+
+def _advice(name: str) -> str:
+    """Says what formulas have in place of a function, if they have the function or its name."""
+    from ._errors import ExpressionError
+    from ._expressions import Expression
+
+    for names in ("x", "x, y", "x, y, z"):
+        text = f"{name}({names})"
+        try:
+            Expression(text, dict.fromkeys(names.split(", "), np.float64))
+        except ExpressionError as error:
+            first = str(error).splitlines()[0]
+            if first.startswith("no function") and ": " in first:
+                return f"in formulas, {first}"
+        else:
+            keywords = ", ".join(f"{one}={one}" for one in names.split(", "))
+            return f'write gpuvec.evaluate("{text}", {keywords})'
+    return ""
