@@ -1,9 +1,10 @@
 //! Inverse hyperbolic functions, as logarithms of pairs.
 //!
-//! A pair for 1 + u has an absolute error below 2^-98 where results are below 1. So log(1 + u) is exact enough for
-//! results from 2^-28 on, without a sequence of its own near zero. Below, the results are x: asinh x and atanh x differ
-//! from it by less than 2^-57 of it. From 2^30 on asinh x and acosh x are log 2x, within 2^-61. The bounds follow from
-//! pieces of the arguments, taken as they are below 2^30 (tools/function_bounds/inverse_hyperbolics.py).
+//! A pair for 1 + u has an absolute error below 2^-98 where results are below 1. So log(1 + u) is exact enough
+//! for results from 2^-28 on, without a sequence of its own near zero. Below, results are x: asinh x and atanh x
+//! differ from it by less than 2^-57 of it. From 2^30 on asinh x and acosh x are log 2x, within 2^-61. The bounds
+//! follow from pieces of the arguments, taken as they are up to 2^30 (inverse_hyperbolics.py in
+//! tools/function_bounds).
 
 use super::logarithm::log_of_pair;
 use super::pair::{any_sum, product, quotient, sum};
@@ -16,8 +17,8 @@ const TINY: f64 = two_to(-28);
 /// From this half of an argument on, the root is taken to be the half.
 const HUGE: f64 = two_to(29);
 
-/// log(2 (h + √(t² + c))), where h is half of the argument `size`, and the root half of the result's cosh or
-/// sinh. Halves keep the greatest arguments from overflowing.
+/// log(2 (h + √(t² + c))), where h is half of the argument `size`, and the root half of the result's cosh or sinh.
+/// Halves keep the greatest arguments from overflowing.
 #[inline(always)]
 fn area<M: Machine>(m: &M, size: M::F64, half: M::F64, t: M::F64, c: M::F64) -> M::F64 {
     let is_huge = m.less(m.f64(HUGE), half);
