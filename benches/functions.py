@@ -47,6 +47,9 @@ DATA = {
     "asin": (-1, 1),
     "acos": (-1, 1),
     "atan": ("normal", 3),
+    "asinh": ("normal", 3),
+    "acosh": (1, 100),
+    "atanh": (-1, 1),
     "erf": ("normal", 1),
     "cbrt": ("normal", 10),
 }
@@ -63,6 +66,9 @@ NAMES_OF_NUMPY = {
     "acos": "arccos",
     "atan": "arctan",
     "atan2": "arctan2",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
     "pow": "power",
     "square": "power",
 }

@@ -64,7 +64,8 @@ OWNERS = r"NumPy's.*|Python's \w+"
 # Values that gpuvec documents as its own: of powers and logarithms, to some ulp; of infinite
 # dividends; of equal zeros of both signs.
 INEXACT = """
-arccos arcsin arctan arctan2 deg2rad degrees float_power logaddexp power rad2deg radians
+arccos arccosh arcsin arcsinh arctan arctan2 arctanh deg2rad degrees float_power logaddexp power
+rad2deg radians
 """.split()
 # Names that are taken for several functions, or are none of NumPy's: they have tests of their own.
 ELSEWHERE = {"select", "clip", "rsqrt", "fma", "bool", "int", "float", "ln", "nearbyint", "fix"}

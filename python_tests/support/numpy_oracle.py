@@ -411,6 +411,13 @@ def of_numbers(function: Callable[..., Any], twin: Callable[..., Any]) -> Callab
     return apply
 
 
+def fmod(a: Value, b: Value) -> Value:
+    """Returns NumPy's fmod; dividing a literal by zero is an error, as for `%`."""
+    if is_python(a) and is_python(b) and b == 0:
+        raise Undecided("a Python number is divided by zero")
+    return of_numbers(np.fmod, np.fmod)(a, b)
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "where": select,
     "fma": of_floats(fma, "fma"),
@@ -423,7 +430,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "maximum": of_numbers(extreme(np.maximum, np.logical_and), np.maximum),
     "fmin": of_numbers(extreme(quiet(np.fmin), np.logical_or), np.fmin),
     "fmax": of_numbers(extreme(quiet(np.fmax), np.logical_and), np.fmax),
-    "fmod": of_numbers(np.fmod, np.fmod),
+    "fmod": fmod,
     "clip": clip,
     "nextafter": of_floats(np.nextafter, "nextafter"),
     **{name: predicate(getattr(np, name)) for name in ("isnan", "isinf", "isfinite")},

@@ -15,6 +15,7 @@ from multiprocessing import Pool
 from pathlib import Path
 
 import exponentials
+import inverse_hyperbolics
 import inverses
 import logarithms
 import numpy as np
@@ -36,6 +37,7 @@ FUNCTIONS = {
     **logarithms.FUNCTIONS,
     **trigonometry.FUNCTIONS,
     **inverses.FUNCTIONS,
+    **inverse_hyperbolics.FUNCTIONS,
     **roots.FUNCTIONS,
     **powers.FUNCTIONS,
 }

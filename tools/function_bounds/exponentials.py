@@ -147,9 +147,9 @@ def tails(recording, function, low: float, high: float) -> Iterator:
         yield partial(of_small, recording, function), interval
 
 
-def check_tiny(function) -> None:
-    """Proves that arguments below TINY are results: the quotient of both is monotone."""
-    error = abs(function(arb(TINY)) / arb(TINY) - 1).upper() * arb(2) ** 53
+def check_tiny(function, tiny: float = TINY) -> None:
+    """Proves that arguments below `tiny` are results: the quotient of both is monotone."""
+    error = abs(function(arb(tiny)) / arb(tiny) - 1).upper() * arb(2) ** 53
     assert error < HALF
 
 

@@ -133,6 +133,9 @@ operations! {
         Sinh "sinh" 1 Float "The hyperbolic sine.";
         Cosh "cosh" 1 Float "The hyperbolic cosine.";
         Tanh "tanh" 1 Float "The hyperbolic tangent.";
+        Asinh "asinh" 1 Float "The inverse hyperbolic sine.";
+        Acosh "acosh" 1 Float "The inverse hyperbolic cosine.";
+        Atanh "atanh" 1 Float "The inverse hyperbolic tangent.";
         Erf "erf" 1 Float "The error function.";
         Hypot "hypot" 2 Float "`sqrt(a*a + b*b)`, without overflow.";
         Pow "pow" 2 FloatOnly "a to the power b.";

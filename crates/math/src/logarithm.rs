@@ -79,12 +79,17 @@ pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     m.select(m.equal(x, m.f64(0.0)), m.f64(f64::NEG_INFINITY), y)
 }
 
-/// log(1 + x), as the logarithm of 1 + x in f64, whose last sum has three terms.
+/// log(1 + x).
 ///
 /// Wrong for 0 of 2^32 inputs; the last sum is rounded to odd.
 #[inline(always)]
 pub fn log1p<M: Machine>(m: &M, x: M::F32) -> M::F32 {
-    let x = m.widen(x);
+    m.narrow(one_plus(m, m.widen(x)))
+}
+
+/// log(1 + x), as the logarithm of 1 + x in f64, whose last sum has three terms and is rounded to odd.
+#[inline(always)]
+pub(crate) fn one_plus<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let above = m.f64(1.0) + x;
     let (k, f) = split(m, above);
     // 1 + x is inexact where x is below the last bit of 1: then f is x.
@@ -94,7 +99,7 @@ pub fn log1p<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let low = m.fma(k, m.f64(LN_2_LOW), (f - (high - power)) + rest(m, f));
     let sum = sum_to_odd(m, high, low);
     let y = m.select(m.equal(x, m.f64(0.0)), x, sum);
-    m.narrow(special(m, above, y))
+    special(m, above, y)
 }
 
 /// The logarithm to base 2, k + log(1 + f) / ln 2, rounded once.

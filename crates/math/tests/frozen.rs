@@ -69,6 +69,9 @@ frozen! {
     atan one 0x4b9b_affa_3603_1c98
     asin one 0x90ad_fa42_fe78_6cbc
     acos one 0x3c3c_e42d_47ce_7a28
+    asinh one 0x642e_6ca7_c1c8_6cce
+    acosh one 0xa3ae_8d35_ffb6_db24
+    atanh one 0xcf8c_7a36_fdf5_c618
     cbrt one 0x6ca4_91f7_debc_d51c
     erf one 0x2a38_0426_71b7_4052
     atan2 two 0x3656_84de_c003_ce8c

@@ -275,6 +275,9 @@ fn functions_that_are_formulas_are_those() {
     for (call, formula) in [
         ("arcsin(a)", "asin(a)"),
         ("arctan2(a, b)", "atan2(a, b)"),
+        ("arcsinh(a)", "asinh(a)"),
+        ("arccosh(a)", "acosh(a)"),
+        ("arctanh(a)", "atanh(a)"),
         ("absolute(x_i32)", "abs(x_i32)"),
         ("true_divide(x_i32, 2)", "x_i32 / 2"),
         ("subtract(1, 0.5) * a", "0.5 * a"),

@@ -47,21 +47,26 @@ fn fraction<M: Machine>(m: &M, f: M::F64) -> Pair<M> {
     (high, m.fma(s, m.fma(z, polynomial(m, z, &ARTANH), half), rest - half_rest))
 }
 
-/// k · unit + y · factor, for a unit whose first part has exact products.
+/// k · unit + y, for a unit whose first part has exact products.
+#[inline(always)]
+fn with_power<M: Machine>(m: &M, k: M::F64, unit: (f64, f64), (y, low): Pair<M>) -> M::F64 {
+    let (high, rest) = sum(m, k * m.f64(unit.0), y);
+    high + (rest + m.fma(k, m.f64(unit.1), low))
+}
+
+/// k · unit + y · factor.
 #[inline(always)]
 fn combine<M: Machine>(
     m: &M, k: M::F64, unit: (f64, f64), y: Pair<M>, factor: (f64, f64),
 ) -> M::F64 {
-    let (y, low) = multiply(m, y, (m.f64(factor.0), m.f64(factor.1)));
-    let (high, rest) = sum(m, k * m.f64(unit.0), y);
-    high + (rest + m.fma(k, m.f64(unit.1), low))
+    with_power(m, k, unit, multiply(m, y, (m.f64(factor.0), m.f64(factor.1))))
 }
 
 /// The natural logarithm.
 #[inline(always)]
 pub fn log<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let (k, f) = split_any(m, x);
-    special(m, x, combine(m, k, (LN_2, LN_2_LOW), fraction(m, f), (1.0, 0.0)))
+    special(m, x, with_power(m, k, (LN_2, LN_2_LOW), fraction(m, f)))
 }
 
 /// The logarithm to base 2.
@@ -88,13 +93,27 @@ pub fn log1p<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     // If k is zero, f is x itself.
     let exact = m.equal(k, zero);
     let f = m.select(exact, x, f);
-    // 2^-k where the rest counts; 1 / (1 + f) is nearly 1 - f + f² - f³ + f⁴.
+    // 2^-k where the rest counts.
     let scale = m.select(exact, zero, power(m, -at_most(m, k, 1000.0)));
+    let y = natural(m, k, (f, rest * scale));
+    special(m, above, m.select(m.equal(x, zero), x, y))
+}
+
+/// The natural logarithm of 2^unit times a pair, whose second part is a few last bits of the first one.
+#[inline(always)]
+pub(super) fn log_of_pair<M: Machine>(m: &M, (high, rest): Pair<M>, unit: f64) -> M::F64 {
+    let (k, f) = split(m, high);
+    let scale = power(m, -at_most(m, k, 1000.0));
+    natural(m, k + m.f64(unit), (f, rest * scale))
+}
+
+/// k ln 2 + log(1 + f) of a pair f, whose second part is a few last bits of 1.
+#[inline(always)]
+fn natural<M: Machine>(m: &M, k: M::F64, (f, rest): Pair<M>) -> M::F64 {
+    // 1 / (1 + f) is nearly 1 - f + f² - f³ + f⁴.
     let inverse = polynomial(m, f, &[1.0, -1.0, 1.0, -1.0, 1.0]);
     let (high, low) = fraction(m, f);
-    let low = m.fma(rest * scale, inverse, low);
-    let y = combine(m, k, (LN_2, LN_2_LOW), (high, low), (1.0, 0.0));
-    special(m, above, m.select(m.equal(x, zero), x, y))
+    with_power(m, k, (LN_2, LN_2_LOW), (high, m.fma(rest, inverse, low)))
 }
 
 /// log(2^k (1 + f)), with a relative error below 1.125 · 2^-67, and a second part below 2^-42 of the first one.

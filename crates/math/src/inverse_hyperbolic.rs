@@ -1,0 +1,41 @@
+//! Inverse hyperbolic functions, by log(1 + u) for a u that is exact but for a few last bits of an f64.
+//!
+//! That suffices for all 2^32 inputs. These functions have no faster sequence in crate::fast.
+
+use crate::Machine;
+use crate::logarithm::one_plus;
+use crate::sequence::{magnitude, with_sign_of};
+
+/// The inverse hyperbolic sine: u = x + x² / (1 + √(1 + x²)) = x + √(1 + x²) - 1.
+///
+/// Wrong for 0 of 2^32 inputs.
+#[inline(always)]
+pub fn asinh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
+    let (x, one) = (m.widen(x), m.f64(1.0));
+    let size = magnitude(m, x);
+    let square = x * x;
+    let y = one_plus(m, size + square / (one + m.sqrt(one + square)));
+    let y = m.select(m.less(size, m.f64(f64::INFINITY)), y, size);
+    m.narrow(with_sign_of(m, y, x))
+}
+
+/// The inverse hyperbolic cosine: u = x - 1 + √(x² - 1).
+///
+/// Wrong for 0 of 2^32 inputs.
+#[inline(always)]
+pub fn acosh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
+    let (x, one) = (m.widen(x), m.f64(1.0));
+    let y = one_plus(m, (x - one) + m.sqrt(m.fma(x, x, -one)));
+    m.narrow(m.select(m.less(x, one), m.f64(f64::NAN), y))
+}
+
+/// The inverse hyperbolic tangent: half of log(1 + u) for u = 2x / (1 - x).
+///
+/// Wrong for 0 of 2^32 inputs.
+#[inline(always)]
+pub fn atanh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
+    let x = m.widen(x);
+    let size = magnitude(m, x);
+    let y = one_plus(m, (size + size) / (m.f64(1.0) - size));
+    m.narrow(with_sign_of(m, y * m.f64(0.5), x))
+}
