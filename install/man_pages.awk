@@ -38,6 +38,8 @@ is_comment {
 END {
     for (name in descriptions) { write_page(name) }
     for (name in page_of_function) {
+        # A section may be named as one of its functions is.
+        if (name in titles) { continue }
         printf ".so man3/%s.3\n", page_of_function[name] >(folder "/" name ".3")
     }
 }

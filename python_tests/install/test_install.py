@@ -223,7 +223,7 @@ def test_every_function_has_a_manual_page(moved):
     named = {name for names in pages.values() for name in names}
     assert named == set(prototypes())
     for page, functions in pages.items():
-        for name in functions:
+        for name in set(functions) - set(pages):
             assert (folder / f"man3/{name}.3").read_text() == f".so man3/{page}.3\n"
     text = run(["man", "-M", folder, "gpuvec_sum_f32"], env={**os.environ, "MANWIDTH": "100"})
     assert "gpuvec_sum_f32(const float *a" in text
