@@ -40,6 +40,13 @@ def wrapped(value: int) -> np.ndarray:
     return np.array([value % 2**64], np.uint64).view(np.int64)
 
 
+def integer(x: np.generic) -> int:
+    """Returns a value as the language's i64: toward zero, saturated, NaN as 0."""
+    if not isfinite(x):
+        return 0 if x != x else 2**63 - 1 if x > 0 else -(2**63)
+    return min(max(int(x), -(2**63)), 2**63 - 1)
+
+
 def canonical(values: np.ndarray) -> np.ndarray:
     """Replaces a NaN by the one quiet NaN."""
     is_nan = values != values
@@ -72,6 +79,7 @@ REDUCTIONS: dict[str, Callable] = {
     "sum(k)": lambda x, n: total(lambda k: k, x, n),
     "dot(k, k)": lambda x, n: total(lambda k: k * k, x, n),
     "dot(k, 3)": lambda x, n: total(lambda k: k * 3, x, n),
+    "prod(i64(k))": lambda x, n: wrapped(pow(integer(x), n, 2**64)),
     "mean(k)": mean,
     "min(k)": lambda x, n: canonical(np.array([x])),
     "max(k)": lambda x, n: canonical(np.array([x])),

@@ -83,6 +83,7 @@ def test_formulas(on_cpu, formula, data):
     "name, dtype",
     [
         *[(name, dtype) for name in ("mean", "norm") for dtype in ("f4", "f8")],
+        *[("prod", dtype) for dtype in ("i4", "i8")],
         *[(name, dtype) for name in ("argmin", "argmax") for dtype in ("f4", "i8")],
         *[(name, "?") for name in ("any", "all", "count")],
     ],

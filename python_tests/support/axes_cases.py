@@ -45,6 +45,7 @@ REDUCTIONS = [
     ),
     *(Reduction(name, "x", {"x": dtype}) for name in ("mean", "norm") for dtype in ("f4", "f8")),
     *(Reduction("dot", "x, y", {"x": dtype, "y": dtype}) for dtype in NUMBERS),
+    *(Reduction("prod", "x", {"x": dtype}) for dtype in ("i4", "i8")),
     *(Reduction(name, "m", {"m": "?"}) for name in ("any", "all", "count")),
     Reduction("sum", "x * y", {"x": "f4", "y": "f4"}, lambda x, y: x * y),
     Reduction("argmax", "x - y", {"x": "f8", "y": "f8"}, lambda x, y: x - y),

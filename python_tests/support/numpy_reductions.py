@@ -138,10 +138,19 @@ def of_bools(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
+def product(values: np.ndarray) -> Any:
+    """Multiplies integers, wrapping."""
+    numbers(values)
+    if values.dtype.kind == "f":
+        raise Refused("it takes integers")
+    return np.multiply.reduce(values.ravel().astype(I64))
+
+
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": sum_,
     "mean": mean,
     "dot": dot,
+    "prod": product,
     "norm": norm,
     "min": least(np.min, np.any),
     "max": least(np.max, np.all),

@@ -3,7 +3,8 @@
 use bytemuck::bytes_of;
 use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_ops::{
-    Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Mean, Min, Norm, WrappingSum,
+    Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Mean, Min, Norm, WrappingProduct,
+    WrappingSum,
 };
 
 /// The bytes of a state and of its result.
@@ -27,6 +28,7 @@ pub(crate) fn reduce(
         ("norm", "f32") => exact::<Dot<f32>, Norm<f32>>(&squares(elements)),
         ("norm", "f64") => exact::<Dot<f64>, Norm<f64>>(&squares(elements)),
         ("sum" | "dot" | "count", _) => value::<WrappingSum>(elements, one),
+        ("prod", _) => value::<WrappingProduct>(elements, one),
         ("any", _) => counted::<Any>(elements),
         ("all", _) => counted::<All>(elements),
         ("min", "f32") => value::<Min<f32>>(elements, f32_of_key),

@@ -410,7 +410,7 @@ impl Reduction {
     /// The reduction that is done, the type of what it takes and of its output; nothing if values of
     /// this class are refused.
     fn types(self, class: Class) -> Option<(Reduction, Type, Type)> {
-        use Reduction::{All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Sum};
+        use Reduction::{All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Sum};
         let ty = class.value_type();
         let sum = if ty.is_integer() { Type::I64 } else { ty };
         let float = if ty == Type::F32 { ty } else { Type::F64 };
@@ -420,6 +420,7 @@ impl Reduction {
             (Mean, _) => Some((self, float, float)),
             (_, Type::Bool) | (Any | All | Count, _) => None,
             (Sum | Dot, _) => Some((self, ty, sum)),
+            (Prod, _) => ty.is_integer().then_some((self, ty, Type::I64)),
             (Norm, _) => Some((self, float, float)),
             (Min | Max, _) => Some((self, ty, ty)),
             (ArgMin | ArgMax, _) => Some((self, ty, Type::I64)),
@@ -466,6 +467,11 @@ fn refused_reduction(reduction: Reduction, ty: Type) -> String {
         (Reduction::Dot, Type::Bool) => {
             "dot takes numbers, not bools: write any(x & y), or count(x & y) for the number".into()
         }
+        (Reduction::Prod, Type::Bool) => "prod takes integers, not bools: write all(x)".into(),
+        (Reduction::Prod, _) => format!(
+            "prod takes integers, not {ty}, whose product would depend on the order: write exp(sum(log(x))) for \
+             positive x"
+        ),
         (_, Type::Bool) => format!("{name} takes numbers, not bools: write {name}(i32(x))"),
         _ => format!("{name} takes bools, not {ty}: write {name}(x != 0)"),
     }

@@ -43,7 +43,7 @@ const MISSING: &str = "\
     lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit longdouble lrint lround \
     mad map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin nancumprod \
     nancumsum nanmean nanmedian nanpercentile nanprod nanquantile nanstd nanvar nint nonzero \
-    normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi prod ptp quantile rcbrt \
+    normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi ptp quantile rcbrt \
     real relu rem remquo rhypot rms roll scalbln scalbn searchsorted sec sech sem sigmoid sinc \
     sincos sincospi sinpi skew softmax softplus sort spacing std take tanpi tau tgamma tmax tmin \
     trace trapezoid tril triu uint ulp unique unwrap var vecmat y0 y1 yn zeros zeros_like";

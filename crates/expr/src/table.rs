@@ -176,6 +176,7 @@ reductions! {
         f64 and then to the type; NaN for no elements. Only a mean that is too large is infinite. \
         Integers and bools become f64.";
     Dot "dot" 2 "The sum of `a * b`: exact and rounded once for floats, of integers an i64 that wraps.";
+    Prod "prod" 1 "The product of integers, an i64 that wraps.";
     Norm "norm" 1 "The exact sum of squares, rounded to f64, its square root, rounded to f64 and then to \
         the type. Only a norm that is too large is infinite. Integers become f64.";
     Min "min" 1 "The smallest element; NaN wins, and -0 < +0.";

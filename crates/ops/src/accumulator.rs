@@ -53,6 +53,9 @@ impl<K: Kind<Words: Pod, Element: Element>> Accumulator for K {
 /// The sum of integers, wrapping; also the number of bools that are true.
 pub struct WrappingSum;
 
+/// The product of integers, wrapping.
+pub struct WrappingProduct;
+
 /// The smallest value: IEEE 754-2019's minimum (section 9.6), in which NaN wins and -0 < +0.
 pub struct Min<T>(PhantomData<T>);
 
@@ -86,6 +89,7 @@ macro_rules! values {
 
 values! {
     WrappingSum: i64, 0, true, i64::wrapping_add;
+    WrappingProduct: i64, 1, true, i64::wrapping_mul;
     Min<f32>: f32, f32::INFINITY, false, |x, y| select(x, y, less(x, y));
     Min<f64>: f64, f64::INFINITY, false, |x, y| select(x, y, less(x, y));
     Min<i32>: i32, i32::MAX, false, i32::min;

@@ -8,7 +8,8 @@ mod element;
 mod table;
 
 pub use accumulator::{
-    Accumulator, All, Any, ArgMax, ArgMin, Indexed, Max, Mean, Min, Norm, WrappingSum,
+    Accumulator, All, Any, ArgMax, ArgMin, Indexed, Max, Mean, Min, Norm, WrappingProduct,
+    WrappingSum,
 };
 pub use element::Element;
 pub use table::*;

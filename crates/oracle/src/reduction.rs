@@ -21,6 +21,9 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
             let products = first.iter().zip(&last).map(|(&x, &y)| integer(x) * integer(y));
             I64(products.map(|product| i128::from(product as i64)).sum::<i128>() as i64)
         }
+        (Reduction::Prod, _) => {
+            I64(first.iter().fold(1, |product: i64, &x| product.wrapping_mul(integer(x) as i64)))
+        }
         (Reduction::Sum, Type::F32) => F32(sum::<Sum<f32>>(&f32s(&first), &f32s(&last)).value()),
         (Reduction::Dot, Type::F32) => F32(sum::<Dot<f32>>(&f32s(&first), &f32s(&last)).value()),
         (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first, 1.0), &f64s(&last, 1.0)).value()),

@@ -45,6 +45,16 @@ impl Fold {
         matches!(self.reduction, Sum | Dot | Any | All | Count)
     }
 
+    /// Says whether it is a product of integers.
+    fn multiplies(self) -> bool {
+        self.reduction == Reduction::Prod
+    }
+
+    /// Says whether the value is an integer of 64 bits, whatever the elements are.
+    fn is_wide(self) -> bool {
+        self.adds() || self.multiplies()
+    }
+
     /// Says whether it is an exact sum, whose elements the frame adds up.
     pub(crate) fn is_exact(self) -> bool {
         use Reduction::{Dot, Mean, Norm, Sum};
@@ -55,7 +65,7 @@ impl Fold {
     /// it from the first one.
     pub(crate) fn begin(self, writer: &Writer, distance: Operand) -> [Operand; 2] {
         let identity = match self.ty {
-            _ if self.adds() => Operand::b64(0),
+            _ if self.is_wide() => Operand::Constant(Class::B64, self.identity()),
             Type::F32 => Operand::f32(self.infinity() as f32),
             Type::F64 => Operand::Constant(Class::F64, self.infinity().to_bits()),
             Type::I32 => Operand::b32(self.identity() as i32),
@@ -69,6 +79,10 @@ impl Fold {
         if self.adds() {
             let term = self.term(writer, element);
             return writer.set("add.s64", state, &[state, term]);
+        }
+        if self.multiplies() {
+            let factor = self.factor(writer, element);
+            return writer.set("mul.lo.s64", state, &[state, factor]);
         }
         let value = element.values[0];
         let names = |names: [&'static str; 4]| match self.ty {
@@ -127,9 +141,16 @@ impl Fold {
             .unwrap_or(nothing)
     }
 
+    /// The factor of an element in a product: one if the element is past the end.
+    fn factor(self, writer: &Writer, element: &Element) -> Operand {
+        let is_there = element.is_there(writer);
+        let value = self.wide(writer, element.values[0]);
+        writer.emit("selp.b64", Class::B64, &[value, Operand::b64(1), is_there])
+    }
+
     /// A thread's state as the frame has it: a word, and the distance with 64 bits.
     pub(crate) fn words(self, writer: &Writer, [state, place]: [Operand; 2]) -> [Operand; 2] {
-        let word = match self.adds() {
+        let word = match self.is_wide() {
             true => state,
             false if self.has_keys() => self.key(writer, state),
             false => self.wide(writer, state),
@@ -203,6 +224,7 @@ impl Fold {
     fn identity(self) -> u64 {
         match self.ty {
             _ if self.adds() => 0,
+            _ if self.multiplies() => 1,
             // Greater than all keys but a NaN's that may win, or less.
             Type::F32 | Type::F64 if self.has_keys() => (!self.key_of_nan()).cast_unsigned(),
             Type::F32 | Type::F64 => self.infinity().to_bits(),
@@ -218,6 +240,7 @@ impl Fold {
         let name = if self.is_minimum() { "min" } else { "max" };
         match self.reduction {
             _ if self.adds() => "add.s64 {0}, {2}, {4};\nmov.b64 {1}, 0;\n".into(),
+            _ if self.multiplies() => "mul.lo.s64 {0}, {2}, {4};\nmov.b64 {1}, 0;\n".into(),
             Reduction::ArgMin | Reduction::ArgMax => self.merge_indexed(),
             _ => format!("{name}.s64 {{0}}, {{2}}, {{4}};\nmov.b64 {{1}}, 0;\n"),
         }
@@ -291,7 +314,7 @@ impl Fold {
         let (bits, most, nan) = match self.ty {
             Type::F32 if self.has_keys() => (32, i32::MAX.into(), f32::NAN.to_bits().into()),
             Type::F64 if self.has_keys() => (64, i64::MAX, f64::NAN.to_bits()),
-            Type::I32 if !self.adds() => {
+            Type::I32 if !self.is_wide() => {
                 return "{\n.reg .b32 %mr;\ncvt.u32.u64 %mr, {1};\nst.u32 [{0}], %mr;\n}\n".into();
             }
             _ => return "st.u64 [{0}], {1};\n".into(),

@@ -10,7 +10,8 @@ use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
     Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Element, Fold, Indexed, MaxF32, MaxF64,
-    MaxI32, MaxI64, Mean, MinF32, MinF64, MinI32, MinI64, Norm, SumI32, SumI64, WrappingSum,
+    MaxI32, MaxI64, Mean, MinF32, MinF64, MinI32, MinI64, Norm, SumI32, SumI64, WrappingProduct,
+    WrappingSum,
 };
 use std::marker::PhantomData;
 use std::slice::from_raw_parts;
@@ -434,6 +435,36 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
     }
 }
 
+/// The product of integers.
+struct Product<T>(PhantomData<T>);
+
+impl<T: Element + Into<i64>> BlockReduction for Product<T> {
+    type Accumulator = WrappingProduct;
+
+    fn add(_: Version, state: &mut i64, values: Values<'_>, _: usize) {
+        // A multiplication waits for the one before in its lane.
+        let mut lanes = [1_i64; 8];
+        for row in values.of::<T>().a().chunks(lanes.len()) {
+            for (lane, &value) in lanes.iter_mut().zip(row) {
+                *lane = lane.wrapping_mul(value.into());
+            }
+        }
+        lanes.iter().for_each(|lane| WrappingProduct::merge(state, lane));
+    }
+
+    fn add_columns(
+        _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
+    ) {
+        let states = slab.states(state, columns.len);
+        let columns = columns.typed::<T>();
+        for row in 0..columns.rows() {
+            for (state, &value) in states.iter_mut().zip(columns.row(row).a()) {
+                *state = state.wrapping_mul(value.into());
+            }
+        }
+    }
+}
+
 /// Calls the visitor with the reduction of values of a type.
 ///
 /// # Panics
@@ -458,6 +489,8 @@ pub(crate) fn visit<V: ReductionVisitor>(reduction: Reduction, ty: Type, visitor
         Dot F64: ExactSum<Dot<f64>>;
         Dot I32: Folding<DotI32>;
         Dot I64: Folding<DotI64>;
+        Prod I32: Product<i32>;
+        Prod I64: Product<i64>;
         Norm F32: Exact<Dot<f32>, Norm<f32>>;
         Norm F64: Exact<Dot<f64>, Norm<f64>>;
         Min F32: Folding<MinF32>;

@@ -4,7 +4,9 @@ use crate::run::program_of;
 use crate::values::special;
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element as Type, Reduction};
-use gpuvec_ops::{Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Min, WrappingSum};
+use gpuvec_ops::{
+    Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Min, WrappingProduct, WrappingSum,
+};
 use gpuvec_ptx::{Kernel, NAME};
 
 /// Merges two states, whose words are in the first array, in the registers of the first; then with none.
@@ -173,12 +175,14 @@ fn their_indices() {
 }
 
 #[test]
-fn sums_of_integers_and_counts() {
+fn sums_and_products_of_integers_and_counts() {
     for reduction in [Reduction::Sum, Reduction::Dot] {
         for ty in [Type::I32, Type::I64] {
             check_sum::<WrappingSum>(reduction, ty);
         }
     }
+    check_sum::<WrappingProduct>(Reduction::Prod, Type::I32);
+    check_sum::<WrappingProduct>(Reduction::Prod, Type::I64);
     check_sum::<WrappingSum>(Reduction::Count, Type::Bool);
     check_sum::<Any>(Reduction::Any, Type::Bool);
     check_sum::<All>(Reduction::All, Type::Bool);

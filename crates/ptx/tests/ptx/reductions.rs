@@ -10,6 +10,9 @@ fn text(reduction: Reduction, element: Element) -> String {
     match (reduction, element) {
         (Reduction::Any | Reduction::All | Reduction::Count, _) => format!("{name}(x < y)"),
         (Reduction::Dot, _) => format!("{name}(x + z, y * s)"),
+        // Products of even numbers are soon 0.
+        (Reduction::Prod, Element::I64) => format!("{name}(x * y - z | 1)"),
+        (Reduction::Prod, _) => format!("{name}(i32(x * y - z) | 1)"),
         _ => format!("{name}(x * y - z)"),
     }
 }
