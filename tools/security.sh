@@ -4,7 +4,8 @@
 # - a process with another user's rights (setuid, setgid) ignores its environment;
 # - no file is created, no socket opened and no program run (tested without a driver, since NVIDIA's
 #   makes files of its own);
-# - the driver is opened by its soname, and so only from the system's library folders.
+# - the driver is opened by its soname, and so only from the system's library folders; the only other library that
+#   is opened is the profiler's that NVTX_INJECTION64_PATH names.
 #
 #     tools/security.sh        after `make build`; needs strace, a C compiler, and root
 set -euo pipefail
@@ -34,17 +35,23 @@ says() { # EXPECTED VARIABLE=VALUE...
 }
 
 environment_is_ignored_with_another_users_rights() {
+    local profiler
     compile tools/privileged.c privileged
     says "privileged 0 placement 2 status 0" GPUVEC_PLACEMENT=cpu
     says "privileged 0 placement 0 status 203" GPUVEC_NUM_THREADS=none
+    profiler=NVTX_INJECTION64_PATH=$work/profiler.so
+    "${CC:-cc}" -shared -fPIC python_tests/interface/nvtx_tool.c -o "$work/profiler.so"
+    says $'gpuvec: add_f32\nend 0\nprivileged 0 placement 0 status 0' "$profiler"
     [ "$(id -u)" = 0 ] || fail "only root can make a program run as another user"
     chown nobody "$work/privileged"
     chmod 4755 "$work/privileged"
     says "privileged 1 placement 0 status 0" GPUVEC_PLACEMENT=cpu
     says "privileged 1 placement 0 status 0" GPUVEC_NUM_THREADS=none
+    says "privileged 1 placement 0 status 0" "$profiler"
     chown root:nogroup "$work/privileged"
     chmod 2755 "$work/privileged"
     says "privileged 1 placement 0 status 0" GPUVEC_PLACEMENT=cpu
+    says "privileged 1 placement 0 status 0" "$profiler"
 }
 
 # Runs every example in a folder with a false driver in it, and keeps the system calls in trace.
@@ -80,7 +87,7 @@ nothing_is_made() {
 
 the_driver_is_opened_by_soname() {
     local opened others
-    opened=$(grep -rhoP 'dlopen\((\w+::)?\K[^)]*' src | sort -u)
+    opened=$(grep -rhoP --exclude=nvtx.rs 'dlopen\((\w+::)?\K[^)]*' src | sort -u)
     [ "$opened" = 'DRIVER.as_ptr(' ] || fail "src opens: $opened"
     grep -rq 'const DRIVER: &CStr = c"libcuda.so.1";' src || fail "DRIVER is another library"
     grep -q '/libcuda\.so\.1"' "$work/trace" || fail "no example looked for the driver"
