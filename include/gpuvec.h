@@ -105,8 +105,8 @@
  *     gpuvec_get_thread_placement        Returns the calling thread's own placement
  *     gpuvec_set_num_threads             Sets the most threads that may work on one call
  *     gpuvec_get_num_threads             Returns the most threads that may work on one call
- *     gpuvec_set_device                  Sets the device that works on host arrays, for all later calls of every thread
- *     gpuvec_get_device                  Returns the number of the device that works on host arrays, or GPUVEC_ALL_DEVICES
+ *     gpuvec_set_device                  Sets the device that works on host arrays
+ *     gpuvec_get_device                  Returns the device that works on host arrays, or GPUVEC_ALL_DEVICES
  *     gpuvec_why_cpu                     Tells why no GPU is usable
  *     gpuvec_last_run                    Stores where this thread's last operation ran, and why
  *     gpuvec_init                        Starts the worker threads, and opens the driver and a GPU
@@ -1141,11 +1141,12 @@ gpuvec_status gpuvec_copy(void *dst,
 /**
  * Stores in `info` the memory that the library holds of a device.
  *
- * With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an
- * older, shorter structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device
- * that this process has not used, and page-locked memory counts for the device in whose context it was
- * allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does
- * not show.
+ * With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a
+ * `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
+ * structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device that this
+ * process has not used, and page-locked memory counts for the device in whose context it was allocated.
+ * Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not
+ * show.
  */
 gpuvec_status gpuvec_memory(int32_t device,
                             struct gpuvec_memory_info *info,
@@ -1485,17 +1486,19 @@ gpuvec_status gpuvec_set_num_threads(int32_t threads);
 int32_t gpuvec_get_num_threads(void);
 
 /**
- * Sets the device that works on host arrays, for all later calls of every thread.
+ * Sets the device that works on host arrays.
  *
- * With `GPUVEC_ALL_DEVICES` each call uses the first device, or as many as are predicted to be done first. Overrides the environment variable `GPUVEC_DEVICE`, a number. Arrays in device memory are computed where they
- * are, and functions with a device or a stream use that one. Does not open the driver: with a number that it does
- * not show there is no GPU for host arrays, and `gpuvec_why_cpu()` says so. Returns `GPUVEC_OK`, or
- * `GPUVEC_ERROR_VALUE` for a number below -1, and for one that an open driver does not show.
+ * That is so for all later calls of every thread. With `GPUVEC_ALL_DEVICES` each call uses the first device,
+ * or as many as are predicted to be done first. Overrides the environment variable `GPUVEC_DEVICE`, a number.
+ * Arrays in device memory are computed where they are, and functions with a device or a stream use that one.
+ * Does not open the driver: with a number that it does not show there is no GPU for host arrays, and
+ * `gpuvec_why_cpu()` says so. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below -1, and for one
+ * that an open driver does not show.
  */
 gpuvec_status gpuvec_set_device(int32_t device);
 
 /**
- * Returns the number of the device that works on host arrays, or `GPUVEC_ALL_DEVICES`.
+ * Returns the device that works on host arrays, or `GPUVEC_ALL_DEVICES`.
  *
  * The answer is also `GPUVEC_ALL_DEVICES` if `GPUVEC_DEVICE` has a wrong value, which the error of every other call
  * names.
@@ -1692,7 +1695,8 @@ const char *gpuvec_status_string(int32_t status);
  * GPUs. Otherwise the environment variable GPUVEC_NUM_THREADS (a whole number) does, or else the first
  * entry of OMP_NUM_THREADS (a list, as OpenMP 5.2 defines it; ignored if it is anything else), and the
  * default is one thread for each CPU of the process's main thread, or for each whole CPU of its control
- * group's quota if that is less. The library never uses more than 256. Idle threads are not counted; as long as the limit is 1, none is started.
+ * group's quota if that is less. The library never uses more than 256. Idle threads are not counted; as
+ * long as the limit is 1, none is started.
  *
  * gpuvec_set_device, or else GPUVEC_DEVICE (a number), chooses the GPU that works on host arrays; the
  * default is the first one, and as many more as pay.

@@ -45,6 +45,12 @@ class Run(ctypes.Structure):
     _fields_ = header.fields("gpuvec_run")
 
 
+class Memory(ctypes.Structure):
+    """`gpuvec_memory_info`."""
+
+    _fields_ = header.fields("gpuvec_memory_info")
+
+
 C_TYPES = {np.float32: c_float, np.float64: c_double, np.int32: c_int32, np.int64: c_int64}
 
 # Pointers are plain addresses, so that tests can pass any, right or wrong.
@@ -78,6 +84,14 @@ def last_run() -> Run:
     run = Run()
     assert lib.gpuvec_last_run(ctypes.byref(run), ctypes.sizeof(run)) == Status.OK
     return run
+
+
+def held_memory() -> Memory:
+    """Returns what the library holds of all devices."""
+    memory, everywhere = Memory(), -1
+    size = ctypes.sizeof(memory)
+    assert lib.gpuvec_memory(everywhere, ctypes.addressof(memory), size) == Status.OK
+    return memory
 
 
 def pinned_empty(n: int, dtype) -> np.ndarray:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 
-import gpuvec
 import numpy as np
 import scenarios_streams
 from accumulators import Sums
 from arrays import GUARD_BYTE, MIXED, UNIFORM, call_at
-from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from bindings import Backend, Place, Status, held_memory, last_error, last_run, lib, why_cpu
 from corpus import KINDS
 from fake_driver import FakeDriver
 from formulas import Compiled, Formula
@@ -338,7 +337,7 @@ class Trim(FamilyCall):
     def check(self, outcome: str, calls: list[str]) -> None:
         """Fails unless the call is right, and what the library holds is what the driver counts."""
         super().check(outcome, calls)
-        driver, held = FakeDriver(), gpuvec.memory()
+        driver, held = FakeDriver(), held_memory()
         assert held.pinned == driver.count("host_bytes"), "pinned memory is not counted"
         assert held.device == driver.count("device_bytes"), "device memory is not counted"
 

@@ -102,12 +102,14 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
     })
 }
 
-/// Sets the device that works on host arrays, for all later calls of every thread.
+/// Sets the device that works on host arrays.
 ///
-/// With `GPUVEC_ALL_DEVICES` each call uses the first device, or as many as are predicted to be done first. Overrides the environment variable `GPUVEC_DEVICE`, a number. Arrays in device memory are computed where they
-/// are, and functions with a device or a stream use that one. Does not open the driver: with a number that it does
-/// not show there is no GPU for host arrays, and `gpuvec_why_cpu()` says so. Returns `GPUVEC_OK`, or
-/// `GPUVEC_ERROR_VALUE` for a number below -1, and for one that an open driver does not show.
+/// That is so for all later calls of every thread. With `GPUVEC_ALL_DEVICES` each call uses the first device,
+/// or as many as are predicted to be done first. Overrides the environment variable `GPUVEC_DEVICE`, a number.
+/// Arrays in device memory are computed where they are, and functions with a device or a stream use that one.
+/// Does not open the driver: with a number that it does not show there is no GPU for host arrays, and
+/// `gpuvec_why_cpu()` says so. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below -1, and for one
+/// that an open driver does not show.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_device(device: i32) -> Status {
     guard::choice(|| {
@@ -123,7 +125,7 @@ pub extern "C" fn gpuvec_set_device(device: i32) -> Status {
     })
 }
 
-/// Returns the number of the device that works on host arrays, or `GPUVEC_ALL_DEVICES`.
+/// Returns the device that works on host arrays, or `GPUVEC_ALL_DEVICES`.
 ///
 /// The answer is also `GPUVEC_ALL_DEVICES` if `GPUVEC_DEVICE` has a wrong value, which the error of every other call
 /// names.

@@ -104,11 +104,12 @@ pub unsafe extern "C" fn gpuvec_copy(
 
 /// Stores in `info` the memory that the library holds of a device.
 ///
-/// With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an
-/// older, shorter structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device
-/// that this process has not used, and page-locked memory counts for the device in whose context it was
-/// allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does
-/// not show.
+/// With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a
+/// `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
+/// structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device that this
+/// process has not used, and page-locked memory counts for the device in whose context it was allocated.
+/// Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not
+/// show.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_memory(device: i32, info: *mut MemoryInfo, size: usize) -> Status {
     guard::call(|| {
