@@ -212,6 +212,7 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
     alignas(double) __shared__ Columns<K> all_columns[TEAMS<K>];
     __shared__ bool is_held[WARPS];
     constexpr int FIRST = HAS_LEVELS<K> ? TWICE_ALONE : ALONE;
+    static_assert(!HAS_LEVELS<K> || TEAMS<K> == WARPS, "each warp's levels are in columns of its own");
     const bool of_warps = Part::of_warps(partition);
     const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
     Columns<K> &columns = all_columns[of_warps ? threadIdx.x / WARP / (WARPS / TEAMS<K>) : 0];

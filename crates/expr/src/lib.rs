@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod callee;
 mod error;
 mod formulas;
 mod integers;

@@ -3,12 +3,13 @@
 //! takes is the same for every text.
 
 use crate::builder::{Builder, Value};
+use crate::callee::{Callee, functions, outermost, reduction_named};
 use crate::error::{Error, Result, fault, quoted};
-use crate::formulas::{ARGUMENTS, FORMULAS, Formula, PARTS, Text};
+use crate::formulas::{ARGUMENTS, Formula, PARTS, Text};
 use crate::lexer::{Lexer, Token, is_word};
 use crate::literal::Number;
 use crate::operator::{Comparison, Operator};
-use crate::suggest::{cast_of_integers, function_suggestion, suggestion};
+use crate::suggest::suggestion;
 use crate::types::Class;
 use crate::{
     Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output,
@@ -99,40 +100,6 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
 
 /// The token between two formulas.
 const SEPARATOR: Token<'static> = Token::Symbol(";");
-
-/// A function that is called.
-#[derive(Clone, Copy)]
-enum Callee {
-    Cast(Type),
-    Function(Op),
-    Formula(&'static Formula),
-    Reduction(Reduction),
-}
-
-impl Callee {
-    const fn name(self) -> &'static str {
-        match self {
-            Callee::Cast(ty) => ty.name(),
-            Callee::Function(op) => op.name(),
-            Callee::Formula(formula) => formula.name,
-            Callee::Reduction(reduction) => reduction.name(),
-        }
-    }
-
-    const fn arity(self) -> usize {
-        match self {
-            Callee::Cast(_) => 1,
-            Callee::Function(op) => op.arity(),
-            Callee::Formula(formula) => formula.arity,
-            Callee::Reduction(reduction) => reduction.arity(),
-        }
-    }
-
-    fn takes(self) -> String {
-        let (name, count) = (self.name(), self.arity());
-        format!("{name} takes {count} argument{}", if count == 1 { "" } else { "s" })
-    }
-}
 
 /// A call whose arguments are being read.
 #[derive(Clone, Copy)]
@@ -271,7 +238,7 @@ impl<'t> Parser<'t> {
                     if !is_call {
                         return self.input(name, place);
                     }
-                    let callee = callee(name, place)?;
+                    let callee = Callee::named(name, place)?;
                     self.open_call(callee, place)?;
                 }
                 _ => return self.constant(),
@@ -594,55 +561,6 @@ fn expanded(
     Ok(class.map_or(value, |class| value.of_numbers(class)).at(place))
 }
 
-/// The reduction of that name, which may be NumPy's.
-fn reduction_named(name: &str) -> Option<Reduction> {
-    let name = match name {
-        "amin" => "min",
-        "amax" => "max",
-        _ => name,
-    };
-    Reduction::ALL.iter().find(|reduction| reduction.name() == name).copied()
-}
-
-/// The function of that name; `place` is the name's.
-fn callee(name: &str, place: usize) -> Result<Callee> {
-    if let Some(ty) = Type::ALL.into_iter().find(|ty| ty.name() == name) {
-        return Ok(Callee::Cast(ty));
-    }
-    if let Some(op) = Op::FUNCTIONS.iter().find(|op| op.name() == name) {
-        return Ok(Callee::Function(*op));
-    }
-    if let Some(formula) = Formula::named(name) {
-        return Ok(Callee::Formula(formula));
-    }
-    if reduction_named(name).is_some() {
-        return fault(place, outermost(name));
-    }
-    if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
-        let cast = cast_of_integers(*element);
-        let message = format!("{name} is a type of inputs alone: write {cast} for integers");
-        return fault(place, message);
-    }
-    let near = function_suggestion(name, functions());
-    fault(place, format!("no function is named {}{near}", quoted(name)))
-}
-
 fn is_keyword(name: &str) -> bool {
     KEYWORDS.iter().any(|(keyword, _)| *keyword == name)
-}
-
-/// The names that may be called.
-fn functions() -> impl Iterator<Item = &'static str> + Clone {
-    let casts = Type::ALL.into_iter().map(Type::name);
-    let functions = Op::FUNCTIONS.iter().map(|op| op.name());
-    let formulas = FORMULAS.iter().map(|formula| formula.name);
-    let functions = casts.chain(functions).chain(formulas);
-    functions.chain(["amin", "amax"]).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))
-}
-
-fn outermost(name: &str) -> String {
-    format!(
-        "{name} is a reduction, which must be a whole formula: compute it first, and pass the \
-         result as a scalar"
-    )
 }

@@ -1,0 +1,90 @@
+//! The names that may be called: casts, functions, formulas and reductions.
+
+use crate::error::{Result, fault, quoted};
+use crate::formulas::{FORMULAS, Formula};
+use crate::suggest::{cast_of_integers, function_suggestion};
+use crate::{Element, Op, Reduction, Type};
+
+/// A function that is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Callee {
+    Cast(Type),
+    Function(Op),
+    Formula(&'static Formula),
+    Reduction(Reduction),
+}
+
+impl Callee {
+    /// The function of that name; `place` is the name's.
+    pub(crate) fn named(name: &str, place: usize) -> Result<Self> {
+        if let Some(ty) = Type::ALL.into_iter().find(|ty| ty.name() == name) {
+            return Ok(Callee::Cast(ty));
+        }
+        if let Some(op) = Op::FUNCTIONS.iter().find(|op| op.name() == name) {
+            return Ok(Callee::Function(*op));
+        }
+        if let Some(formula) = Formula::named(name) {
+            return Ok(Callee::Formula(formula));
+        }
+        if reduction_named(name).is_some() {
+            return fault(place, outermost(name));
+        }
+        if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
+            let cast = cast_of_integers(*element);
+            let message = format!("{name} is a type of inputs alone: write {cast} for integers");
+            return fault(place, message);
+        }
+        let near = function_suggestion(name, functions());
+        fault(place, format!("no function is named {}{near}", quoted(name)))
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Callee::Cast(ty) => ty.name(),
+            Callee::Function(op) => op.name(),
+            Callee::Formula(formula) => formula.name,
+            Callee::Reduction(reduction) => reduction.name(),
+        }
+    }
+
+    pub(crate) const fn arity(self) -> usize {
+        match self {
+            Callee::Cast(_) => 1,
+            Callee::Function(op) => op.arity(),
+            Callee::Formula(formula) => formula.arity,
+            Callee::Reduction(reduction) => reduction.arity(),
+        }
+    }
+
+    pub(crate) fn takes(self) -> String {
+        let (name, count) = (self.name(), self.arity());
+        format!("{name} takes {count} argument{}", if count == 1 { "" } else { "s" })
+    }
+}
+
+/// The reduction of that name, which may be NumPy's.
+pub(crate) fn reduction_named(name: &str) -> Option<Reduction> {
+    let name = match name {
+        "amin" => "min",
+        "amax" => "max",
+        _ => name,
+    };
+    Reduction::ALL.iter().find(|reduction| reduction.name() == name).copied()
+}
+
+/// The names that may be called.
+pub(crate) fn functions() -> impl Iterator<Item = &'static str> + Clone {
+    let casts = Type::ALL.into_iter().map(Type::name);
+    let functions = Op::FUNCTIONS.iter().map(|op| op.name());
+    let formulas = FORMULAS.iter().map(|formula| formula.name);
+    let functions = casts.chain(functions).chain(formulas);
+    functions.chain(["amin", "amax"]).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))
+}
+
+/// The error of a reduction that is only a part of a formula.
+pub(crate) fn outermost(name: &str) -> String {
+    format!(
+        "{name} is a reduction, which must be a whole formula: compute it first, and pass the \
+         result as a scalar"
+    )
+}
