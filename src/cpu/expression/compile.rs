@@ -311,11 +311,16 @@ impl<'p> Compiler<'p> {
         out
     }
 
-    /// The elements of a block: all, if no step reads what another one has written.
+    /// The elements of a block: all, if none is used twice while it is in a cache.
     fn block(&self) -> usize {
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
-        if self.compiled.steps.len() <= 1 && registers == 0 {
+        let is_alone = match self.compiled.steps.len() {
+            0 => true,
+            1 => registers == 0 && self.compiled.reduced.is_empty(),
+            _ => false,
+        };
+        if is_alone {
             return usize::MAX - usize::MAX % GRAIN;
         }
         let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;

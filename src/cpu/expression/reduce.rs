@@ -402,6 +402,17 @@ where
     }
 }
 
+/// Adds each row's values to the columns' states.
+fn add_rows<T: Element>(
+    slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, add: impl Fn(&mut i64, T),
+) {
+    let states = slab.states(state, columns.len);
+    let columns = columns.typed::<T>();
+    for row in 0..columns.rows() {
+        states.iter_mut().zip(columns.row(row).a()).for_each(|(state, &value)| add(state, value));
+    }
+}
+
 /// The number of bools that are `IS`.
 struct Counting<A, const IS: bool>(PhantomData<A>);
 
@@ -425,13 +436,7 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
     fn add_columns(
         _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
-        let states = slab.states(state, columns.len);
-        let columns = columns.typed::<bool>();
-        for row in 0..columns.rows() {
-            for (state, &is_true) in states.iter_mut().zip(columns.row(row).a()) {
-                *state += i64::from(is_true == IS);
-            }
-        }
+        add_rows(slab, state, columns, |trues, is_true: bool| *trues += i64::from(is_true == IS));
     }
 }
 
@@ -455,13 +460,9 @@ impl<T: Element + Into<i64>> BlockReduction for Product<T> {
     fn add_columns(
         _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
-        let states = slab.states(state, columns.len);
-        let columns = columns.typed::<T>();
-        for row in 0..columns.rows() {
-            for (state, &value) in states.iter_mut().zip(columns.row(row).a()) {
-                *state = state.wrapping_mul(value.into());
-            }
-        }
+        add_rows(slab, state, columns, |product, value: T| {
+            *product = product.wrapping_mul(value.into());
+        });
     }
 }
 
