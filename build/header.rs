@@ -85,7 +85,7 @@ impl Section {
     }
 }
 
-/// What cbindgen declares, each with its comment, by name.
+/// The declarations that cbindgen writes, each with its comment.
 struct Declarations {
     texts: BTreeMap<String, String>,
     /// Types and constants, in cbindgen's order.

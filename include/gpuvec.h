@@ -111,7 +111,7 @@
  *     gpuvec_last_run                    Stores where this thread's last operation ran, and why
  *     gpuvec_init                        Starts the worker threads, and opens the driver and a GPU
  *     gpuvec_device_count                Returns the number of GPUs that the driver shows
- *     gpuvec_device_name                 Returns the name of a GPU
+ *     gpuvec_device_name                 Returns the name of a GPU: a constant string, or NULL if no device has that number; gpuvec_last_error() tells why
  *     gpuvec_version                     Returns the library's version
  *     gpuvec_abi_version                 Returns the version of the library's binary interface
  *
@@ -1488,12 +1488,12 @@ int32_t gpuvec_get_num_threads(void);
 /**
  * Sets the device that works on host arrays.
  *
- * That is so for all later calls of every thread. With `GPUVEC_ALL_DEVICES` each call uses the first device,
- * or as many as are predicted to be done first. Overrides the environment variable `GPUVEC_DEVICE`, a number.
- * Arrays in device memory are computed where they are, and functions with a device or a stream use that one.
- * Does not open the driver: with a number that it does not show there is no GPU for host arrays, and
- * `gpuvec_why_cpu()` says so. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for a number below -1, and for one
- * that an open driver does not show.
+ * The setting holds for all later calls of every thread, and overrides the environment variable
+ * `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where the prediction
+ * says that these finish sooner. Arrays in device memory are computed on their own device, and functions with a
+ * device or a stream use that one. Does not open the driver. If the driver shows no device of that number, host
+ * arrays have no GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
+ * `GPUVEC_ERROR_VALUE` for a number below -1 and for one that an open driver does not show.
  */
 gpuvec_status gpuvec_set_device(int32_t device);
 
@@ -1543,7 +1543,7 @@ gpuvec_status gpuvec_init(void);
 int32_t gpuvec_device_count(void);
 
 /**
- * Returns the name of a GPU. It is a constant string, or NULL if there is no such device;
+ * Returns the name of a GPU: a constant string, or NULL if no device has that number;
  * `gpuvec_last_error()` tells why.
  *
  * `device` counts from 0. Opens the driver, with every placement.

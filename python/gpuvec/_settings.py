@@ -212,8 +212,9 @@ def set_device(device: int | None) -> None:
     Parameters
     ----------
     device : int or None
-        The GPU's number; None for all of them: a call uses the first, or as many as are predicted
-        to finish first. Without a call the environment's is used, ``GPUVEC_DEVICE``, else all.
+        The GPU's number. With None a call uses the first GPU, or several if the prediction says
+        that these finish sooner. Before any call the number is that of the environment variable
+        ``GPUVEC_DEVICE``, or else None.
 
     Examples
     --------
