@@ -39,13 +39,27 @@ impl Value {
         }
     }
 
-    /// The result of a function of a class: one of Python's numbers alone is a number, unless it is a bool.
-    pub(crate) fn of_numbers(self, class: Class) -> Value {
+    /// The result of a function of a class: of Python's numbers alone, or of floats of 16 bits, it is such a value,
+    /// unless it is a bool.
+    pub(crate) fn of_class(self, class: Class) -> Value {
         match self.kind {
-            Kind::Node(id, Class::Of(ty)) if class.is_weak() && ty == class.value_type() => {
-                Value { kind: Kind::Node(id, class), ..self }
+            Kind::Node(id, Class::Of(element)) if element == class.value_type().element() => {
+                Value { kind: Kind::Node(id, class.computed()), ..self }
             }
             _ => self,
+        }
+    }
+
+    /// Says whether it is a u64.
+    fn is_unsigned(self) -> bool {
+        self.class().value_type() == Type::U64
+    }
+
+    /// Says whether it is an integer that may be negative, and not a literal.
+    fn is_signed(self) -> bool {
+        match self.kind {
+            Kind::Literal(_) => false,
+            Kind::Node(_, class) => class.is_signed(),
         }
     }
 
@@ -73,7 +87,7 @@ impl Builder {
     /// A bool, which unlike numbers is never weak.
     pub(crate) fn bool(&mut self, value: bool, place: usize) -> Result<Value> {
         let node = Node::new(Source::Constant(value.into()), Type::Bool, &[]);
-        let kind = Kind::Node(self.node(node, place)?, Class::Of(Type::Bool));
+        let kind = Kind::Node(self.node(node, place)?, Class::BOOL);
         Ok(Value { kind, place })
     }
 
@@ -86,13 +100,22 @@ impl Builder {
         if let (Op::Not, [bits]) = (op, values)
             && bits.class().value_type().is_integer()
         {
-            let ones = Value::literal(Number::Int(-1), place);
-            return self.apply(Op::Xor, &[*bits, ones], place);
+            let ones = match bits.class().value_type() {
+                Type::U64 => u64::MAX.into(),
+                _ => -1,
+            };
+            return self.apply(Op::Xor, &[*bits, Value::literal(Number::Int(ones), place)], place);
         }
         if op.rule() == Rule::Comparison
             && let Some(holds) = compared_with_beyond(op, values)
         {
             return Ok(Value { place: start, ..self.bool(holds, place)? });
+        }
+        if op.rule() == Rule::Comparison
+            && let &[a, b] = values
+            && (a.is_unsigned() && b.is_signed() || a.is_signed() && b.is_unsigned())
+        {
+            return Ok(Value { place: start, ..self.compare_signed(op, a, b, place)? });
         }
         let class = if op.rule() == Rule::Comparison { compared(values) } else { common(values) };
         let Some(operand) = op.rule().operand(class) else {
@@ -103,9 +126,8 @@ impl Builder {
                 return Ok(Value { place: start, ..values[0] });
             }
             Rule::Select => return self.select(values, place, start),
-            Rule::Comparison => Class::Of(Type::Bool),
-            _ if operand.is_weak() => operand,
-            _ => Class::Of(operand.value_type()),
+            Rule::Comparison => Class::BOOL,
+            _ => operand.computed(),
         };
         let mut nodes = [0; 3];
         for (node, &value) in nodes.iter_mut().zip(values) {
@@ -125,7 +147,7 @@ impl Builder {
         let promoted = values.iter().map(|&value| match class {
             _ if value.class() == class => Ok(value),
             Class::WeakFloat => self.as_float(value, place),
-            class => self.cast(value, class.value_type(), value.place),
+            class => self.in_class(value, class),
         });
         Ok((class, promoted.collect::<Result<_>>()?))
     }
@@ -133,16 +155,40 @@ impl Builder {
     fn select(&mut self, values: &[Value], place: usize, start: usize) -> Result<Value> {
         let (condition, choices) = (values[0], &values[1..]);
         let class = condition.class();
-        if class != Class::Of(Type::Bool) {
+        if class != Class::BOOL {
             let ty = class.value_type();
             let message = format!("where takes a bool as its condition, not {ty}: write x != 0");
             return fault(condition.place, message);
         }
-        let ty = common(choices).value_type();
+        let class = common(choices);
+        let ty = class.value_type();
         let condition = self.convert(condition, Type::Bool, place)?;
         let [a, b] = [choices[0], choices[1]].map(|choice| self.choice(choice, ty, place));
         let node = Node::new(Source::Op(Op::Where), ty, &[condition, a?, b?]);
-        Ok(Value { kind: Kind::Node(self.node(node, place)?, Class::Of(ty)), place: start })
+        let class = Class::Of(class.element());
+        Ok(Value { kind: Kind::Node(self.node(node, place)?, class), place: start })
+    }
+
+    /// Compares an integer that may be negative with one of u64: as u64, after negative ones have become 0, to which
+    /// no u64 is as unequal as they are.
+    fn compare_signed(&mut self, op: Op, a: Value, b: Value, place: usize) -> Result<Value> {
+        let zero = Value::literal(Number::Int(0), place);
+        let signed = if a.is_signed() { a } else { b };
+        let positive = self.apply(Op::Maximum, &[signed, zero], place)?;
+        let positive = self.cast(positive, Element::U64, place)?;
+        let operands = if a.is_signed() { [positive, b] } else { [a, positive] };
+        let compared = self.apply(op, &operands, place)?;
+        match (op, a.is_signed()) {
+            (Op::LessEqual, true) | (Op::Less, false) => Ok(compared),
+            (Op::Less | Op::NotEqual, _) => {
+                let is_negative = self.apply(Op::Less, &[signed, zero], place)?;
+                self.apply(Op::Or, &[is_negative, compared], place)
+            }
+            _ => {
+                let is_positive = self.apply(Op::LessEqual, &[zero, signed], place)?;
+                self.apply(Op::And, &[is_positive, compared], place)
+            }
+        }
     }
 
     /// The node of a choice of `where`, in which NumPy rounds a Python integer to f32 at once.
@@ -159,16 +205,44 @@ impl Builder {
 
     /// Returns a number unchanged.
     pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
-        if value.class() == Class::Of(Type::Bool) {
+        if value.class() == Class::BOOL {
             return fault(place, numbers_wanted("'+'"));
         }
         Ok(Value { place, ..value })
     }
 
     /// Casts a value to a type.
-    pub(crate) fn cast(&mut self, value: Value, ty: Type, place: usize) -> Result<Value> {
-        let kind = Kind::Node(self.convert(value, ty, place)?, Class::Of(ty));
-        Ok(Value { kind, place })
+    pub(crate) fn cast(&mut self, value: Value, to: Element, place: usize) -> Result<Value> {
+        let node = match rounding(to) {
+            Some(rounding) => self.rounded(value, to, rounding, place)?,
+            None => self.convert(value, to.widened(), place)?,
+        };
+        Ok(Value { kind: Kind::Node(node, Class::Of(to)), place })
+    }
+
+    /// The node of a value that is rounded to a float of 16 bits, once.
+    fn rounded(&mut self, value: Value, to: Element, rounding: Op, place: usize) -> Result<NodeId> {
+        let class = value.class();
+        if let Kind::Node(id, _) = value.kind
+            && class == Class::Of(to)
+            && matches!(self.nodes[usize::from(id)].source, Source::Input(_))
+        {
+            return Ok(id);
+        }
+        let single = match class.value_type() {
+            Type::Bool | Type::F32 => self.convert(value, Type::F32, place)?,
+            _ => {
+                let double = self.convert(value, Type::F64, place)?;
+                self.node(Node::new(Source::Op(Op::RoundOdd), Type::F32, &[double]), place)?
+            }
+        };
+        self.node(Node::new(Source::Op(rounding), Type::F32, &[single]), place)
+    }
+
+    /// Converts a value to a class that it has in common with others.
+    fn in_class(&mut self, value: Value, class: Class) -> Result<Value> {
+        let node = self.convert(value, class.value_type(), value.place)?;
+        Ok(Value { kind: Kind::Node(node, class.computed()), ..value })
     }
 
     /// Raises a value to a power: to 0.5 by a square root, to a literal whole number by multiplications, and else
@@ -177,7 +251,7 @@ impl Builder {
         let Kind::Literal(number) = exponent.kind else {
             return self.apply(Op::Pow, &[base, exponent], place);
         };
-        if base.class() == Class::Of(Type::Bool) {
+        if base.class() == Class::BOOL {
             return fault(place, numbers_wanted("'**'"));
         }
         let base = match (base.class(), number) {
@@ -185,7 +259,7 @@ impl Builder {
             (_, Number::Int(_)) => base,
             (_, Number::Float(_)) => match common(&[base, exponent]) {
                 Class::WeakFloat => self.as_float(base, place)?,
-                class => self.cast(base, class.value_type(), base.place)?,
+                class => self.in_class(base, class)?,
             },
         };
         if number == Number::Float(0.5) {
@@ -233,19 +307,36 @@ impl Builder {
         &mut self, reduction: Reduction, values: &[Value], place: usize,
     ) -> Result<Output> {
         let class = common(values);
-        let Some((reduction, operand, output)) = reduction.types(class) else {
+        let Some((done, ty, element)) = reduction.types(class) else {
             return fault(place, refused_reduction(reduction, class.value_type()));
         };
-        let nodes: Result<Vec<NodeId>> =
-            values.iter().map(|&value| self.convert(value, operand, place)).collect();
-        Ok(Output::new(Some(reduction), operand, output.element(), &nodes?))
+        let is_ordered = class.value_type() == Type::U64 && ty == Type::I64 && done.is_of_order();
+        let node = |&value: &Value| match is_ordered {
+            true => self.in_signed_order(value, place),
+            false => self.convert(value, ty, place),
+        };
+        let nodes: Vec<NodeId> = values.iter().map(node).collect::<Result<_>>()?;
+        Ok(Output::new(Some(done), ty, element, &nodes))
+    }
+
+    /// The node of integers of i64 in the order that those of u64 have.
+    fn in_signed_order(&mut self, value: Value, place: usize) -> Result<NodeId> {
+        let unsigned = self.convert(value, Type::U64, place)?;
+        let signed = self.convert_node(unsigned, Type::U64, Type::I64, place)?;
+        let sign = self.node(Node::new(Source::Constant(1 << 63), Type::I64, &[]), place)?;
+        self.node(Node::new(Source::Op(Op::Xor), Type::I64, &[signed, sign]), place)
     }
 
     /// An output with a value for each element.
     pub(crate) fn output(&mut self, value: Value) -> Result<Output> {
-        let ty = value.class().value_type();
-        let node = self.convert(value, ty, value.place)?;
-        Ok(Output::new(None, ty, ty.element(), &[node]))
+        let element = value.class().element();
+        let ty = element.widened();
+        let id = self.convert(value, ty, value.place)?;
+        // Rounded where it is stored.
+        let node = &self.nodes[usize::from(id)];
+        let is_rounded = rounding(element).is_some_and(|op| node.source == Source::Op(op));
+        let stored = if is_rounded { node.operands()[0] } else { id };
+        Ok(Output::new(None, ty, element, &[stored]))
     }
 
     /// The program with these outputs.
@@ -259,7 +350,7 @@ impl Builder {
         match value.class() {
             Class::WeakInt => Ok(one),
             Class::WeakFloat => self.as_float(one, value.place),
-            class => self.cast(one, class.value_type(), value.place),
+            class => self.in_class(one, class),
         }
     }
 
@@ -274,7 +365,7 @@ impl Builder {
                 }
                 (None, Number::Int(_)) => {
                     let hint = match ty {
-                        Type::I32 => "compute in i64, as in i64(x)".into(),
+                        Type::I32 | Type::U64 => "compute in i64, as in i64(x)".into(),
                         _ => format!("write a float, {number}.0"),
                     };
                     fault(value.place, format!("{number} does not fit into {ty}: {hint}"))
@@ -335,21 +426,34 @@ fn compared(values: &[Value]) -> Class {
     };
     match common(values) {
         class if class.value_type() == Type::I32 && values.iter().any(is_long) => {
-            Class::Of(Type::I64)
+            Class::of(Type::I64)
         }
         class => class,
     }
 }
 
-/// The result of comparing integers with a literal beyond all integers of 64 bits.
+/// The operation that rounds to a float of 16 bits.
+fn rounding(to: Element) -> Option<Op> {
+    match to {
+        Element::F16 => Some(Op::RoundF16),
+        Element::Bf16 => Some(Op::RoundBf16),
+        _ => None,
+    }
+}
+
+/// The result of comparing integers with a literal beyond all integers of their 64 bits.
 fn compared_with_beyond(op: Op, values: &[Value]) -> Option<bool> {
     // The integers are as good as 0, unless both values are literals.
     let number = |value: &Value| match value.kind {
         Kind::Literal(Number::Int(value)) => value,
         _ => 0,
     };
-    let is_beyond = |value: &Value| i64::try_from(number(value)).is_err();
-    if !common(values).value_type().is_integer() || !values.iter().any(is_beyond) {
+    let ty = common(values).value_type();
+    let is_beyond = |value: &Value| match ty {
+        Type::U64 => u64::try_from(number(value)).is_err(),
+        _ => i64::try_from(number(value)).is_err(),
+    };
+    if !ty.is_integer() || !values.iter().any(is_beyond) {
         return None;
     }
     let (a, b) = (number(&values[0]), number(&values[1]));
@@ -380,11 +484,12 @@ fn folded(op: Op, values: &[Value], place: usize) -> Result<Option<Number>> {
 impl Rule {
     /// The class to which operands of a common class are converted, or nothing if they are refused.
     fn operand(self, common: Class) -> Option<Class> {
-        const BOOL: Class = Class::Of(Type::Bool);
         match (self, common) {
-            (Rule::Comparison, BOOL) => Some(Class::Of(Type::I32)),
-            (Rule::Logic | Rule::Bits, BOOL) | (Rule::Select | Rule::Comparison, _) => Some(common),
-            (Rule::Logic | Rule::Cast, _) | (_, BOOL) => None,
+            (Rule::Comparison, Class::BOOL) => Some(Class::of(Type::I32)),
+            (Rule::Logic | Rule::Bits, Class::BOOL) | (Rule::Select | Rule::Comparison, _) => {
+                Some(common)
+            }
+            (Rule::Logic | Rule::Cast, _) | (_, Class::BOOL) => None,
             (Rule::Bits | Rule::Integer, class) => {
                 Some(class).filter(|class| class.value_type().is_integer())
             }
@@ -401,30 +506,40 @@ impl Input<'_> {
         match (self.form, self.element) {
             (Form::Number, Element::F64) => Class::WeakFloat,
             (Form::Number, Element::I64) => Class::WeakInt,
-            _ => self.element.class(),
+            _ => Class::Of(self.element),
         }
     }
 }
 
 impl Reduction {
-    /// The reduction that is done, the type of what it takes and of its output; nothing if values of
-    /// this class are refused.
-    fn types(self, class: Class) -> Option<(Reduction, Type, Type)> {
+    /// The reduction that is done, the type of what it takes, and that of its output in memory; nothing if values of
+    /// this class are refused. Integers of u64 are reduced as those of i64 with the same bits or in the same order.
+    fn types(self, class: Class) -> Option<(Reduction, Type, Element)> {
         use Reduction::{All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Sum};
         let ty = class.value_type();
-        let sum = if ty.is_integer() { Type::I64 } else { ty };
         let float = if ty == Type::F32 { ty } else { Type::F64 };
+        let (reduced, sum) = match ty {
+            Type::U64 => (Type::I64, Element::U64),
+            _ if ty.is_integer() => (ty, Element::I64),
+            _ => (ty, ty.element()),
+        };
         match (self, ty) {
-            (Any | All, Type::Bool) => Some((self, ty, ty)),
-            (Count | Sum, Type::Bool) => Some((Count, ty, Type::I64)),
-            (Mean, _) => Some((self, float, float)),
+            (Any | All, Type::Bool) => Some((self, ty, Element::Bool)),
+            (Count | Sum, Type::Bool) => Some((Count, ty, Element::I64)),
+            (Mean, _) => Some((self, float, float.element())),
             (_, Type::Bool) | (Any | All | Count, _) => None,
-            (Sum | Dot, _) => Some((self, ty, sum)),
-            (Prod, _) => ty.is_integer().then_some((self, ty, Type::I64)),
-            (Norm, _) => Some((self, float, float)),
-            (Min | Max, _) => Some((self, ty, ty)),
-            (ArgMin | ArgMax, _) => Some((self, ty, Type::I64)),
+            (Sum | Dot, _) => Some((self, reduced, sum)),
+            (Prod, _) => ty.is_integer().then_some((self, reduced, sum)),
+            (Norm, _) => Some((self, float, float.element())),
+            (Min | Max, _) => Some((self, reduced, class.element())),
+            (ArgMin | ArgMax, _) => Some((self, reduced, Element::I64)),
         }
+    }
+
+    /// Says whether it compares values.
+    const fn is_of_order(self) -> bool {
+        use Reduction::{ArgMax, ArgMin, Max, Min};
+        matches!(self, Min | Max | ArgMin | ArgMax)
     }
 }
 

@@ -397,7 +397,7 @@ impl<'t> Parser<'t> {
     fn call(&mut self, Call { callee, place, first, .. }: Call) -> Result<()> {
         let arguments = &self.values[first..];
         let value = match callee {
-            Callee::Cast(ty) => self.builder.cast(arguments[0], ty, place)?,
+            Callee::Cast(element) => self.builder.cast(arguments[0], element, place)?,
             Callee::Function(op) => self.builder.apply(op, arguments, place)?,
             Callee::Formula(formula) => expanded(self.builder, formula, arguments, place)?,
             Callee::Reduction(reduction) => return fault(place, outermost(reduction.name())),
@@ -558,7 +558,7 @@ fn expanded(
         values.push((name, value));
     }
     let (_, value) = values[values.len() - 1];
-    Ok(class.map_or(value, |class| value.of_numbers(class)).at(place))
+    Ok(class.map_or(value, |class| value.of_class(class)).at(place))
 }
 
 fn is_keyword(name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Programs: typed nodes, each of which uses earlier ones.
 
-use crate::{Element, Op, Reduction, Type};
+use crate::{Element, Op, Reduction, Type, half};
 use std::fmt;
 
 /// The form of an input.
@@ -98,6 +98,24 @@ impl Output {
         let mut operands = [0; 2];
         operands[..nodes.len()].copy_from_slice(nodes);
         Output { reduction, ty, element, operands }
+    }
+
+    /// The bits in memory of a reduction's result, whose bits as a value of the reduction's own type are given.
+    #[must_use]
+    pub fn stored(&self, bits: u64) -> u64 {
+        match (self.ty, self.element) {
+            (Type::F32, Element::F16) => half::f16_bits(f32::from_bits(bits as u32)).into(),
+            (Type::F32, Element::Bf16) => half::bf16_bits(f32::from_bits(bits as u32)).into(),
+            _ if self.is_in_signed_order() => bits ^ 1 << 63,
+            _ => bits,
+        }
+    }
+
+    /// Says whether its operands are integers of i64 in the order of the integers of u64 for which they stand.
+    #[must_use]
+    pub const fn is_in_signed_order(&self) -> bool {
+        matches!(self.element, Element::U64)
+            && matches!(self.reduction, Some(Reduction::Min | Reduction::Max))
     }
 
     /// The nodes that it takes, each of the type [`ty`](Self::ty).
@@ -235,6 +253,7 @@ fn constant(f: &mut fmt::Formatter<'_>, ty: Type, bits: u64) -> fmt::Result {
         Type::Bool => write!(f, "{}", bits != 0),
         Type::I32 => write!(f, "{}", (bits as u32).cast_signed()),
         Type::I64 => write!(f, "{}", bits.cast_signed()),
+        Type::U64 => write!(f, "{bits}"),
         Type::F32 => write!(f, "{:?}", f32::from_bits(bits as u32)),
         Type::F64 => write!(f, "{:?}", f64::from_bits(bits)),
     }
