@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ctypes import (
     addressof,
@@ -157,9 +158,9 @@ class Expression:
         An array that the formula does not read, such as a column of a table, has any shape.
         """
         arrays = frozenset(name for name, code in zip(self._names, self._codes) if code in DTYPES)
-        if len(arrays) < 2 or arrays.issubset(NAMES.findall(self._text)):
+        if len(arrays) < 2 or arrays.issubset(re.findall(NAMES, self._text)):
             return arrays
-        return frozenset(ARRAY.findall(self.program)) or arrays
+        return frozenset(re.findall(ARRAY, self.program)) or arrays
 
     def _output(self, number: int) -> Output:
         dtype = DTYPES[functions.gpuvec_expr_output_type_at(self._handle, number)]

@@ -6,7 +6,7 @@ NumPy's own calls, and a general way for everything else, which also finds the c
 
 from __future__ import annotations
 
-from ctypes import c_void_p, cast, sizeof
+from ctypes import addressof, c_char, c_void_p, sizeof
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
@@ -24,7 +24,6 @@ from ._arrays import (
 from ._device_array import DeviceArray
 from ._dlpack import Found
 from ._errors import failure
-from ._expressions import Expression
 from ._library import OPERATIONS, SIGNATURES, functions, native
 from ._queue import call
 from ._streams import Stream, check_stream
@@ -32,6 +31,7 @@ from ._streams import Stream, check_stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._expressions import Expression
     from ._shapes import Axis
     from ._typing import Array
 
@@ -52,8 +52,8 @@ FORMULAS = {
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 
 
-# The entry of an element type: the function, and the element type of the output.
-Entry = tuple[Any, np.dtype[Any]]
+# The entry of an element type: the function's name, and the element type of the output.
+Entry = tuple[str, np.dtype[Any]]
 
 
 class Operation:
@@ -82,11 +82,12 @@ class Operation:
             dtype = np.dtype(DTYPES[element])
             to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
             symbol = f"gpuvec_{name}_{element}"
-            function = getattr(functions, symbol)
             first = SIGNATURES[symbol][1][0]
             factor_bytes = 0 if first is c_void_p else sizeof(first)
-            self.table[dtype] = function, to
-            short.append((dtype, cast(function, c_void_p).value, factor_bytes, to))
+            self.table[dtype] = symbol, to
+            # The address alone: to declare all functions takes a twentieth of the import.
+            entry = addressof(c_char.in_dll(functions, symbol))
+            short.append((dtype, entry, factor_bytes, to))
         self.types = tuple(self.table)
         self._compiled: dict[np.dtype[Any], Expression] = {}
         # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
@@ -112,7 +113,8 @@ class Operation:
         inputs, dtype = self._found(arrays, stream)
         if any(kind_of(array) is not None for array in arrays):
             return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
-        function, result = self.table[dtype]
+        symbol, result = self.table[dtype]
+        function = getattr(functions, symbol)
         first = inputs[0].array
         if self.most_axes == 1:
             for name, one in zip("ab", inputs):
@@ -171,6 +173,8 @@ class Operation:
         """Returns the operation as a formula."""
         formula = self._compiled.get(dtype)
         if formula is None:
+            from ._expressions import Expression
+
             text = FORMULAS[self.name]
             declared = {name: dtype for name in "ab"[: self.inputs]}
             factor = {"alpha": float} if "alpha" in text else {}
