@@ -272,7 +272,8 @@ impl Expression {
 
 /// The formula of a program, which costs a core `cost` picoseconds for an element.
 fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
-    let kernels = outputs_of_kernels(&program);
+    let (of_sums, numbers) = program.of_sums();
+    let kernels = outputs_of_kernels(&of_sums);
     if kernels.len() == 1 {
         return Ok(of_kernel(program, cost));
     }
@@ -281,10 +282,15 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
         return Err(Error::OutOfHostMemory { bytes, purpose: "the kernels of an expression" });
     }
     let with_formula = |outputs: Vec<usize>| {
-        let of_outputs = program.of_outputs(&outputs);
-        (of_kernel(of_outputs, cost), outputs)
+        let formula = of_kernel(of_sums.of_outputs(&outputs), cost);
+        (formula, outputs.into_iter().map(|output| numbers[output]).collect())
     };
-    let formulas = kernels.into_iter().map(with_formula).collect();
+    let mut formulas: Vec<(Formula, Vec<usize>)> = kernels.into_iter().map(with_formula).collect();
+    for second in 1..formulas.len() {
+        if formulas[second].1 == formulas[second - 1].1 {
+            formulas[second].0.state_offset = formulas[second - 1].0.state_bytes;
+        }
+    }
     Ok(Formula::of_kernels(number(), program, cost, formulas))
 }
 

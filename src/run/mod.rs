@@ -219,8 +219,8 @@ impl Runner<'_> {
     /// Does the work of a call.
     fn work(&self, work: &mut Evaluating<'_>) -> Result<(), Error> {
         match self.call.task().reduction() {
+            _ if self.call.task().has_several_kernels() => self.reduce_several(work),
             Some((reduction, ty)) => visit(reduction, ty, Reduction { runner: self, work }),
-            None if self.call.task().has_several_kernels() => self.reduce_several(work),
             None => {
                 self.run(work)?;
                 work.check()
@@ -228,12 +228,11 @@ impl Runner<'_> {
         }
     }
 
-    /// Does the work of a call with several outputs, of which some or all are reductions. Their results are written
+    /// Does the work of a call with several kernels, of which some or all are reductions. Their results are written
     /// last, since they may be in inputs.
     #[inline(never)]
     fn reduce_several(&self, work: &Evaluating<'_>) -> Result<(), Error> {
-        let reductions = self.call.task().kernels().filter_map(|(kernel, _)| kernel.reduction());
-        let mut reducing = ReducingSeveral::new(work, reductions)?;
+        let mut reducing = ReducingSeveral::new(work, self.call.task().reductions())?;
         self.run(&mut reducing)?;
         work.check()?;
         let repeats = self.call.is_uniform().then(|| self.call.n());

@@ -410,14 +410,16 @@ impl Reduction {
     /// The reduction that is done, the type of what it takes and of its output; nothing if values of
     /// this class are refused.
     fn types(self, class: Class) -> Option<(Reduction, Type, Type)> {
-        use Reduction::{All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Sum};
+        use Reduction::{
+            All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Std, Sum, Var,
+        };
         let ty = class.value_type();
         let sum = if ty.is_integer() { Type::I64 } else { ty };
         let float = if ty == Type::F32 { ty } else { Type::F64 };
         match (self, ty) {
             (Any | All, Type::Bool) => Some((self, ty, ty)),
             (Count | Sum, Type::Bool) => Some((Count, ty, Type::I64)),
-            (Mean, _) => Some((self, float, float)),
+            (Mean | Var | Std, _) => Some((self, float, float)),
             (_, Type::Bool) | (Any | All | Count, _) => None,
             (Sum | Dot, _) => Some((self, ty, sum)),
             (Prod, _) => ty.is_integer().then_some((self, ty, Type::I64)),

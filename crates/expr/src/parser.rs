@@ -140,6 +140,8 @@ struct Parser<'t> {
     pending: Vec<Pending>,
     /// The number of those pending that nest: all but comparisons and binary operators.
     depth: usize,
+    /// The keyword argument of the formula's reduction.
+    ddof: i32,
 }
 
 impl<'t> Parser<'t> {
@@ -147,7 +149,7 @@ impl<'t> Parser<'t> {
         let mut lexer = Lexer::new(text);
         let (token, place) = lexer.next()?;
         let (values, pending) = (Vec::new(), Vec::new());
-        Ok(Parser { lexer, token, place, scope, builder, values, pending, depth: 0 })
+        Ok(Parser { lexer, token, place, scope, builder, values, pending, depth: 0, ddof: 0 })
     }
 
     /// Reads all formulas of a text.
@@ -187,8 +189,13 @@ impl<'t> Parser<'t> {
         }
         self.read()?;
         let values = std::mem::take(&mut self.values);
+        let ddof = std::mem::take(&mut self.ddof);
         match reduction {
-            Some(reduction) => self.builder.reduce(reduction, &values, place),
+            Some(reduction) => {
+                let mut output = self.builder.reduce(reduction, &values, place)?;
+                output.ddof = ddof;
+                Ok(output)
+            }
             None => self.builder.output(values[0]),
         }
     }
@@ -315,6 +322,8 @@ impl<'t> Parser<'t> {
                 "min" => ": write minimum(a, b), in which NaN wins, for two arrays",
                 "max" => ": write maximum(a, b), in which NaN wins, for two arrays",
                 "round" => ": write rint(x * 100) / 100 for two decimals",
+                "var" => ": write var(x, ddof=1) to divide by n - 1",
+                "std" => ": write std(x, ddof=1) to divide by n - 1",
                 _ => "",
             };
             let takes = call.callee.takes();
@@ -365,7 +374,13 @@ impl<'t> Parser<'t> {
     /// Reads what follows an argument: says whether another one begins.
     fn next_argument(&mut self, call: Call) -> Result<bool> {
         if self.token == Token::Symbol(",") {
+            let has_ddof = matches!(call.callee, Callee::Reduction(reduction) if reduction.has_two_sums())
+                && self.lexer.keyword("ddof");
             self.advance()?;
+            if has_ddof {
+                self.ddof = self.whole_number(call)?;
+                return self.expect(")", "')'").map(|()| false);
+            }
             if self.token != Token::Symbol(")") {
                 return self.argument(call).map(|()| true);
             }
@@ -375,6 +390,22 @@ impl<'t> Parser<'t> {
         }
         self.expect(")", "an operator, ',' or ')'")?;
         Ok(false)
+    }
+
+    /// Reads the value of a call's `ddof`.
+    fn whole_number(&mut self, call: Call) -> Result<i32> {
+        let (place, is_negative) = (self.place, self.token == Token::Symbol("-"));
+        if is_negative {
+            self.advance()?;
+        }
+        let digits = if let Token::Integer(digits) = self.token { digits } else { "" };
+        let Ok(number) = digits.parse::<i32>() else {
+            let name = call.callee.name();
+            let wanted = "ddof is a whole number in the text, below 2^31";
+            return fault(place, format!("{wanted}: write {name}(x, ddof=1)"));
+        };
+        self.advance()?;
+        Ok(if is_negative { -number } else { number })
     }
 
     /// Ends a reduction, which is the whole formula.

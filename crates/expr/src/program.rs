@@ -87,6 +87,8 @@ pub struct Output {
     pub ty: Type,
     /// The type of its elements in memory.
     pub element: Element,
+    /// Of `Var` and `Std`, the number that is subtracted from that of the elements to divide by; else 0.
+    pub ddof: i32,
     operands: [NodeId; 2],
 }
 
@@ -97,7 +99,21 @@ impl Output {
     ) -> Output {
         let mut operands = [0; 2];
         operands[..nodes.len()].copy_from_slice(nodes);
-        Output { reduction, ty, element, operands }
+        Output { reduction, ty, element, ddof: 0, operands }
+    }
+
+    /// The reductions of a kernel each: the sums from which one is computed, or the only one itself.
+    fn of_kernels(&self) -> impl Iterator<Item = Output> {
+        let of = |reduction| Output { reduction: Some(reduction), ddof: 0, ..*self };
+        let [first, second] = match self.reduction {
+            Some(reduction) if reduction.has_two_sums() => {
+                let [x, _] = self.operands;
+                let squares = Output { operands: [x, x], ..of(Reduction::Dot) };
+                [of(Reduction::Sum), squares].map(Some)
+            }
+            _ => [Some(*self), None],
+        };
+        first.into_iter().chain(second)
     }
 
     /// The nodes that it takes, each of the type [`ty`](Self::ty).
@@ -172,6 +188,18 @@ impl Program {
         Program::new(&inputs, &self.nodes, outputs)
     }
 
+    /// The program with the sums from which outputs are computed in place of these, and for each of its outputs the
+    /// number of that to which it belongs.
+    #[must_use]
+    pub fn of_sums(&self) -> (Program, Vec<usize>) {
+        let inputs: Vec<Input<'_>> = self.inputs().collect();
+        let numbered = self.outputs.iter().enumerate();
+        let (outputs, numbers) = numbered
+            .flat_map(|(number, output)| output.of_kernels().map(move |sum| (sum, number)))
+            .unzip();
+        (Program::new(&inputs, &self.nodes, outputs), numbers)
+    }
+
     /// The nodes that the outputs take.
     pub fn results(&self) -> impl Iterator<Item = NodeId> + Clone {
         self.outputs.iter().flat_map(Output::operands).copied()
@@ -209,6 +237,9 @@ impl fmt::Display for Program {
         for output in &self.outputs {
             write!(f, "output: {} = ", output.element.name())?;
             list(f, output.reduction.map_or("", Reduction::name), output.operands())?;
+            if output.reduction.is_some_and(Reduction::has_two_sums) {
+                write!(f, ", ddof={}", output.ddof)?;
+            }
             writeln!(f)?;
         }
         Ok(())

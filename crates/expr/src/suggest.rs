@@ -45,8 +45,8 @@ const MISSING: &str = "\
     nancumsum nanmean nanmedian nanpercentile nanprod nanquantile nanstd nanvar nint nonzero \
     normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi ptp quantile rcbrt \
     real relu rem remquo rhypot rms roll scalbln scalbn searchsorted sec sech sem sigmoid sinc \
-    sincos sincospi sinpi skew softmax softplus sort spacing std take tanpi tau tgamma tmax tmin \
-    trace trapezoid tril triu uint ulp unique unwrap var vecmat y0 y1 yn zeros zeros_like";
+    sincos sincospi sinpi skew softmax softplus sort spacing take tanpi tau tgamma tmax tmin \
+    trace trapezoid tril triu uint ulp unique unwrap vecmat y0 y1 yn zeros zeros_like";
 
 /// Returns the text ": did you mean ...?" with the nearest known name, or an empty text.
 pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {

@@ -219,6 +219,11 @@ pub(crate) fn check_kernels(program: &Program, inputs: &[Vec<Bits>], launch: Lau
     }
 }
 
+/// The reductions that a kernel computes; others are computed from the sums of two.
+pub(crate) fn of_one_kernel() -> impl Iterator<Item = Reduction> {
+    Reduction::ALL.iter().copied().filter(|reduction| !reduction.has_two_sums())
+}
+
 /// Compiles an expression of arrays x, y, z and a scalar s, all of a type.
 #[track_caller]
 pub(crate) fn program_of(text: &str, element: Element) -> Program {
