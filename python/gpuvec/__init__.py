@@ -6,9 +6,9 @@
 array([1., 2., 3.], dtype=float32)
 
 Operations
-    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max` of float32, float64, int32 and int64; `div`,
-    `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and reductions
-    ``axis=`` and ``keepdims=``.
+    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max`, `var`, `std` of float32, float64, int32 and
+    int64; `div`, `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and
+    reductions ``axis=`` and ``keepdims=``.
 Arrays
     NumPy arrays, `DeviceArray`, objects with the buffer protocol (``bytes``, ``mmap``,
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
@@ -67,7 +67,7 @@ from ._memory import (
     pinned_zeros,
     to_device,
 )
-from ._operations import add, axpy, div, dot, max, min, mul, scale, sub, sum
+from ._operations import add, axpy, div, dot, max, min, mul, scale, std, sub, sum, var
 from ._settings import (
     Run,
     abi_version,
@@ -139,10 +139,12 @@ __all__ = [
     "set_device",
     "set_num_threads",
     "set_placement",
+    "std",
     "sub",
     "sum",
     "to_device",
     "trim",
+    "var",
     "version",
     "why_cpu",
 ]

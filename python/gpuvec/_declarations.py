@@ -76,7 +76,7 @@ def joined(text: str | tuple[str, ...]) -> str:
 
 
 # The names in a text, but for those of functions.
-NAMES = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
+NAMES = re.compile(r"\b[^\W\d]\w*\b(?!\s*(?:\(|=(?!=)))")
 # An array that a program reads, and the values of a line.
 ARRAY = re.compile(r" = array (\S+): ")
 _VALUES = re.compile(r"%\d+")

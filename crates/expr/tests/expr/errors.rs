@@ -229,6 +229,33 @@ fn reductions_in_wrong_places_or_of_wrong_types() {
             0,
             "dot takes numbers, not bools: write any(x & y), or count(x & y) for the number",
         ),
+        (
+            "std(m + m)",
+            6,
+            "'+' takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
+        ),
+        (
+            "var(a, 1)",
+            7,
+            "var takes 1 argument, and this is one more: write var(x, ddof=1) to divide by n - 1",
+        ),
+        (
+            "std(a, ddof = b)",
+            14,
+            "ddof is a whole number in the text, below 2^31: write std(x, ddof=1)",
+        ),
+        (
+            "std(a, ddof=1.0)",
+            12,
+            "ddof is a whole number in the text, below 2^31: write std(x, ddof=1)",
+        ),
+        (
+            "var(a, ddof=-2147483648)",
+            12,
+            "ddof is a whole number in the text, below 2^31: write var(x, ddof=1)",
+        ),
+        ("var(a, ddof=1, 2)", 13, "expected ')', found ','"),
+        ("var(ddof=1)", 8, "no operator '=' here: write == to compare"),
         ("any(a)", 0, "any takes bools, not f32: write any(x != 0)"),
         ("all(x_i32)", 0, "all takes bools, not i32: write all(x != 0)"),
         ("count(a)", 0, "count takes bools, not f32: write count(x != 0)"),

@@ -2,7 +2,7 @@
 
 use crate::values::Bits;
 use gpuvec_emulator::HostMemory;
-use gpuvec_expr::{Element, Form, Input, Program, compile};
+use gpuvec_expr::{Element, Form, Input, Program, Reduction, compile};
 use gpuvec_oracle::results;
 use gpuvec_ptx::{Kernel, Limits, NAME, outputs_of_kernels};
 
