@@ -82,18 +82,24 @@ ARRAY = re.compile(r" = array (\S+): ")
 _VALUES = re.compile(r"%\d+")
 
 
-def reads_of(program: str) -> list[set[str]]:
-    """Returns the names of the arrays that each output of a program depends on."""
+def reads_of(program: str) -> list[list[set[str]]]:
+    """Returns the names of the arrays that each output of each pass depends on."""
     read: dict[str, set[str]] = {}
-    outputs = []
+    outputs: list[set[str]] = []
+    passes = [outputs]
     for line in program.splitlines():
+        if line.startswith("pass"):
+            if outputs:
+                outputs = []
+                passes.append(outputs)
+            continue
         first, *others = _VALUES.findall(line)
         if line.startswith("output"):
             # Of both operands of `dot`.
             outputs.append(read[first].union(*(read[value] for value in others)))
         else:
             read[first] = set(ARRAY.findall(line)).union(*(read[value] for value in others))
-    return outputs
+    return passes
 
 
 def merged(inputs: Any, named: dict[str, Any], text: str | tuple[str, ...] = "") -> dict[str, Any]:

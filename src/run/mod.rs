@@ -9,6 +9,7 @@ mod host;
 pub mod last_run;
 pub(crate) mod log;
 mod memory_kinds;
+mod passes;
 mod reduce_axes;
 mod strided;
 mod walk;
@@ -40,6 +41,7 @@ use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
+use passes::evaluate_passes;
 use std::ffi::c_void;
 pub use strided::gpuvec_array;
 pub(crate) use strided::{Strided, evaluate_strided, read_shape};
@@ -77,6 +79,23 @@ pub(crate) unsafe fn evaluate(
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Expression(Some(&expression.text)), n);
+    // SAFETY: this function's promise.
+    unsafe {
+        match expression.before[..] {
+            [] => evaluate_pass(expression, inputs, outputs, n, stream),
+            _ => evaluate_passes(expression, inputs, outputs, n, stream),
+        }
+    }
+}
+
+/// Evaluates one pass of an expression.
+///
+/// # Safety
+/// As [`evaluate`], of all inputs of the pass.
+unsafe fn evaluate_pass(
+    expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
     let mut bindings = Bindings::new();
     // SAFETY: this function's promise.
     unsafe { bindings.read(expression, inputs, n)? };
@@ -132,7 +151,10 @@ unsafe fn accumulate<O: Exact>(
 /// Makes the driver of a device compile an expression, where there is a GPU.
 pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error> {
     match device::asked_for(settings::placement()?, device)? {
-        Some(device) => device.prepare(&expression.formula),
+        Some(device) => {
+            let mut passes = expression.before.iter().chain([expression]);
+            passes.try_for_each(|pass| device.prepare(&pass.formula))
+        }
         None => Ok(()),
     }
 }

@@ -129,6 +129,9 @@ pub struct Program {
     inputs: Vec<(String, Element, Form)>,
     nodes: Vec<Node>,
     outputs: Vec<Output>,
+    /// The number of inputs that the caller declared. Those behind them are results of earlier passes.
+    declared: usize,
+    before: Vec<Program>,
 }
 
 impl Program {
@@ -139,6 +142,8 @@ impl Program {
             inputs: inputs.iter().map(|i| (i.name.to_owned(), i.element, i.form)).collect(),
             nodes: Vec::new(),
             outputs,
+            declared: inputs.len(),
+            before: Vec::new(),
         };
         let mut places = vec![0; nodes.len()];
         for (id, node) in nodes.iter().enumerate().filter(|(id, _)| needed[*id]) {
@@ -159,6 +164,23 @@ impl Program {
             element: *element,
             form: *form,
         })
+    }
+
+    /// The same program after passes whose results are its inputs behind the first `declared` ones.
+    pub(crate) fn after(self, before: Vec<Program>, declared: usize) -> Program {
+        Program { before, declared, ..self }
+    }
+
+    /// The programs of earlier passes, which have the same inputs. Each output is a reduction of all elements, and is
+    /// the value of a scalar behind the declared inputs, in the order of passes and their outputs.
+    #[must_use]
+    pub fn before(&self) -> &[Program] {
+        &self.before
+    }
+
+    /// The inputs that the caller declared.
+    pub fn declared(&self) -> impl ExactSizeIterator<Item = Input<'_>> {
+        self.inputs().take(self.declared)
     }
 
     /// The nodes, each after its operands. Every one is used, and no two are equal.
@@ -207,7 +229,7 @@ impl Program {
 }
 
 /// Marks the nodes that the outputs need.
-fn needed(nodes: &[Node], outputs: &[Output]) -> Vec<bool> {
+pub(crate) fn needed(nodes: &[Node], outputs: &[Output]) -> Vec<bool> {
     let mut needed = vec![false; nodes.len()];
     let results = outputs.iter().flat_map(Output::operands);
     results.for_each(|&id| needed[usize::from(id)] = true);
@@ -222,6 +244,12 @@ fn needed(nodes: &[Node], outputs: &[Output]) -> Vec<bool> {
 /// The program's text: a line for each node, and one for each output.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, pass) in self.before.iter().enumerate() {
+            write!(f, "pass {}:\n{pass}", number + 1)?;
+        }
+        if !self.before.is_empty() {
+            writeln!(f, "pass {}:", self.before.len() + 1)?;
+        }
         for (id, node) in self.nodes.iter().enumerate() {
             write!(f, "%{id}: {} = ", node.ty)?;
             match node.source {
