@@ -6,9 +6,9 @@
 array([1., 2., 3.], dtype=float32)
 
 Operations
-    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max` of float32, float64, int32 and int64; `div`,
-    `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and reductions
-    ``axis=`` and ``keepdims=``.
+    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max`, `var`, `std` of float32, float64, int32 and
+    int64; `div`, `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and
+    reductions ``axis=`` and ``keepdims=``.
 Arrays
     NumPy arrays, `DeviceArray`, objects with the buffer protocol (``bytes``, ``mmap``,
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
@@ -58,7 +58,7 @@ from ._errors import (
     UnavailableError,
 )
 from ._library import functions, get_include, get_library, library_path, text
-from ._operations import add, axpy, div, dot, max, min, mul, scale, sub, sum
+from ._operations import add, axpy, div, dot, max, min, mul, scale, std, sub, sum, var
 from ._streams import Event, Stream
 
 if TYPE_CHECKING:
@@ -145,10 +145,12 @@ __all__ = [
     "set_device",
     "set_num_threads",
     "set_placement",
+    "std",
     "sub",
     "sum",
     "to_device",
     "trim",
+    "var",
     "version",
     "why_cpu",
 ]

@@ -77,24 +77,30 @@ def joined(text: str | tuple[str, ...]) -> str:
 
 
 # The names in a text, but for those of functions.
-NAMES = r"\b[^\W\d]\w*\b(?!\s*\()"
+NAMES = r"\b[^\W\d]\w*\b(?!\s*(?:\(|=(?!=)))"
 # An array that a program reads, and the values of a line.
 ARRAY = r" = array (\S+): "
 _VALUES = r"%\d+"
 
 
-def reads_of(program: str) -> list[set[str]]:
-    """Returns the names of the arrays that each output of a program depends on."""
+def reads_of(program: str) -> list[list[set[str]]]:
+    """Returns the names of the arrays that each output of each pass depends on."""
     read: dict[str, set[str]] = {}
-    outputs = []
+    outputs: list[set[str]] = []
+    passes = [outputs]
     for line in program.splitlines():
+        if line.startswith("pass"):
+            if outputs:
+                outputs = []
+                passes.append(outputs)
+            continue
         first, *others = re.findall(_VALUES, line)
         if line.startswith("output"):
             # Of both operands of `dot`.
             outputs.append(read[first].union(*(read[value] for value in others)))
         else:
             read[first] = set(re.findall(ARRAY, line)).union(*(read[value] for value in others))
-    return outputs
+    return passes
 
 
 def merged(inputs: Any, named: dict[str, Any], text: str | tuple[str, ...] = "") -> dict[str, Any]:

@@ -7,6 +7,7 @@ NumPy's own calls, and a general way for everything else, which also finds the c
 from __future__ import annotations
 
 from ctypes import addressof, c_char, c_void_p, sizeof
+from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
@@ -49,7 +50,11 @@ FORMULAS = {
     "max": "max(a)",
 }
 
+# More formulas of a spread than a program has; beyond this number all are forgotten.
+MOST_REMEMBERED = 64
+
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
+_TYPES = tuple(np.dtype(dtype) for dtype in DTYPES.values())
 
 
 # The entry of an element type: the function's name, and the element type of the output.
@@ -221,7 +226,47 @@ def _factor(alpha: Any) -> float:
         raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
 
 
+class Spread:
+    """A variance or a standard deviation, which is a formula for each element type and ddof."""
+
+    __slots__ = ("_compiled", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._compiled: dict[tuple[np.dtype[Any], int], Expression] = {}
+
+    def __call__(
+        self, a: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool, ddof: int
+    ) -> Any:
+        """Calls the formula for the type of the array."""
+        a = np.asarray(a) if isinstance(a, np.generic) else a
+        check_stream(stream)
+        array = find("a", a, stream).array
+        check_dtype("a", array, _TYPES)
+        formula = self._formula(np.dtype(array.dtype.type), _whole(ddof))
+        return formula({"a": a}, out=out, stream=stream, axis=axis, keepdims=keepdims)
+
+    def _formula(self, dtype: np.dtype[Any], ddof: int) -> Expression:
+        formula = self._compiled.get((dtype, ddof))
+        if formula is None:
+            if len(self._compiled) >= MOST_REMEMBERED:
+                self._compiled.clear()
+            from ._expressions import Expression
+
+            formula = Expression(f"{self.name}(a, ddof={ddof})", a=dtype)
+            self._compiled[dtype, ddof] = formula
+        return formula
+
+
+def _whole(ddof: Any) -> int:
+    try:
+        return index(ddof)
+    except TypeError:
+        raise TypeError(f"ddof is a {type(ddof).__name__}: pass an int") from None
+
+
 # Global names, which Python finds sooner than attributes.
+_var, _std = Spread("var"), Spread("std")
 _add, _sub, _mul, _div = (Operation(name, 2).call for name in ("add", "sub", "mul", "div"))
 _scale, _axpy = Operation("scale", 1).call, Operation("axpy", 2).call
 _DOT, _SUM = Operation("dot", 2, "wide"), Operation("sum", 1, "wide")
@@ -471,3 +516,68 @@ def max(
     if axis is None and not keepdims:
         return _max(a, a, out, stream)
     return _MAX.along(a, a, out, stream, axis, keepdims)
+
+
+def var(
+    a: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    ddof: int = 0,
+) -> Any:
+    """Compute the variance of all elements, or of those along axes.
+
+    Parameters
+    ----------
+    a : array of float32, float64, int32 or int64
+        As for `add`.
+    out : array, optional
+        The result: of the type of ``a``, or float64 for integers.
+    stream, axis, keepdims
+        As for `dot`; but the function always waits for the stream's work.
+    ddof : int, default 0
+        The sum of squared differences from the mean is divided by ``n - ddof``.
+
+    Returns
+    -------
+    scalar or array
+        As `dot`.
+
+    Notes
+    -----
+    The result is the exact variance, rounded once, so it has the same bits on every processor. It
+    is NaN for no elements, and if one is NaN or infinite. If ``n - ddof`` is not positive, it is
+    infinite, or NaN if all elements are equal. Unlike NumPy's, the function does not warn then.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> a = np.array([1.0, 2.0, 4.0, 9.0])
+    >>> float(gpuvec.var(a)), float(gpuvec.var(a, ddof=1))
+    (9.5, 12.666666666666666)
+    """
+    return _var(a, out, stream, axis, keepdims, ddof)
+
+
+def std(
+    a: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    ddof: int = 0,
+) -> Any:
+    """Compute the standard deviation: the root of the exact variance, rounded once.
+
+    For the rest see `var`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> gpuvec.std(np.array([[1.0, 5.0], [2.0, 2.0]]), axis=1)
+    array([2., 0.])
+    """
+    return _std(a, out, stream, axis, keepdims, ddof)

@@ -105,6 +105,8 @@ pub(crate) struct Expression {
     pub(crate) text: String,
     pub(crate) formula: Formula,
     pub(crate) blocks: BlockProgram,
+    /// Earlier passes, which compute reductions of all elements: the values of the last inputs.
+    pub(crate) before: Vec<Expression>,
     /// A bit for each input that the formula uses.
     uses: u32,
     /// The integers computed from Python's integers alone, which each call checks.
@@ -188,15 +190,22 @@ impl Expression {
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
         }
         let program = ::gpuvec_expr::compile(text, inputs).map_err(Refused::Expression)?;
+        Self::of(text, program)
+    }
+
+    /// The expression of a program, with those of its earlier passes.
+    fn of(text: &str, program: Program) -> Result<Self, Refused> {
+        let pass = |pass: &Program| Self::of(text, pass.clone());
+        let before = program.before().iter().map(pass).collect::<Result<_, _>>()?;
         let blocks = BlockProgram::new(&program, cpu::version());
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program);
         let formula = formula(program, blocks.cost() as usize)?;
-        Ok(Expression { text: text.to_owned(), formula, blocks, uses, integers })
+        Ok(Expression { text: text.to_owned(), formula, blocks, before, uses, integers })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
-        self.text == text && self.formula.program().inputs().eq(inputs.iter().copied())
+        self.text == text && self.formula.program().declared().eq(inputs.iter().copied())
     }
 
     /// The type of the elements of an output, a [`gpuvec_type`].
@@ -226,7 +235,8 @@ impl Expression {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program().to_string()),
             _ if form == GPUVEC_EXPR_PTX as i32 => {
                 let mut text = String::new();
-                for (kernel, _) in self.formula.kernels() {
+                let passes = self.before.iter().chain([self]);
+                for (kernel, _) in passes.flat_map(|pass| pass.formula.kernels()) {
                     let image = kernels::kernel_of(kernel)?.image().to_string_lossy();
                     let (bytes, purpose) = (image.len(), "the text of a kernel");
                     let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
@@ -246,6 +256,11 @@ impl Expression {
     /// Says whether the formula uses the input of this index.
     pub(crate) fn uses(&self, input: usize) -> bool {
         self.uses >> input & 1 == 1
+    }
+
+    /// Says whether a pass uses the input of this index.
+    pub(crate) fn any_pass_uses(&self, input: usize) -> bool {
+        self.before.iter().chain([self]).any(|pass| pass.uses(input))
     }
 
     /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
@@ -272,7 +287,8 @@ impl Expression {
 
 /// The formula of a program, which costs a core `cost` picoseconds for an element.
 fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
-    let kernels = outputs_of_kernels(&program);
+    let (of_sums, numbers) = program.of_sums();
+    let kernels = outputs_of_kernels(&of_sums);
     if kernels.len() == 1 {
         return Ok(of_kernel(program, cost));
     }
@@ -281,10 +297,15 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
         return Err(Error::OutOfHostMemory { bytes, purpose: "the kernels of an expression" });
     }
     let with_formula = |outputs: Vec<usize>| {
-        let of_outputs = program.of_outputs(&outputs);
-        (of_kernel(of_outputs, cost), outputs)
+        let formula = of_kernel(of_sums.of_outputs(&outputs), cost);
+        (formula, outputs.into_iter().map(|output| numbers[output]).collect())
     };
-    let formulas = kernels.into_iter().map(with_formula).collect();
+    let mut formulas: Vec<(Formula, Vec<usize>)> = kernels.into_iter().map(with_formula).collect();
+    for second in 1..formulas.len() {
+        if formulas[second].1 == formulas[second - 1].1 {
+            formulas[second].0.state_offset = formulas[second - 1].0.state_bytes;
+        }
+    }
     Ok(Formula::of_kernels(number(), program, cost, formulas))
 }
 

@@ -2,10 +2,11 @@
 
 use crate::error::{Result, fault};
 use crate::literal::{Folded, Number, fold};
+use crate::passes;
 use crate::types::Class;
 use crate::{
-    Element, Form, Input, MAX_NODES, Node, NodeId, Op, Output, Program, Reduction, Rule, Source,
-    Type,
+    Element, Form, Input, MAX_INPUTS, MAX_NODES, Node, NodeId, Op, Output, Program, Reduction,
+    Rule, Source, Type,
 };
 use std::collections::HashMap;
 
@@ -60,7 +61,14 @@ impl Value {
 pub(crate) struct Builder {
     nodes: Vec<Node>,
     known: HashMap<Node, NodeId>,
+    /// The reductions so far, each with the node of its result.
+    reductions: Vec<(Output, NodeId)>,
 }
+
+/// Inputs behind those that are declared: results of reductions, until the passes of a program are known.
+const FIRST_RESULT: usize = MAX_INPUTS;
+/// The most reductions that a text may contain before those that are outputs are left out.
+const MOST_REDUCTIONS: usize = 200;
 
 impl Builder {
     /// Loads an input.
@@ -243,14 +251,47 @@ impl Builder {
 
     /// An output with a value for each element.
     pub(crate) fn output(&mut self, value: Value) -> Result<Output> {
+        if let Some(reduction) = self.reduction_of(value) {
+            return Ok(reduction);
+        }
         let ty = value.class().value_type();
         let node = self.convert(value, ty, value.place)?;
         Ok(Output::new(None, ty, ty.element(), &[node]))
     }
 
-    /// The program with these outputs.
-    pub(crate) fn end(self, inputs: &[Input<'_>], outputs: Vec<Output>) -> Program {
-        Program::new(inputs, &self.nodes, outputs)
+    /// The result of a reduction as a value of later passes.
+    pub(crate) fn reduced(&mut self, output: Output, place: usize) -> Result<Value> {
+        let ty = output.element.widened();
+        let known = self.reductions.iter().find(|(known, _)| *known == output);
+        let id = match known {
+            Some((_, id)) => *id,
+            None if self.reductions.len() == MOST_REDUCTIONS => {
+                return fault(place, "there are too many reductions: split the expression");
+            }
+            None => {
+                let input = (FIRST_RESULT + self.reductions.len()) as u8;
+                let id = self.node(Node::new(Source::Input(input), ty, &[]), place)?;
+                self.reductions.push((output, id));
+                id
+            }
+        };
+        Ok(Value { kind: Kind::Node(id, Class::Of(ty)), place })
+    }
+
+    /// The reduction whose result a value is, if it is nothing else.
+    fn reduction_of(&self, value: Value) -> Option<Output> {
+        let Kind::Node(id, _) = value.kind else { return None };
+        self.reductions.iter().find(|(_, result)| *result == id).map(|(output, _)| *output)
+    }
+
+    /// The program with these outputs, after the passes that compute reductions inside their formulas.
+    pub(crate) fn end(
+        self, inputs: &[Input<'_>], outputs: Vec<Output>,
+    ) -> std::result::Result<Program, String> {
+        if self.reductions.is_empty() {
+            return Ok(Program::new(inputs, &self.nodes, outputs));
+        }
+        passes::program(inputs, self.nodes, &self.reductions, outputs)
     }
 
     /// The number 1 in a value's class.
@@ -410,14 +451,16 @@ impl Reduction {
     /// The reduction that is done, the type of what it takes and of its output; nothing if values of
     /// this class are refused.
     fn types(self, class: Class) -> Option<(Reduction, Type, Type)> {
-        use Reduction::{All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Sum};
+        use Reduction::{
+            All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Std, Sum, Var,
+        };
         let ty = class.value_type();
         let sum = if ty.is_integer() { Type::I64 } else { ty };
         let float = if ty == Type::F32 { ty } else { Type::F64 };
         match (self, ty) {
             (Any | All, Type::Bool) => Some((self, ty, ty)),
             (Count | Sum, Type::Bool) => Some((Count, ty, Type::I64)),
-            (Mean, _) => Some((self, float, float)),
+            (Mean | Var | Std, _) => Some((self, float, float)),
             (_, Type::Bool) | (Any | All | Count, _) => None,
             (Sum | Dot, _) => Some((self, ty, sum)),
             (Prod, _) => ty.is_integer().then_some((self, ty, Type::I64)),

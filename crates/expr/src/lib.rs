@@ -36,6 +36,7 @@ mod lexer;
 mod literal;
 mod operator;
 mod parser;
+mod passes;
 mod program;
 mod suggest;
 mod table;

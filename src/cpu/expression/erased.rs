@@ -2,8 +2,9 @@
 
 use super::reduce::{Add, BlockReduction, ReductionVisitor, States, ValueColumns, Values, visit};
 use super::slab::{Laning, Slab};
+use super::two_sums::TwoSums;
 use crate::arch::Version;
-use gpuvec_expr::{Reduction, Type};
+use gpuvec_expr::{Output, Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
 use std::collections::TryReserveError;
@@ -80,8 +81,20 @@ pub(crate) fn begun_states<S: Laning>(
     StatesOf::<S>::of(states).slab.begun()
 }
 
-/// Empty states, a prototype of others.
-pub(crate) fn erased_states(reduction: Reduction, ty: Type) -> Box<dyn ErasedStates> {
+/// Empty states of an output that is a reduction, a prototype of others.
+///
+/// # Panics
+/// If it is not a reduction.
+pub(crate) fn erased_states(output: &Output) -> Box<dyn ErasedStates> {
+    match (output.reduction.expect("a reduction"), output.ty) {
+        (reduction, Type::F32) if reduction.has_two_sums() => Box::new(TwoSums::of::<f32>(output)),
+        (reduction, _) if reduction.has_two_sums() => Box::new(TwoSums::of::<f64>(output)),
+        (reduction, ty) => of_one_state(reduction, ty),
+    }
+}
+
+/// The same of a reduction with one state.
+pub(super) fn of_one_state(reduction: Reduction, ty: Type) -> Box<dyn ErasedStates> {
     visit(reduction, ty, Erase)
 }
 
@@ -110,7 +123,7 @@ impl ReductionVisitor for Erase {
 }
 
 /// States with the operations of their reduction, which are the functions that a reduction alone calls, too.
-struct StatesOf<S: Laning> {
+pub(super) struct StatesOf<S: Laning> {
     slab: Slab<S>,
     operations: Operations<S>,
 }
@@ -126,6 +139,16 @@ struct Operations<S: Laning> {
 }
 
 impl<S: Laning> StatesOf<S> {
+    /// A state, with what was in its lane.
+    ///
+    /// # Panics
+    /// If its type is another one.
+    pub(super) fn whole(states: &mut dyn ErasedStates, number: usize) -> &S {
+        let states: &mut dyn Any = states;
+        let states: &mut Self = states.downcast_mut().expect("states of the same type");
+        states.slab.whole(number)
+    }
+
     /// States as what they are.
     ///
     /// # Panics
