@@ -777,6 +777,9 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
  * an output for each, which is run by `gpuvec_expr_run_outputs`. docs/expressions.md has the language.
  *
+ * A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
+ * a stream waits for all passes but the last one. Other reductions of such a text reduce all axes.
+ *
  * Expressions never change, and any number of threads may run one at the same time. All that this header says
  * of operations holds for `gpuvec_expr_run`, too. Errors name an input `inputs[i]`, and one of several outputs
  * `outputs[i]`.
@@ -817,6 +820,15 @@ enum gpuvec_type
     GPUVEC_F32 = 9,
     /** `double`. */
     GPUVEC_F64 = 10,
+    /**
+     * IEEE 754's binary16, as `_Float16` and CUDA's `__half`. It is computed as a `float`, and rounded where it is
+     * stored.
+     */
+    GPUVEC_F16 = 11,
+    /** The upper half of a `float`, as CUDA's `__nv_bfloat16`. It is computed as a `float`, too. */
+    GPUVEC_BF16 = 12,
+    /** `uint64_t`. */
+    GPUVEC_U64 = 13,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -877,7 +889,8 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one if the expression is a
  * reduction. It may be exactly one of the input arrays if the elements of both have the same size. A reduction
  * that reads no array reduces `n` equal elements: the calling core does it, with every placement, in some
- * microseconds, whatever `n` is.
+ * microseconds, whatever `n` is. A call that computes a `var` or `std` is done when it returns, also with a
+ * stream, since the host computes the result from two sums.
  *
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With placement
  * `auto`, calls on host arrays run on the cores until the expression is compiled: by `gpuvec_expr_prepare`, by
@@ -908,7 +921,7 @@ gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
  *
  * Without elements, with `n` 0, arrays are left alone, and reductions have their results for no elements; if
  * one has none, as `min`, the call fails. A call with a stream waits for its work, if the result of one
- * reduction of several outputs is to be in an input array.
+ * reduction of several outputs is to be in an input array, or if one is a `var` or `std`.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is another number, or as `gpuvec_expr_run`; or
  * another error.
@@ -949,8 +962,8 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * as `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
  * GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on
  * the way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a
- * result has more than 2^30 elements, or the result of one reduction of several outputs is to be in an input;
- * with any other stream the call waits for the stream's work, and is done when it returns.
+ * result has more than 2^30 elements, one reduction is a `var` or `std`, or the result of one of several outputs
+ * is to be in an input; with any other stream the call waits for the stream's work, and is done when it returns.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous
  * are in the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that

@@ -241,6 +241,8 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
                 if (is_held[threadIdx.x / WARP]) {
                     part.leave();
                 }
+                // The warp's first lane to finish the round writes it again.
+                __syncwarp();
                 Levels::of(columns).clear();
             }
         }

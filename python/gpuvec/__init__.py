@@ -6,9 +6,9 @@
 array([1., 2., 3.], dtype=float32)
 
 Operations
-    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max` of float32, float64, int32 and int64; `div`,
-    `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and reductions
-    ``axis=`` and ``keepdims=``.
+    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max`, `var`, `std` of float32, float64, int32 and
+    int64; `div`, `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and
+    reductions ``axis=`` and ``keepdims=``.
 Arrays
     NumPy arrays, `DeviceArray`, objects with the buffer protocol (``bytes``, ``mmap``,
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
@@ -41,8 +41,11 @@ ctypes
 ``python -m gpuvec`` prints what a report of a defect needs.
 """
 
-from ._accumulator import Accumulator
-from ._declarations import Scalar
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from ._device_array import DeviceArray
 from ._errors import (
     ArgumentError,
@@ -54,40 +57,43 @@ from ._errors import (
     Status,
     UnavailableError,
 )
-from ._evaluate import evaluate
-from ._expressions import Expression
-from ._held import Memory, memory, trim
-from ._library import functions, get_include, get_library, library_path
-from ._memory import (
-    copy,
-    from_dlpack,
-    pinned,
-    pinned_empty,
-    pinned_like,
-    pinned_zeros,
-    to_device,
-)
-from ._operations import add, axpy, div, dot, max, min, mul, scale, sub, sum
-from ._settings import (
-    Run,
-    abi_version,
-    device_count,
-    device_name,
-    get_device,
-    get_num_threads,
-    get_placement,
-    init,
-    last_run,
-    placement,
-    set_device,
-    set_num_threads,
-    set_placement,
-    version,
-    why_cpu,
-)
+from ._library import functions, get_include, get_library, library_path, text
+from ._operations import add, axpy, div, dot, max, min, mul, scale, std, sub, sum, var
 from ._streams import Event, Stream
 
-__version__ = version()
+if TYPE_CHECKING:
+    from ._accumulator import Accumulator
+    from ._declarations import Scalar
+    from ._evaluate import evaluate
+    from ._expressions import Expression
+    from ._held import Memory, memory, trim
+    from ._last_run import Run, last_run
+    from ._memory import (
+        copy,
+        from_dlpack,
+        pinned,
+        pinned_empty,
+        pinned_like,
+        pinned_zeros,
+        to_device,
+    )
+    from ._settings import (
+        abi_version,
+        device_count,
+        device_name,
+        get_device,
+        get_num_threads,
+        get_placement,
+        init,
+        placement,
+        set_device,
+        set_num_threads,
+        set_placement,
+        version,
+        why_cpu,
+    )
+
+__version__ = text(functions.gpuvec_version())
 
 __all__ = [
     "Accumulator",
@@ -139,10 +145,62 @@ __all__ = [
     "set_device",
     "set_num_threads",
     "set_placement",
+    "std",
     "sub",
     "sum",
     "to_device",
     "trim",
+    "var",
     "version",
     "why_cpu",
 ]
+
+# Names whose modules are imported at their first use, to keep this import short.
+_IMPORTED_LATER = {
+    "_accumulator": ("Accumulator",),
+    "_declarations": ("Scalar",),
+    "_evaluate": ("evaluate",),
+    "_expressions": ("Expression",),
+    "_held": ("Memory", "memory", "trim"),
+    "_last_run": ("Run", "last_run"),
+    "_memory": (
+        "copy",
+        "from_dlpack",
+        "pinned",
+        "pinned_empty",
+        "pinned_like",
+        "pinned_zeros",
+        "to_device",
+    ),
+    "_settings": (
+        "abi_version",
+        "device_count",
+        "device_name",
+        "get_device",
+        "get_num_threads",
+        "get_placement",
+        "init",
+        "placement",
+        "set_device",
+        "set_num_threads",
+        "set_placement",
+        "version",
+        "why_cpu",
+    ),
+}
+_MODULES = {name: module for module, names in _IMPORTED_LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name whose module is imported at its first use."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the names, with those that are imported later."""
+    return sorted({*globals(), *__all__})

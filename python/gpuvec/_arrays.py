@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._adapters import kind_of
-from ._cuda_interface import found_on_gpu
 from ._device_array import DeviceArray
-from ._dlpack import Found, borrowed
+from ._dlpack import Found, borrowed, get_pointer
 from ._streams import LEGACY_DEFAULT_STREAM, Stream
 
 if TYPE_CHECKING:
@@ -46,16 +45,13 @@ class ArrayInterface(ctypes.Structure):
 
 _pointer_at = ctypes.c_void_p.from_address
 _data_offset = ArrayInterface.data.offset
-_get_pointer = ctypes.PyDLL(None).PyCapsule_GetPointer
-_get_pointer.restype = ctypes.c_void_p
-_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def address(array: NDArray[Any]) -> int | None:
     """Returns an array's address; faster than ``array.ctypes.data``, which makes an object."""
     # Must stay alive until its structure has been read.
     capsule = array.__array_struct__
-    return _pointer_at(_get_pointer(capsule, None) + _data_offset).value
+    return _pointer_at(get_pointer(capsule, None) + _data_offset).value
 
 
 def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
@@ -80,6 +76,8 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
         native = LEGACY_DEFAULT_STREAM if stream is None else stream._native
         return borrowed(name, argument, native)
     if hasattr(argument, "__cuda_array_interface__"):
+        from ._cuda_interface import found_on_gpu
+
         return found_on_gpu(name, argument, stream)
     try:
         memory = memoryview(argument)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ctypes import c_int64
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,12 @@ from ._arrays import check_dtype, find
 from ._device_array import DeviceArray
 
 if TYPE_CHECKING:
+    from typing import Union
+
     from numpy.typing import DTypeLike
+
+    Declaration = Union[DTypeLike, "Scalar", type]
+    Number = Union[float, int, bool, np.generic]
 
 # The number of each element type, and the flags that are added to it, as in the header.
 TYPES: dict[np.dtype[Any], int] = {
@@ -62,10 +67,6 @@ class Scalar:
         return f"gpuvec.Scalar({self.dtype})"
 
 
-Declaration = Union["DTypeLike", Scalar, type]
-Number = Union[float, int, bool, np.generic]
-
-
 def joined(text: str | tuple[str, ...]) -> str:
     """Returns the text of a formula, or of several."""
     texts = text if isinstance(text, tuple) else (text,)
@@ -76,30 +77,36 @@ def joined(text: str | tuple[str, ...]) -> str:
 
 
 # The names in a text, but for those of functions.
-NAMES = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
+NAMES = r"\b[^\W\d]\w*\b(?!\s*(?:\(|=(?!=)))"
 # An array that a program reads, and the values of a line.
-ARRAY = re.compile(r" = array (\S+): ")
-_VALUES = re.compile(r"%\d+")
+ARRAY = r" = array (\S+): "
+_VALUES = r"%\d+"
 
 
-def reads_of(program: str) -> list[set[str]]:
-    """Returns the names of the arrays that each output of a program depends on."""
+def reads_of(program: str) -> list[list[set[str]]]:
+    """Returns the names of the arrays that each output of each pass depends on."""
     read: dict[str, set[str]] = {}
-    outputs = []
+    outputs: list[set[str]] = []
+    passes = [outputs]
     for line in program.splitlines():
-        first, *others = _VALUES.findall(line)
+        if line.startswith("pass"):
+            if outputs:
+                outputs = []
+                passes.append(outputs)
+            continue
+        first, *others = re.findall(_VALUES, line)
         if line.startswith("output"):
             # Of both operands of `dot`.
             outputs.append(read[first].union(*(read[value] for value in others)))
         else:
-            read[first] = set(ARRAY.findall(line)).union(*(read[value] for value in others))
-    return outputs
+            read[first] = set(re.findall(ARRAY, line)).union(*(read[value] for value in others))
+    return passes
 
 
 def merged(inputs: Any, named: dict[str, Any], text: str | tuple[str, ...] = "") -> dict[str, Any]:
     """Returns the inputs of a mapping and of keywords; of a table the columns that a text names."""
     if type(inputs) is not dict:
-        inputs = columns(inputs, NAMES.findall(joined(text)))
+        inputs = columns(inputs, re.findall(NAMES, joined(text)))
     for name in inputs:
         if not isinstance(name, str):
             raise TypeError(f"inputs has the name {name!r}: pass names that are strings")

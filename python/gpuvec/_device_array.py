@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ._dlpack import CPU, CUDA, Found, capsule_of
+from ._dlpack import CPU, CUDA, NUMPY, Found, capsule_of
 from ._errors import Error, check
 from ._library import functions, native, ordinal
 from ._operators import CASTS, Operators
@@ -27,7 +27,7 @@ def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) ->
 
 
 # Whether NumPy's `reshape` can be told not to copy.
-NEVER_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+NEVER_COPIES = NUMPY >= (2, 1)
 
 # The number of uses that an array keeps without checking whether their work is done.
 MOST_USES = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -126,7 +127,7 @@ def evaluate(
     key = (text, *given, *codes)
     expression = _remembered.get(key)
     if expression is None:
-        names = NAMES.findall(joined(text))
+        names = re.findall(NAMES, joined(text))
         check_keywords(names, given, keywords_of(out, stream, axis, keepdims, na))
         if len(_remembered) >= MOST_REMEMBERED:
             forget()

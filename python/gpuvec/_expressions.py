@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ctypes import (
     addressof,
@@ -107,6 +108,7 @@ class Expression:
         "_counted",
         "_handle",
         "_has_dot",
+        "_inner",
         "_is_tuple",
         "_names",
         "_outputs",
@@ -147,7 +149,9 @@ class Expression:
         self._pointers: Any = c_void_p * count
         is_reduction = any(self.reductions)
         self._counted = self._names_of_shape()
-        self._reads = reads_of(self.program) if outputs > 1 and is_reduction else []
+        *earlier, last = reads_of(self.program)
+        self._inner = [names for reads in earlier for names in reads]
+        self._reads = last if outputs > 1 and is_reduction else []
         self._has_dot = is_reduction and " = dot " in self.program
         self._short = self._short_way()
 
@@ -157,9 +161,9 @@ class Expression:
         An array that the formula does not read, such as a column of a table, has any shape.
         """
         arrays = frozenset(name for name, code in zip(self._names, self._codes) if code in DTYPES)
-        if len(arrays) < 2 or arrays.issubset(NAMES.findall(self._text)):
+        if len(arrays) < 2 or arrays.issubset(re.findall(NAMES, self._text)):
             return arrays
-        return frozenset(ARRAY.findall(self.program)) or arrays
+        return frozenset(re.findall(ARRAY, self.program)) or arrays
 
     def _output(self, number: int) -> Output:
         dtype = DTYPES[functions.gpuvec_expr_output_type_at(self._handle, number)]
@@ -168,7 +172,8 @@ class Expression:
 
     def _short_way(self) -> Any:
         """Returns the extension module's way to call the formula, for arrays and single values."""
-        if native is None:
+        # It knows no reductions inside formulas, which limit shapes and axes.
+        if native is None or self._inner:
             return None
         inputs = [
             (name, DTYPES[code & 255], form_of(code), name in self._counted)
@@ -324,6 +329,11 @@ class Expression:
         foreign = adapted(inputs, na)
         if foreign is not None:
             return self._wrapped(*foreign, out, stream, axis, keepdims)
+        if self._inner and axis is not None:
+            raise TypeError(
+                f"axis is {axis}, and reductions inside a formula are of all elements: evaluate "
+                "them with axis= and keepdims=True first, and pass their results as arrays"
+            )
         if (axis is not None or keepdims) and not any(self.reductions):
             raise TypeError(
                 f"axis is {axis} and keepdims is {keepdims}, which are for reductions: leave them "
@@ -456,6 +466,13 @@ class Expression:
         if self._has_dot and axis is None and len(shape) > 1:
             for name, array in arrays.items():
                 check_axes(name, array)
+        for names in self._inner:
+            own = {name: shapes[name] for name in names if name in shapes}
+            if own and broadcast(own) != shape:
+                raise ValueError(
+                    f"a reduction inside the formula reduces elements of shape {broadcast(own)}, "
+                    f"and the formula has {shape}: evaluate the reduction first and pass its result"
+                )
         for output, names in zip(self._outputs, self._reads):
             own = {name: shapes[name] for name in names if name in shapes}
             if output.is_reduction and own and broadcast(own) != shape:
@@ -463,7 +480,7 @@ class Expression:
                     f"{output.name} reduces elements of shape {broadcast(own)}, and other formulas "
                     f"have {shape}: evaluate it by itself"
                 )
-        is_open = not arrays or not any(self.reductions)
+        is_open = not arrays or not (any(self.reductions) or self._inner)
         elementwise = [not is_reduction for is_reduction in self.reductions]
         for target in compress(targets, elementwise):
             if is_open and target is not None and _holds(target.array.shape, shape):

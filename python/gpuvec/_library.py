@@ -183,15 +183,27 @@ def _find() -> str:
     )
 
 
-def _load(path: str) -> ctypes.CDLL:
+class Library(ctypes.CDLL):
+    """A library whose functions are declared at their first use, to keep the import short."""
+
+    def __getitem__(self, name: Any) -> Any:
+        """Return a new object for a function, which ``__getattr__`` keeps."""
+        function = super().__getitem__(name)
+        if name in SIGNATURES:
+            function.restype, function.argtypes = SIGNATURES[name]
+        return function
+
+    def __dir__(self) -> list[str]:
+        """List the attributes, with all functions."""
+        return [*super().__dir__(), *SIGNATURES]
+
+
+def _load(path: str) -> Library:
     try:
-        library = ctypes.CDLL(path)
-        for name, (restype, argtypes) in SIGNATURES.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = restype, argtypes
+        library = Library(path)
+        found = library.gpuvec_abi_version()
     except (OSError, AttributeError) as error:
         raise ImportError(f"gpuvec: {path} cannot be used: {error}") from error
-    found = library.gpuvec_abi_version()
     if found != ABI_VERSION:
         raise ImportError(
             f"gpuvec: {path} has binary interface {found}, and this package needs {ABI_VERSION}: "

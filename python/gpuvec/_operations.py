@@ -6,7 +6,8 @@ NumPy's own calls, and a general way for everything else, which also finds the c
 
 from __future__ import annotations
 
-from ctypes import c_void_p, cast, sizeof
+from ctypes import addressof, c_char, c_void_p, sizeof
+from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
@@ -24,7 +25,6 @@ from ._arrays import (
 from ._device_array import DeviceArray
 from ._dlpack import Found
 from ._errors import failure
-from ._expressions import Expression
 from ._library import OPERATIONS, SIGNATURES, functions, native
 from ._queue import call
 from ._streams import Stream, check_stream
@@ -32,6 +32,7 @@ from ._streams import Stream, check_stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._expressions import Expression
     from ._shapes import Axis
     from ._typing import Array
 
@@ -49,11 +50,15 @@ FORMULAS = {
     "max": "max(a)",
 }
 
+# More formulas of a spread than a program has; beyond this number all are forgotten.
+MOST_REMEMBERED = 64
+
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
+_TYPES = tuple(np.dtype(dtype) for dtype in DTYPES.values())
 
 
-# The entry of an element type: the function, and the element type of the output.
-Entry = tuple[Any, np.dtype[Any]]
+# The entry of an element type: the function's name, and the element type of the output.
+Entry = tuple[str, np.dtype[Any]]
 
 
 class Operation:
@@ -82,11 +87,12 @@ class Operation:
             dtype = np.dtype(DTYPES[element])
             to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
             symbol = f"gpuvec_{name}_{element}"
-            function = getattr(functions, symbol)
             first = SIGNATURES[symbol][1][0]
             factor_bytes = 0 if first is c_void_p else sizeof(first)
-            self.table[dtype] = function, to
-            short.append((dtype, cast(function, c_void_p).value, factor_bytes, to))
+            self.table[dtype] = symbol, to
+            # The address alone: to declare all functions takes a twentieth of the import.
+            entry = addressof(c_char.in_dll(functions, symbol))
+            short.append((dtype, entry, factor_bytes, to))
         self.types = tuple(self.table)
         self._compiled: dict[np.dtype[Any], Expression] = {}
         # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
@@ -112,7 +118,8 @@ class Operation:
         inputs, dtype = self._found(arrays, stream)
         if any(kind_of(array) is not None for array in arrays):
             return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
-        function, result = self.table[dtype]
+        symbol, result = self.table[dtype]
+        function = getattr(functions, symbol)
         first = inputs[0].array
         if self.most_axes == 1:
             for name, one in zip("ab", inputs):
@@ -171,6 +178,8 @@ class Operation:
         """Returns the operation as a formula."""
         formula = self._compiled.get(dtype)
         if formula is None:
+            from ._expressions import Expression
+
             text = FORMULAS[self.name]
             declared = {name: dtype for name in "ab"[: self.inputs]}
             factor = {"alpha": float} if "alpha" in text else {}
@@ -217,7 +226,47 @@ def _factor(alpha: Any) -> float:
         raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
 
 
+class Spread:
+    """A variance or a standard deviation, which is a formula for each element type and ddof."""
+
+    __slots__ = ("_compiled", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._compiled: dict[tuple[np.dtype[Any], int], Expression] = {}
+
+    def __call__(
+        self, a: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool, ddof: int
+    ) -> Any:
+        """Calls the formula for the type of the array."""
+        a = np.asarray(a) if isinstance(a, np.generic) else a
+        check_stream(stream)
+        array = find("a", a, stream).array
+        check_dtype("a", array, _TYPES)
+        formula = self._formula(np.dtype(array.dtype.type), _whole(ddof))
+        return formula({"a": a}, out=out, stream=stream, axis=axis, keepdims=keepdims)
+
+    def _formula(self, dtype: np.dtype[Any], ddof: int) -> Expression:
+        formula = self._compiled.get((dtype, ddof))
+        if formula is None:
+            if len(self._compiled) >= MOST_REMEMBERED:
+                self._compiled.clear()
+            from ._expressions import Expression
+
+            formula = Expression(f"{self.name}(a, ddof={ddof})", a=dtype)
+            self._compiled[dtype, ddof] = formula
+        return formula
+
+
+def _whole(ddof: Any) -> int:
+    try:
+        return index(ddof)
+    except TypeError:
+        raise TypeError(f"ddof is a {type(ddof).__name__}: pass an int") from None
+
+
 # Global names, which Python finds sooner than attributes.
+_var, _std = Spread("var"), Spread("std")
 _add, _sub, _mul, _div = (Operation(name, 2).call for name in ("add", "sub", "mul", "div"))
 _scale, _axpy = Operation("scale", 1).call, Operation("axpy", 2).call
 _DOT, _SUM = Operation("dot", 2, "wide"), Operation("sum", 1, "wide")
@@ -467,3 +516,68 @@ def max(
     if axis is None and not keepdims:
         return _max(a, a, out, stream)
     return _MAX.along(a, a, out, stream, axis, keepdims)
+
+
+def var(
+    a: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    ddof: int = 0,
+) -> Any:
+    """Compute the variance of all elements, or of those along axes.
+
+    Parameters
+    ----------
+    a : array of float32, float64, int32 or int64
+        As for `add`.
+    out : array, optional
+        The result: of the type of ``a``, or float64 for integers.
+    stream, axis, keepdims
+        As for `dot`; but the function always waits for the stream's work.
+    ddof : int, default 0
+        The sum of squared differences from the mean is divided by ``n - ddof``.
+
+    Returns
+    -------
+    scalar or array
+        As `dot`.
+
+    Notes
+    -----
+    The result is the exact variance, rounded once, so it has the same bits on every processor. It
+    is NaN for no elements, and if one is NaN or infinite. If ``n - ddof`` is not positive, it is
+    infinite, or NaN if all elements are equal. Unlike NumPy's, the function does not warn then.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> a = np.array([1.0, 2.0, 4.0, 9.0])
+    >>> float(gpuvec.var(a)), float(gpuvec.var(a, ddof=1))
+    (9.5, 12.666666666666666)
+    """
+    return _var(a, out, stream, axis, keepdims, ddof)
+
+
+def std(
+    a: Array,
+    out: Array | None = None,
+    stream: Stream | None = None,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    ddof: int = 0,
+) -> Any:
+    """Compute the standard deviation: the root of the exact variance, rounded once.
+
+    For the rest see `var`.
+
+    Examples
+    --------
+    >>> import gpuvec, numpy as np
+    >>> gpuvec.std(np.array([[1.0, 5.0], [2.0, 2.0]]), axis=1)
+    array([2., 0.])
+    """
+    return _std(a, out, stream, axis, keepdims, ddof)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctypes import addressof, byref, c_int64, c_void_p, sizeof
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ._arrays import address, check_dtype, check_writable
 from ._device_array import DeviceArray
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Output(NamedTuple):
+class Output:
     """An output of an expression."""
 
-    # The name in errors.
-    name: str
-    dtype: np.dtype[Any]
-    is_reduction: bool
+    __slots__ = ("dtype", "is_reduction", "name")
+
+    def __init__(self, name: str, dtype: np.dtype[Any], is_reduction: bool) -> None:
+        # The name in errors.
+        self.name = name
+        self.dtype = dtype
+        self.is_reduction = is_reduction
 
     def shape(self, reduced: Reduction) -> Shape:
         """Returns the shape of the result."""

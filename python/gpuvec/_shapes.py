@@ -5,16 +5,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from typing import Union
+
     from numpy.typing import NDArray
 
+    # The argument `axis=` of reductions.
+    Axis = Union[int, tuple[int, ...], None]
+
 Shape = tuple[int, ...]
-# The argument `axis=` of reductions.
-Axis = Union[int, tuple[int, ...], None]
 
 # NumPy 1.25 moved the exception.
 AxisError: Any = getattr(np, "exceptions", np).AxisError
@@ -42,15 +45,18 @@ def _mismatch(shapes: Mapping[str, Shape]) -> ValueError:
     return ValueError(f"the arguments have the shapes {shapes}: pass arrays of fewer axes")
 
 
-class Reduction(NamedTuple):
+class Reduction:
     """The axes that a call reduces, and the shapes that it has with and without them."""
 
-    # The elements' shape.
-    shape: Shape
-    axes: Shape
-    # The result's shape.
-    result: Shape
-    keepdims: bool
+    __slots__ = ("axes", "keepdims", "result", "shape")
+
+    def __init__(self, shape: Shape, axes: Shape, result: Shape, keepdims: bool) -> None:
+        # The elements' shape.
+        self.shape = shape
+        self.axes = axes
+        # The result's shape.
+        self.result = result
+        self.keepdims = keepdims
 
     @property
     def mask(self) -> int:

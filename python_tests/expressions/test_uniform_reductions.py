@@ -74,6 +74,12 @@ def mean(x: np.generic, n: int) -> np.ndarray:
         return (scaled_sum / np.float64(n) / np.float64(scale)).astype(dtype)
 
 
+def spread(x: np.generic, is_nan: bool = False) -> np.ndarray:
+    """Returns the variance of equal elements."""
+    dtype = x.dtype if x.dtype == np.float32 else np.dtype(np.float64)
+    return canonical(np.array([np.nan if is_nan or not isfinite(x) else 0], dtype))
+
+
 # Each reduction of one value `k`, with the result for n of them.
 REDUCTIONS: dict[str, Callable] = {
     "sum(k)": lambda x, n: total(lambda k: k, x, n),
@@ -81,6 +87,8 @@ REDUCTIONS: dict[str, Callable] = {
     "dot(k, 3)": lambda x, n: total(lambda k: k * 3, x, n),
     "prod(i64(k))": lambda x, n: wrapped(pow(integer(x), n, 2**64)),
     "mean(k)": mean,
+    "var(k)": lambda x, n: spread(x),
+    "std(k, ddof=1)": lambda x, n: spread(x, is_nan=n == 1),
     "min(k)": lambda x, n: canonical(np.array([x])),
     "max(k)": lambda x, n: canonical(np.array([x])),
     "argmin(k)": lambda x, n: np.array([0]),

@@ -5,7 +5,7 @@ import ctypes
 import gpuvec
 import header
 import pytest
-from gpuvec import _accumulator, _declarations, _expressions, _library, _settings
+from gpuvec import _accumulator, _declarations, _expressions, _last_run, _library, _settings
 
 # The functions that store a structure.
 STRUCTURES = {
@@ -55,9 +55,9 @@ def test_names_and_numbers_are_the_header_s(name):
     """Statuses, placements, the values of the last run, and kinds of accumulators."""
     lists = {
         "place": _settings.PLACEMENTS,
-        "backend": _settings.BACKENDS,
-        "choice": _settings.CHOICES,
-        "reason": _settings.REASONS,
+        "backend": _last_run.BACKENDS,
+        "choice": _last_run.CHOICES,
+        "reason": _last_run.REASONS,
     }
     prefix = {"status": "GPUVEC_", "accumulator_kind": "GPUVEC_ACCUMULATOR_"}.get(
         name, f"GPUVEC_{name.upper()}_"
@@ -96,7 +96,7 @@ def test_paths_are_the_header_s():
     bits = {name: value for name, value in header.defines().items() if "_PATH_" in name}
     named = {
         f"GPUVEC_PATH_{name.upper().replace(' ', '_')}": 1 << bit
-        for bit, name in enumerate(_settings.PATHS)
+        for bit, name in enumerate(_last_run.PATHS)
     }
     assert named == bits
 

@@ -22,6 +22,7 @@ def test_examples(placement, name):
 def test_every_function_has_an_example():
     """Functions that take an array, and classes, show their use."""
     shown = ["add", "sub", "mul", "div", "scale", "axpy", "dot", "sum", "min", "max", "copy"]
+    shown += ["var", "std"]
     shown += ["pinned", "pinned_empty", "pinned_zeros", "pinned_like", "to_device", "from_dlpack"]
     shown += [
         "DeviceArray",

@@ -82,7 +82,7 @@ def test_formulas(on_cpu, formula, data):
 @pytest.mark.parametrize(
     "name, dtype",
     [
-        *[(name, dtype) for name in ("mean", "norm") for dtype in ("f4", "f8")],
+        *[(name, dtype) for name in ("mean", "norm", "var", "std") for dtype in ("f4", "f8")],
         *[("prod", dtype) for dtype in ("i4", "i8")],
         *[(name, dtype) for name in ("argmin", "argmax") for dtype in ("f4", "i8")],
         *[(name, "?") for name in ("any", "all", "count")],

@@ -138,6 +138,38 @@ def test_importing_loads_no_driver_and_starts_no_thread():
     assert run_python(script).split() == ["gpuvec"]
 
 
+def test_importing_leaves_out_what_few_programs_use():
+    """Modules of the standard library that are slow to import, and those of seldom used names."""
+    script = """
+    import sys
+    import numpy
+    slow = ("dataclasses", "inspect", "pathlib", "importlib.util", "numpy.ma", "numpy.testing")
+    before = set(sys.modules)
+    import gpuvec
+    new = set(sys.modules) - before
+    print(*sorted(new.intersection(slow)))
+    print(*sorted(f"gpuvec.{name}" in new for name in ("_accumulator", "_expressions", "_memory")))
+    """
+    assert run_python(script).split() == ["False"] * 3
+
+
+def test_names_that_are_imported_later_are_found():
+    """By dir() before their first use, by a star, and by pickle; a misspelt name is an error."""
+    script = """
+    import gpuvec, pickle
+    assert set(gpuvec.__all__) <= set(dir(gpuvec))
+    names = {}
+    exec("from gpuvec import *", names)
+    assert set(gpuvec.__all__) <= set(names)
+    assert names["Run"] is gpuvec.Run is pickle.loads(pickle.dumps(gpuvec.Run))
+    try:
+        gpuvec.evalute
+    except AttributeError as error:
+        print(error)
+    """
+    assert run_python(script).strip() == "module 'gpuvec' has no attribute 'evalute'"
+
+
 def test_interrupted_programs_end(placement_variables):
     """Ctrl-C between calls is a KeyboardInterrupt as ever."""
     script = """

@@ -37,13 +37,14 @@ class Reduction:
 
 
 NUMBERS = ("f4", "f8", "i4", "i8")
+SPREADS = ("mean", "norm", "var", "std")
 REDUCTIONS = [
     *(
         Reduction(name, "x", {"x": dtype})
         for name in ("sum", "min", "max", "argmin", "argmax")
         for dtype in NUMBERS
     ),
-    *(Reduction(name, "x", {"x": dtype}) for name in ("mean", "norm") for dtype in ("f4", "f8")),
+    *(Reduction(name, "x", {"x": dtype}) for name in SPREADS for dtype in ("f4", "f8")),
     *(Reduction("dot", "x, y", {"x": dtype, "y": dtype}) for dtype in NUMBERS),
     *(Reduction("prod", "x", {"x": dtype}) for dtype in ("i4", "i8")),
     *(Reduction(name, "m", {"m": "?"}) for name in ("any", "all", "count")),
@@ -52,7 +53,7 @@ REDUCTIONS = [
     Reduction("count", "i < x", {"i": "u1", "x": "f4"}, lambda i, x: i < x),
     Reduction("max", "h", {"h": "i2"}, lambda h: h.astype("i4")),
 ]
-LARGE = [r for r in REDUCTIONS if r.formula != "m" and r.name not in ("min", "norm")]
+LARGE = [r for r in REDUCTIONS if r.formula != "m" and r.name not in ("min", "norm", "std")]
 
 
 def filled(random: np.random.Generator, dtype: np.dtype, n: int) -> np.ndarray:

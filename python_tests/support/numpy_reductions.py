@@ -146,12 +146,47 @@ def product(values: np.ndarray) -> Any:
     return np.multiply.reduce(values.ravel().astype(I64))
 
 
+def exact_variance(values: np.ndarray, ddof: int) -> Any:
+    """Returns the exact variance: a fraction, or NaN or infinity."""
+    n, finite = values.size, [x for x in values.ravel().tolist() if math.isfinite(x)]
+    if n == 0 or len(finite) < n:
+        return math.nan
+    exact = [Fraction(x) for x in finite]
+    mean = sum(exact) / n
+    spread = sum((x - mean) ** 2 for x in exact)
+    if n <= ddof:
+        return math.inf if spread else math.nan
+    return spread / (n - ddof)
+
+
+def variance(values: np.ndarray, ddof: int = 0) -> Any:
+    """Rounds the exact variance once."""
+    dtype = values.dtype if values.dtype.kind == "f" else F64
+    return finished(exact_variance(values.astype(dtype), ddof), dtype)
+
+
+def deviation(values: np.ndarray, ddof: int = 0) -> Any:
+    """Rounds the root of the exact variance once."""
+    dtype = values.dtype if values.dtype.kind == "f" else F64
+    exact = exact_variance(values.astype(dtype), ddof)
+    if isinstance(exact, Fraction):
+        # Enough bits below the root's first one, and a bit for those that follow.
+        bits = max(0, exact.denominator.bit_length() - exact.numerator.bit_length()) // 2 + 130
+        shifted, rest = divmod(exact.numerator << 2 * bits, exact.denominator)
+        root = math.isqrt(shifted)
+        has_more = rest > 0 or root * root != shifted
+        exact = Fraction(2 * root + has_more, 2 << bits)
+    return finished(exact, dtype)
+
+
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": sum_,
     "mean": mean,
     "dot": dot,
     "prod": product,
     "norm": norm,
+    "var": variance,
+    "std": deviation,
     "min": least(np.min, np.any),
     "max": least(np.max, np.all),
     "argmin": lambda values: pick_one(np.argmin, values),

@@ -25,10 +25,12 @@ pub(crate) struct Formula {
     pub(crate) has_alpha: bool,
     /// The layout of the first output: an array, or the value of a reduction.
     pub(crate) output: &'static Layout,
-    /// What a formula with several outputs has beside.
+    /// What a formula with several outputs or kernels has beside.
     several: Option<Box<Several>>,
     /// The size of a reduction's state as its kernel writes it.
     pub(crate) state_bytes: usize,
+    /// The place of that state in the state of the output: behind those of the output's earlier kernels, in bytes.
+    pub(crate) state_offset: usize,
     /// Says whether the formula is defined for no elements.
     pub(crate) has_empty_result: bool,
     /// The time of a core for an element, in picoseconds.
@@ -42,13 +44,13 @@ pub(crate) struct Formula {
     kernel: OnceBox<Kernel>,
 }
 
-/// Several outputs.
+/// Several outputs, or several kernels.
 #[derive(Debug)]
 struct Several {
     /// The layouts of the outputs but the first.
     others: Vec<&'static Layout>,
     /// Formulas with a kernel each, which together compute all outputs, if there are several kernels; and the
-    /// outputs of each.
+    /// outputs of each. Those of an output with two sums follow each other.
     kernels: Vec<(Formula, Vec<usize>)>,
 }
 
@@ -122,9 +124,8 @@ impl Formula {
     ) -> Self {
         let has_empty_result = kernels.iter().all(|(formula, _)| formula.has_empty_result);
         let mut formula = Self::of_program(number, program, cost);
-        if let Some(several) = &mut formula.several {
-            several.kernels = kernels;
-        }
+        let several = Several { others: Vec::new(), kernels: Vec::new() };
+        formula.several.get_or_insert_with(|| Box::new(several)).kernels = kernels;
         Formula { has_empty_result, ..formula }
     }
 
@@ -155,6 +156,7 @@ impl Formula {
             output: Layout::contiguous(1),
             several: None,
             state_bytes: 0,
+            state_offset: 0,
             has_empty_result: true,
             cost,
             compiling: BreakEven::new(),
@@ -177,11 +179,9 @@ impl Formula {
     /// The layout of the only output; fails if there are several, and says which function the caller needs
     /// `instead`.
     pub(crate) fn only_output(&self, instead: &'static str) -> Result<&'static Layout, Error> {
-        match &self.several {
-            None => Ok(self.output),
-            Some(several) => {
-                Err(Error::SeveralOutputs { outputs: 1 + several.others.len(), instead })
-            }
+        match self.outputs().count() {
+            1 => Ok(self.output),
+            outputs => Err(Error::SeveralOutputs { outputs, instead }),
         }
     }
 
@@ -203,6 +203,12 @@ impl Formula {
                 (number == 0).then(|| (self, &OUTPUTS[..count]))
             }
         }
+    }
+
+    /// Says whether an output is computed from two sums, which the host does.
+    pub(crate) fn has_two_sums(&self) -> bool {
+        let kernels = self.several.as_ref().map_or(&[][..], |several| &several.kernels);
+        kernels.iter().any(|(formula, _)| formula.state_offset > 0)
     }
 
     /// Says whether it has several kernels: reductions, and perhaps one for the outputs that are stored.

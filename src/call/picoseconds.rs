@@ -15,7 +15,7 @@ pub(crate) const fn operation(op: Op, ty: Type) -> u32 {
     };
     match ty {
         Type::Bool | Type::I32 | Type::F32 => short,
-        Type::I64 | Type::F64 => long,
+        Type::I64 | Type::U64 | Type::F64 => long,
     }
 }
 
@@ -40,12 +40,13 @@ pub(crate) const BYTE: u32 = 5;
 
 /// The time to add a value to the state of a reduction.
 pub(crate) const fn reduction(reduction: Reduction, ty: Type) -> u32 {
-    use Reduction::{Dot, Mean, Norm, Sum};
+    use Reduction::{Dot, Mean, Norm, Std, Sum, Var};
     match (reduction, ty) {
         (Sum | Mean, Type::F32) => 170,
         (Sum | Mean, Type::F64) => 240,
         (Dot | Norm, Type::F32) => 160,
         (Dot | Norm, Type::F64) => 290,
+        (Var | Std, _) => self::reduction(Sum, ty) + self::reduction(Dot, ty),
         _ => 60,
     }
 }

@@ -258,11 +258,11 @@ impl OnStrides {
     }
 }
 
-/// The bytes of the state of a result of an output.
+/// The bytes of the state of a result of an output: of those of all its kernels.
 pub(crate) fn state_bytes(call: &Call<'_>, output: usize) -> usize {
-    let mut kernels = call.task().kernels();
-    let kernel = kernels.find(|(_, outputs)| outputs.contains(&output));
-    kernel.map_or(0, |(kernel, _)| kernel.state_bytes())
+    let kernels = call.task().kernels();
+    let of_output = kernels.filter(|(_, outputs)| outputs.contains(&output));
+    of_output.map(|(kernel, _)| kernel.state_bytes()).sum()
 }
 
 /// The transfers of arrays to a device. Fails if an array is in another device's memory.
@@ -367,11 +367,12 @@ impl Shape<'_> {
     }
 
     /// Says whether the host merges states also where no result has several tiles: if states are wanted, or results
-    /// must not be there before all elements are read, since one of several would replace an input.
+    /// are computed from two, or must not be there before all elements are read, since one of several would replace
+    /// an input.
     fn must_merge(&self) -> bool {
         let replaces_input =
             self.call.task().has_several_kernels() && self.call.reduces_into_input();
-        self.strides.wants_states || replaces_input
+        self.strides.wants_states || self.call.task().has_two_sums() || replaces_input
     }
 }
 

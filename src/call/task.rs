@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::formula::{Evaluation, Formula};
-use gpuvec_expr::{Reduction, Type};
+use gpuvec_expr::{Output, Reduction, Type};
 
 /// The task of a call.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +69,28 @@ impl<'a> Task<'a> {
         self.formula().map_or(0, |formula| formula.state_bytes)
     }
 
+    /// The place of that state in the state of the output, in bytes.
+    pub(crate) fn state_offset(self) -> usize {
+        self.formula().map_or(0, |formula| formula.state_offset)
+    }
+
+    /// Says whether an output is computed from two sums, which the host does.
+    pub(crate) fn has_two_sums(self) -> bool {
+        self.formula().is_some_and(Formula::has_two_sums)
+    }
+
+    /// The conversion of the only reduction's result to the type of the output, if there is one.
+    pub(crate) fn conversion(self) -> Option<fn(u64) -> u64> {
+        let formula = self.formula().filter(|formula| formula.op.is_none())?;
+        formula.program().outputs()[0].conversion()
+    }
+
+    /// The reductions among the outputs.
+    pub(crate) fn reductions(self) -> impl Iterator<Item = &'a Output> {
+        let outputs = self.formula().map_or(&[][..], |formula| formula.program().outputs());
+        outputs.iter().filter(|output| output.reduction.is_some())
+    }
+
     /// Says whether the task is defined for no elements.
     pub(super) fn has_empty_result(self) -> bool {
         self.formula().is_none_or(|formula| formula.has_empty_result)
@@ -83,7 +105,7 @@ pub(crate) trait Work: Sync {
     /// Computes chunks, one after the other, on the calling core.
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>);
 
-    /// Merges the state that the kernel of a reduction, counted from 0, wrote for a chunk of that number of elements.
+    /// Merges the state of a reduction, counted from 0, that its kernels wrote for a chunk of that number of elements.
     fn take_state(&self, _reduction: usize, _words: &[u8], _elements: usize) {}
 
     /// Merges the states, of `bytes` bytes each, that the kernel of the only reduction along axes wrote for

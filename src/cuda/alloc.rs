@@ -7,7 +7,7 @@ use super::driver::{
 pub(crate) use super::owned::PAGE;
 use super::owned::{Owned, OwnedMemory, OwnedPinned, PORTABLE_MAPPED};
 use super::{kept, memory_kind};
-use crate::call::{Array, Call};
+use crate::call::Array;
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -102,21 +102,14 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64, bytes: usize) -> 
     device::one(ordinal)?.device_free(address, bytes)
 }
 
-/// Writes the one value of a call's output, and returns when it is there.
-///
-/// # Panics
-/// If the output does not have one element of that size.
-pub(crate) fn write<T: Copy>(call: &Call<'_>, number: usize, value: T) -> Result<(), Error> {
-    write_value(&call.outputs()[number], value)
-}
-
 /// Writes the one value of an output, whose bits are the low ones, and returns when it is there.
 ///
 /// # Panics
-/// If the output does not have one element of 1, 4 or 8 bytes.
+/// If the output does not have one element of a power of two up to 8 bytes.
 pub(crate) fn write_bits(output: &Array<'_>, bits: u64) -> Result<(), Error> {
     match output.bytes {
         1 => write_value(output, bits as u8),
+        2 => write_value(output, bits as u16),
         4 => write_value(output, bits as u32),
         _ => write_value(output, bits),
     }

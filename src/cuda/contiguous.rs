@@ -8,7 +8,7 @@ use super::slot::{STATE_BYTES, Slot};
 use super::transfer::ChunkView;
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
-use crate::call::{Call, Task, Transfer, Transfers, Work};
+use crate::call::{Call, Task, Transfer, Transfers, Work, state_bytes};
 use crate::error::Error;
 
 /// A call on contiguous arrays.
@@ -44,7 +44,8 @@ impl Job for Contiguous<'_> {
         }
         for (kernel, outputs) in self.call.task().kernels() {
             for &output in outputs {
-                arrays.push(self.view(on, inputs + output, chunk).kernel_address(slot)?);
+                let address = self.view(on, inputs + output, chunk).kernel_address(slot)?;
+                arrays.push(address + kernel.state_offset() as u64);
             }
             self.enqueue(on.device, slot, stream, chunk, kernel, &arrays)?;
             progress.wrote |= !kernel.is_reduction();
@@ -56,9 +57,9 @@ impl Job for Contiguous<'_> {
     fn finish(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
-        let reductions = self.call.task().kernels().filter(|(kernel, _)| kernel.is_reduction());
-        for (number, (reduction, _)) in reductions.enumerate() {
-            let state = slot.state(number, reduction.state_bytes())?;
+        let outputs = self.call.outputs().iter().enumerate();
+        for (number, (output, _)) in outputs.filter(|(_, array)| array.is_value()).enumerate() {
+            let state = slot.state(number, state_bytes(self.call, output))?;
             self.work.take_state(number, state, chunk.len());
         }
         self.outputs(on, chunk).try_for_each(|output| {

@@ -207,6 +207,7 @@ impl PlacedTile {
                 return Err(Error::Internal { text: "a kernel along axes with several outputs" });
             };
             let output = &self.outputs[output];
+            let address = output.address() + task.state_offset() as u64;
             let mut parameters: Parameters = input_parameters(task, &inputs).into_iter().collect();
             self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
             self.add_axes(&mut parameters, self.reduced(), bindings, None);
@@ -215,7 +216,7 @@ impl PlacedTile {
             let held = device.multiprocessors.saturating_mul(blocks_at_once);
             let partition = self.partition(held as usize, scratch.bytes, formula);
             let shares = partition.parameter(self.stores_states);
-            parameters.extend([output.address(), results as u64, n as u64, shares]);
+            parameters.extend([address, results as u64, n as u64, shares]);
             parameters.extend([scratch.address, last_parameter(device, task, self.first)]);
             let blocks = partition.blocks(results) as u32;
             // SAFETY: this function's promise; the parameters are those of the kernel.

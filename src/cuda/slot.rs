@@ -13,14 +13,15 @@ use crate::call::{MAX_OUTPUTS, SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::process::warmup;
 use crate::tuning;
-use gpuvec_exact::{Dot, Kind};
+use gpuvec_exact::{Dot, Kind, Sum};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The size of the largest state of a reduction.
-pub(super) const STATE_BYTES: usize = size_of::<<Dot<f64> as Kind>::Words>();
+/// The size of the largest state of a reduction: of two sums.
+pub(super) const STATE_BYTES: usize =
+    size_of::<<Sum<f64> as Kind>::Words>() + size_of::<<Dot<f64> as Kind>::Words>();
 
 /// The size of the states of a chunk: one for each reduction.
 const STATES_BYTES: usize = MAX_OUTPUTS * STATE_BYTES;

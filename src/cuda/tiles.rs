@@ -109,8 +109,8 @@ impl<'a> Tiled<'a> {
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;
-        for ((_, outputs), states) in self.call.task().kernels().zip(&mut merging.states) {
-            let (words, bytes) = self.states(slot, tile, outputs[0])?;
+        for (output, states) in self.reduced().zip(&mut merging.states) {
+            let (words, bytes) = self.states(slot, tile, output)?;
             states.merge_words(0, words, bytes);
         }
         while merging.parts < self.on_strides.tiles.parts() {
@@ -130,7 +130,13 @@ impl<'a> Tiled<'a> {
         Ok(Some(merging))
     }
 
-    /// The states of a tile's results that the kernel of an output wrote, and the bytes of each.
+    /// The outputs that are results of reductions.
+    fn reduced(&self) -> impl Iterator<Item = usize> {
+        let outputs = self.call.outputs().iter().enumerate();
+        outputs.filter(|(_, array)| array.is_value()).map(|(output, _)| output)
+    }
+
+    /// The states of a tile's results that the kernels of an output wrote, and the bytes of each.
     fn states<'s>(
         &self, slot: &'s Slot, tile: &Tile, output: usize,
     ) -> Result<(&'s [u8], usize), Error> {
@@ -144,10 +150,8 @@ impl<'a> Tiled<'a> {
         if !memory::is_left() {
             return Err(NO_STATES);
         }
-        let reductions = self.call.task().kernels().filter_map(|(kernel, _)| kernel.reduction());
-        let results = tile.kept().elements();
-        let states =
-            reductions.map(|(reduction, ty)| erased_states(reduction, ty).identities(results));
+        let (reductions, results) = (self.call.task().reductions(), tile.kept().elements());
+        let states = reductions.map(|output| erased_states(output).identities(results));
         let states = states.collect::<Result<_, _>>().map_err(|_| NO_STATES)?;
         Ok(Merging { number: tile.number, states, parts: 0 })
     }
@@ -159,9 +163,9 @@ impl<'a> Tiled<'a> {
         let (mut results, count) = (Vec::new(), tile.kept().elements());
         results.try_reserve_exact(count).map_err(|_| NO_STATES)?;
         results.resize(count, 0);
-        for ((_, outputs), states) in self.call.task().kernels().zip(&mut merging.states) {
+        for (output, states) in self.reduced().zip(&mut merging.states) {
             states.results(&mut results);
-            let number = self.inputs() + outputs[0];
+            let number = self.inputs() + output;
             let view = &self.strides.views()[number];
             let bytes = low_ends(&mut results, view.element_bytes);
             if self.call.array(number).device().is_some() {

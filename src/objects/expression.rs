@@ -47,6 +47,13 @@ pub enum gpuvec_type {
     GPUVEC_F32 = 9,
     /// `double`.
     GPUVEC_F64 = 10,
+    /// IEEE 754's binary16, as `_Float16` and CUDA's `__half`. It is computed as a `float`, and rounded where it is
+    /// stored.
+    GPUVEC_F16 = 11,
+    /// The upper half of a `float`, as CUDA's `__nv_bfloat16`. It is computed as a `float`, too.
+    GPUVEC_BF16 = 12,
+    /// `uint64_t`.
+    GPUVEC_U64 = 13,
 }
 
 /// Added to a `gpuvec_type`, declares an input of one value, which is read at each call.
@@ -70,7 +77,7 @@ pub enum gpuvec_expr_form {
 use gpuvec_expr_form::*;
 use gpuvec_type::*;
 
-const TYPES: [(gpuvec_type, Element); 10] = [
+const TYPES: [(gpuvec_type, Element); 13] = [
     (GPUVEC_BOOL, Element::Bool),
     (GPUVEC_U8, Element::U8),
     (GPUVEC_I8, Element::I8),
@@ -81,6 +88,9 @@ const TYPES: [(gpuvec_type, Element); 10] = [
     (GPUVEC_I64, Element::I64),
     (GPUVEC_F32, Element::F32),
     (GPUVEC_F64, Element::F64),
+    (GPUVEC_F16, Element::F16),
+    (GPUVEC_BF16, Element::Bf16),
+    (GPUVEC_U64, Element::U64),
 ];
 
 /// The type and form of an input that a caller declares with this number.
@@ -96,7 +106,7 @@ pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
     known.map(|(_, element)| (*element, form)).ok_or(Error::Value {
         argument: "an element of types",
         value: declared.into(),
-        expected: "pass a gpuvec_type, from 1 to 10; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
+        expected: "pass a gpuvec_type, from 1 to 13; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
     })
 }
 
@@ -105,6 +115,8 @@ pub(crate) struct Expression {
     pub(crate) text: String,
     pub(crate) formula: Formula,
     pub(crate) blocks: BlockProgram,
+    /// Earlier passes, which compute reductions of all elements: the values of the last inputs.
+    pub(crate) before: Vec<Expression>,
     /// A bit for each input that the formula uses.
     uses: u32,
     /// The integers computed from Python's integers alone, which each call checks.
@@ -188,15 +200,22 @@ impl Expression {
             return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
         }
         let program = ::gpuvec_expr::compile(text, inputs).map_err(Refused::Expression)?;
+        Self::of(text, program)
+    }
+
+    /// The expression of a program, with those of its earlier passes.
+    fn of(text: &str, program: Program) -> Result<Self, Refused> {
+        let pass = |pass: &Program| Self::of(text, pass.clone());
+        let before = program.before().iter().map(pass).collect::<Result<_, _>>()?;
         let blocks = BlockProgram::new(&program, cpu::version());
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program);
         let formula = formula(program, blocks.cost() as usize)?;
-        Ok(Expression { text: text.to_owned(), formula, blocks, uses, integers })
+        Ok(Expression { text: text.to_owned(), formula, blocks, before, uses, integers })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
-        self.text == text && self.formula.program().inputs().eq(inputs.iter().copied())
+        self.text == text && self.formula.program().declared().eq(inputs.iter().copied())
     }
 
     /// The type of the elements of an output, a [`gpuvec_type`].
@@ -226,7 +245,8 @@ impl Expression {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program().to_string()),
             _ if form == GPUVEC_EXPR_PTX as i32 => {
                 let mut text = String::new();
-                for (kernel, _) in self.formula.kernels() {
+                let passes = self.before.iter().chain([self]);
+                for (kernel, _) in passes.flat_map(|pass| pass.formula.kernels()) {
                     let image = kernels::kernel_of(kernel)?.image().to_string_lossy();
                     let (bytes, purpose) = (image.len(), "the text of a kernel");
                     let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
@@ -248,6 +268,11 @@ impl Expression {
         self.uses >> input & 1 == 1
     }
 
+    /// Says whether a pass uses the input of this index.
+    pub(crate) fn any_pass_uses(&self, input: usize) -> bool {
+        self.before.iter().chain([self]).any(|pass| pass.uses(input))
+    }
+
     /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
     /// an input, and `name` its name.
     pub(crate) fn check_integers(
@@ -259,6 +284,12 @@ impl Expression {
             expected: match (unfit.ty, unfit.is_input) {
                 (Type::I32, true) => {
                     "its partner is an i32: pass an i32, or compute in i64, as in i64(x)"
+                }
+                (Type::U64, true) => {
+                    "its partner is a u64, which is not negative: pass an i64, or compute in i64, as in i64(x)"
+                }
+                (Type::U64, false) => {
+                    "an integer that it makes is negative, unlike its partner's u64: compute in i64, as in i64(x)"
                 }
                 (Type::I32, false) => {
                     "an integer that it makes does not fit into its partner's i32: compute in i64, \
@@ -272,7 +303,8 @@ impl Expression {
 
 /// The formula of a program, which costs a core `cost` picoseconds for an element.
 fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
-    let kernels = outputs_of_kernels(&program);
+    let (of_sums, numbers) = program.of_sums();
+    let kernels = outputs_of_kernels(&of_sums);
     if kernels.len() == 1 {
         return Ok(of_kernel(program, cost));
     }
@@ -281,10 +313,15 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
         return Err(Error::OutOfHostMemory { bytes, purpose: "the kernels of an expression" });
     }
     let with_formula = |outputs: Vec<usize>| {
-        let of_outputs = program.of_outputs(&outputs);
-        (of_kernel(of_outputs, cost), outputs)
+        let formula = of_kernel(of_sums.of_outputs(&outputs), cost);
+        (formula, outputs.into_iter().map(|output| numbers[output]).collect())
     };
-    let formulas = kernels.into_iter().map(with_formula).collect();
+    let mut formulas: Vec<(Formula, Vec<usize>)> = kernels.into_iter().map(with_formula).collect();
+    for second in 1..formulas.len() {
+        if formulas[second].1 == formulas[second - 1].1 {
+            formulas[second].0.state_offset = formulas[second - 1].0.state_bytes;
+        }
+    }
     Ok(Formula::of_kernels(number(), program, cost, formulas))
 }
 

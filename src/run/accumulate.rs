@@ -170,8 +170,8 @@ fn states(expression: &Expression, count: usize) -> Result<Box<dyn ErasedStates>
     if !memory::is_left() {
         return Err(NO_BUFFERS);
     }
-    let (reduction, ty) = expression.formula.program().reduction().ok_or(NO_REDUCTION)?;
-    let of_none = erased_states(reduction, ty);
+    let [output] = expression.formula.program().outputs() else { return Err(NO_REDUCTION) };
+    let of_none = erased_states(output);
     let bytes = count.saturating_mul(of_none.state_bytes());
     let purpose = "the states of an addition";
     of_none.identities(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })

@@ -54,7 +54,7 @@ pub(crate) unsafe fn evaluate_tensors(
     reduced_axes: u64, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let program = expression.formula.program();
-    let (count, results) = (program.inputs().len(), program.outputs().len());
+    let (count, results) = (program.declared().len(), program.outputs().len());
     for (argument, is_null, n) in
         [("inputs", inputs.is_null(), count), ("outputs", outputs.is_null(), results)]
     {
@@ -63,9 +63,9 @@ pub(crate) unsafe fn evaluate_tensors(
         }
     }
     let mut all: ArrayVec<Place, MAX_ARRAYS> = ArrayVec::new();
-    for (number, input) in program.inputs().enumerate() {
+    for (number, input) in program.declared().enumerate() {
         let role = match input.form {
-            _ if !expression.uses(number) => Role::Unused,
+            _ if !expression.any_pass_uses(number) => Role::Unused,
             Form::Array => Role::Array,
             Form::Scalar | Form::Number => Role::Scalar,
         };
@@ -184,12 +184,13 @@ impl Place {
     }
 }
 
-/// The code of a type in DLPack: kDLInt, kDLUInt, kDLFloat or kDLBool.
+/// The code of a type in DLPack: kDLInt, kDLUInt, kDLFloat, kDLBfloat or kDLBool.
 fn type_code(element: Element) -> u8 {
     match element {
         Element::I8 | Element::I16 | Element::I32 | Element::I64 => 0,
-        Element::U8 | Element::U16 | Element::U32 => 1,
-        Element::F32 | Element::F64 => 2,
+        Element::U8 | Element::U16 | Element::U32 | Element::U64 => 1,
+        Element::F16 | Element::F32 | Element::F64 => 2,
+        Element::Bf16 => 4,
         Element::Bool => 6,
     }
 }

@@ -9,6 +9,7 @@ mod host;
 pub mod last_run;
 pub(crate) mod log;
 mod memory_kinds;
+mod passes;
 mod reduce_axes;
 mod strided;
 mod walk;
@@ -35,11 +36,12 @@ pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use dlpack::evaluate_tensors;
 use gpus::Failure;
 use gpuvec_exact::State;
-use gpuvec_ops::{Accumulator, Exact, Op};
+use gpuvec_ops::{Accumulator, Element, Exact, Op};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
+use passes::evaluate_passes;
 use std::ffi::c_void;
 pub use strided::gpuvec_array;
 pub(crate) use strided::{Strided, evaluate_strided, read_shape};
@@ -77,6 +79,23 @@ pub(crate) unsafe fn evaluate(
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Expression(Some(&expression.text)), n);
+    // SAFETY: this function's promise.
+    unsafe {
+        match expression.before[..] {
+            [] => evaluate_pass(expression, inputs, outputs, n, stream),
+            _ => evaluate_passes(expression, inputs, outputs, n, stream),
+        }
+    }
+}
+
+/// Evaluates one pass of an expression.
+///
+/// # Safety
+/// As [`evaluate`], of all inputs of the pass.
+unsafe fn evaluate_pass(
+    expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
     let mut bindings = Bindings::new();
     // SAFETY: this function's promise.
     unsafe { bindings.read(expression, inputs, n)? };
@@ -132,7 +151,10 @@ unsafe fn accumulate<O: Exact>(
 /// Makes the driver of a device compile an expression, where there is a GPU.
 pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error> {
     match device::asked_for(settings::placement()?, device)? {
-        Some(device) => device.prepare(&expression.formula),
+        Some(device) => {
+            let mut passes = expression.before.iter().chain([expression]);
+            passes.try_for_each(|pass| device.prepare(&pass.formula))
+        }
         None => Ok(()),
     }
 }
@@ -219,8 +241,8 @@ impl Runner<'_> {
     /// Does the work of a call.
     fn work(&self, work: &mut Evaluating<'_>) -> Result<(), Error> {
         match self.call.task().reduction() {
+            _ if self.call.task().has_several_kernels() => self.reduce_several(work),
             Some((reduction, ty)) => visit(reduction, ty, Reduction { runner: self, work }),
-            None if self.call.task().has_several_kernels() => self.reduce_several(work),
             None => {
                 self.run(work)?;
                 work.check()
@@ -228,12 +250,11 @@ impl Runner<'_> {
         }
     }
 
-    /// Does the work of a call with several outputs, of which some or all are reductions. Their results are written
+    /// Does the work of a call with several kernels, of which some or all are reductions. Their results are written
     /// last, since they may be in inputs.
     #[inline(never)]
     fn reduce_several(&self, work: &Evaluating<'_>) -> Result<(), Error> {
-        let reductions = self.call.task().kernels().filter_map(|(kernel, _)| kernel.reduction());
-        let mut reducing = ReducingSeveral::new(work, reductions)?;
+        let mut reducing = ReducingSeveral::new(work, self.call.task().reductions())?;
         self.run(&mut reducing)?;
         work.check()?;
         let repeats = self.call.is_uniform().then(|| self.call.n());
@@ -283,6 +304,16 @@ struct Reduction<'a> {
 }
 
 impl Reduction<'_> {
+    /// Stores the result, as a value of the output's type.
+    fn store<T: Element>(&self, result: T) -> Result<(), Error> {
+        let call = self.runner.call;
+        let bits = match call.task().conversion() {
+            Some(conversion) => conversion(result.bits()),
+            None => result.bits(),
+        };
+        alloc::write_bits(&call.outputs()[0], bits)
+    }
+
     /// Says whether sums within a bound may take less time: those of arrays in the caches of cores.
     fn may_be_bounded(&self) -> bool {
         matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= tuning::MOST_BOUNDED)
@@ -313,18 +344,18 @@ impl ReductionVisitor for Reduction<'_> {
         {
             let mut whole = Whole::new(work, result);
             runner.run(&mut whole)?;
-            return alloc::write(runner.call, 0, whole.result()?);
+            return self.store(whole.result()?);
         }
         if self.may_be_bounded()
             && let Some(result) = R::bounded(&self)?
         {
-            return alloc::write(runner.call, 0, result);
+            return self.store(result);
         }
         let mut state = self.reduce(States::of::<R::Accumulator>(), R::add)?;
         if runner.call.is_uniform() {
             state = repeated::<R::Accumulator>(&state, runner.call.n());
         }
-        alloc::write(runner.call, 0, R::Accumulator::finish(&state))
+        self.store(R::Accumulator::finish(&state))
     }
 }
 

@@ -119,8 +119,8 @@ impl<'a> ReduceAxes<'a> {
         let mut reductions = AllStates::new();
         for (output, view) in outputs.iter().zip(views.outputs) {
             match output.reduction {
-                Some(reduction) => {
-                    reductions.push(erased_states(reduction, output.ty));
+                Some(_) => {
+                    reductions.push(erased_states(output));
                     results.push(view);
                 }
                 None => elementwise.push(view),

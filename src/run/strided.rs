@@ -3,6 +3,7 @@
 use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::last_run::Backend;
 use super::memory_kinds::MemoryKinds;
+use super::passes::evaluate_strided_passes;
 use super::reduce_axes::{ReduceAxes, Views};
 use super::walk::{Walk, address};
 use super::work::{Evaluating, Steps};
@@ -55,7 +56,12 @@ pub(crate) unsafe fn evaluate_strided(
 ) -> Result<(), Error> {
     log::begin(Subject::Expression(Some(&expression.text)), saturated_elements(strided.shape));
     // SAFETY: this function's promise.
-    unsafe { evaluate_part(expression, strided, stream) }
+    unsafe {
+        match expression.before[..] {
+            [] => evaluate_part(expression, strided, stream),
+            _ => evaluate_strided_passes(expression, strided, stream),
+        }
+    }
 }
 
 /// Evaluates an expression as [`evaluate_strided`] does it, as the whole or a part of a logged call.

@@ -12,7 +12,7 @@ use crate::cpu::expression::{
 use crate::error::Error;
 use crate::process::memory;
 use arrayvec::ArrayVec;
-use gpuvec_expr::{Reduction, Type};
+use gpuvec_expr::Output;
 use gpuvec_ops::{Element, Op};
 use std::collections::TryReserveError;
 use std::ffi::c_void;
@@ -119,13 +119,13 @@ struct ErasedMerged {
 impl<'a> ReducingSeveral<'a> {
     /// The work with the state of each reduction for no elements; fails if there is no memory for states.
     pub(super) fn new(
-        evaluating: &'a Evaluating<'a>, reductions: impl Iterator<Item = (Reduction, Type)>,
+        evaluating: &'a Evaluating<'a>, reductions: impl Iterator<Item = &'a Output>,
     ) -> Result<Self, Error> {
         if !memory::is_left() {
             return Err(NO_BUFFERS);
         }
-        let state = |(reduction, ty)| {
-            let state = erased_states(reduction, ty).identities(1)?;
+        let state = |output| {
+            let state = erased_states(output).identities(1)?;
             Ok(ErasedMerged { state, elements: 0 })
         };
         let merged = reductions.map(state).collect::<Result<_, TryReserveError>>();

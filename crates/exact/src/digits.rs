@@ -45,6 +45,17 @@ pub fn normalise(digits: &mut [i64]) {
     *last = last.wrapping_add(carry);
 }
 
+/// Normalises digits, and negates a negative integer: says whether it was.
+pub(crate) fn make_positive(digits: &mut [i64]) -> bool {
+    normalise(digits);
+    let negative = digits.last().is_some_and(|&digit| digit < 0);
+    if negative {
+        digits.iter_mut().for_each(|digit| *digit = -*digit);
+        normalise(digits);
+    }
+    negative
+}
+
 /// Rounds the digits' integer times 2^low to the nearest value of a format, ties to even; 0 gives +0. The
 /// digits are at most 2^62 in magnitude, and are overwritten. The sum is below 2^3000.
 ///
@@ -66,12 +77,7 @@ pub fn normalise(digits: &mut [i64]) {
 ///
 /// u − LEAST < 3000 + 1074 < 2^12 − 8, so that the sum of step 3 does not overflow 64 bits for f64.
 pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
-    normalise(digits);
-    let negative = digits.last().is_some_and(|&digit| digit < 0);
-    if negative {
-        digits.iter_mut().for_each(|digit| *digit = -*digit);
-        normalise(digits);
-    }
+    let negative = make_positive(digits);
     let Some(place) = digits.iter().rposition(|&digit| digit != 0) else {
         return T::from_encoding(0);
     };

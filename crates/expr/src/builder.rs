@@ -2,10 +2,11 @@
 
 use crate::error::{Result, fault};
 use crate::literal::{Folded, Number, fold};
+use crate::passes;
 use crate::types::Class;
 use crate::{
-    Element, Form, Input, MAX_NODES, Node, NodeId, Op, Output, Program, Reduction, Rule, Source,
-    Type,
+    Element, Form, Input, MAX_INPUTS, MAX_NODES, Node, NodeId, Op, Output, Program, Reduction,
+    Rule, Source, Type,
 };
 use std::collections::HashMap;
 
@@ -74,7 +75,14 @@ impl Value {
 pub(crate) struct Builder {
     nodes: Vec<Node>,
     known: HashMap<Node, NodeId>,
+    /// The reductions so far, each with the node of its result.
+    reductions: Vec<(Output, NodeId)>,
 }
+
+/// Inputs behind those that are declared: results of reductions, until the passes of a program are known.
+const FIRST_RESULT: usize = MAX_INPUTS;
+/// The most reductions that a text may contain before those that are outputs are left out.
+const MOST_REDUCTIONS: usize = 200;
 
 impl Builder {
     /// Loads an input.
@@ -105,6 +113,13 @@ impl Builder {
                 _ => -1,
             };
             return self.apply(Op::Xor, &[*bits, Value::literal(Number::Int(ones), place)], place);
+        }
+        if let (Op::Abs | Op::Sign, [x]) = (op, values)
+            && x.is_unsigned()
+        {
+            let is_zero_or_one = op == Op::Sign;
+            let x = if is_zero_or_one { self.cast(*x, Element::Bool, place)? } else { *x };
+            return Ok(Value { place: start, ..self.cast(x, Element::U64, place)? });
         }
         if op.rule() == Rule::Comparison
             && let Some(holds) = compared_with_beyond(op, values)
@@ -329,6 +344,9 @@ impl Builder {
 
     /// An output with a value for each element.
     pub(crate) fn output(&mut self, value: Value) -> Result<Output> {
+        if let Some(reduction) = self.reduction_of(value) {
+            return Ok(reduction);
+        }
         let element = value.class().element();
         let ty = element.widened();
         let id = self.convert(value, ty, value.place)?;
@@ -339,9 +357,39 @@ impl Builder {
         Ok(Output::new(None, ty, element, &[stored]))
     }
 
-    /// The program with these outputs.
-    pub(crate) fn end(self, inputs: &[Input<'_>], outputs: Vec<Output>) -> Program {
-        Program::new(inputs, &self.nodes, outputs)
+    /// The result of a reduction as a value of later passes.
+    pub(crate) fn reduced(&mut self, output: Output, place: usize) -> Result<Value> {
+        let ty = output.element.widened();
+        let known = self.reductions.iter().find(|(known, _)| *known == output);
+        let id = match known {
+            Some((_, id)) => *id,
+            None if self.reductions.len() == MOST_REDUCTIONS => {
+                return fault(place, "there are too many reductions: split the expression");
+            }
+            None => {
+                let input = (FIRST_RESULT + self.reductions.len()) as u8;
+                let id = self.node(Node::new(Source::Input(input), ty, &[]), place)?;
+                self.reductions.push((output, id));
+                id
+            }
+        };
+        Ok(Value { kind: Kind::Node(id, Class::Of(output.element)), place })
+    }
+
+    /// The reduction whose result a value is, if it is nothing else.
+    fn reduction_of(&self, value: Value) -> Option<Output> {
+        let Kind::Node(id, _) = value.kind else { return None };
+        self.reductions.iter().find(|(_, result)| *result == id).map(|(output, _)| *output)
+    }
+
+    /// The program with these outputs, after the passes that compute reductions inside their formulas.
+    pub(crate) fn end(
+        self, inputs: &[Input<'_>], outputs: Vec<Output>,
+    ) -> std::result::Result<Program, String> {
+        if self.reductions.is_empty() {
+            return Ok(Program::new(inputs, &self.nodes, outputs));
+        }
+        passes::program(inputs, self.nodes, &self.reductions, outputs)
     }
 
     /// The number 1 in a value's class.
@@ -515,7 +563,9 @@ impl Reduction {
     /// The reduction that is done, the type of what it takes, and that of its output in memory; nothing if values of
     /// this class are refused. Integers of u64 are reduced as those of i64 with the same bits or in the same order.
     fn types(self, class: Class) -> Option<(Reduction, Type, Element)> {
-        use Reduction::{All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Sum};
+        use Reduction::{
+            All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Std, Sum, Var,
+        };
         let ty = class.value_type();
         let float = if ty == Type::F32 { ty } else { Type::F64 };
         let (reduced, sum) = match ty {
@@ -526,7 +576,7 @@ impl Reduction {
         match (self, ty) {
             (Any | All, Type::Bool) => Some((self, ty, Element::Bool)),
             (Count | Sum, Type::Bool) => Some((Count, ty, Element::I64)),
-            (Mean, _) => Some((self, float, float.element())),
+            (Mean | Var | Std, _) => Some((self, float, float.element())),
             (_, Type::Bool) | (Any | All | Count, _) => None,
             (Sum | Dot, _) => Some((self, reduced, sum)),
             (Prod, _) => ty.is_integer().then_some((self, reduced, sum)),

@@ -26,8 +26,8 @@ impl Callee {
         if let Some(formula) = Formula::named(name) {
             return Ok(Callee::Formula(formula));
         }
-        if reduction_named(name).is_some() {
-            return fault(place, outermost(name));
+        if let Some(reduction) = reduction_named(name) {
+            return Ok(Callee::Reduction(reduction));
         }
         if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
             let cast = cast_of_integers(*element);
@@ -63,7 +63,7 @@ impl Callee {
 }
 
 /// The reduction of that name, which may be NumPy's.
-pub(crate) fn reduction_named(name: &str) -> Option<Reduction> {
+fn reduction_named(name: &str) -> Option<Reduction> {
     let name = match name {
         "amin" => "min",
         "amax" => "max",
@@ -84,12 +84,4 @@ pub(crate) fn functions() -> impl Iterator<Item = &'static str> + Clone {
     let formulas = FORMULAS.iter().map(|formula| formula.name);
     let functions = casts.chain(functions).chain(formulas);
     functions.chain(["amin", "amax"]).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))
-}
-
-/// The error of a reduction that is only a part of a formula.
-pub(crate) fn outermost(name: &str) -> String {
-    format!(
-        "{name} is a reduction, which must be a whole formula: compute it first, and pass the \
-         result as a scalar"
-    )
 }

@@ -110,6 +110,17 @@ impl<'t> Lexer<'t> {
         self.skip_blanks().starts_with('(')
     }
 
+    /// Reads a keyword with its equals sign, if they come next.
+    pub(crate) fn keyword(&mut self, name: &str) -> bool {
+        let rest = self.skip_blanks().strip_prefix(name).map(str::trim_ascii_start);
+        let Some(value) = rest.and_then(|rest| rest.strip_prefix('=')) else { return false };
+        if value.starts_with('=') {
+            return false;
+        }
+        self.position = self.text.len() - value.len();
+        true
+    }
+
     fn skip_blanks(&mut self) -> &'t str {
         self.position += run(&self.text[self.position..], |c| c.is_ascii_whitespace());
         &self.text[self.position..]

@@ -37,6 +37,7 @@ mod lexer;
 mod literal;
 mod operator;
 mod parser;
+mod passes;
 mod program;
 mod suggest;
 mod table;

@@ -3,7 +3,7 @@
 //! takes is the same for every text.
 
 use crate::builder::{Builder, Value};
-use crate::callee::{Callee, functions, outermost, reduction_named};
+use crate::callee::{Callee, functions};
 use crate::error::{Error, Result, fault, quoted};
 use crate::formulas::{ARGUMENTS, Formula, PARTS, Text};
 use crate::lexer::{Lexer, Token, is_word};
@@ -13,7 +13,7 @@ use crate::suggest::suggestion;
 use crate::types::Class;
 use crate::{
     Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output,
-    Program, Reduction, Type,
+    Program, Type,
 };
 
 /// Python's keywords, which cannot be names, with what to write instead.
@@ -51,7 +51,7 @@ pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program,
     let mut builder = Builder::default();
     let outputs = Parser::outputs(text, inputs, &mut builder);
     let outputs = outputs.map_err(|fault| Error::in_text(text, fault))?;
-    Ok(builder.end(inputs, outputs))
+    builder.end(inputs, outputs).map_err(Error::of_inputs)
 }
 
 fn check_text(text: &str) -> std::result::Result<(), String> {
@@ -140,6 +140,8 @@ struct Parser<'t> {
     pending: Vec<Pending>,
     /// The number of those pending that nest: all but comparisons and binary operators.
     depth: usize,
+    /// The keyword argument of the reduction that ends next.
+    ddof: i32,
 }
 
 impl<'t> Parser<'t> {
@@ -147,7 +149,7 @@ impl<'t> Parser<'t> {
         let mut lexer = Lexer::new(text);
         let (token, place) = lexer.next()?;
         let (values, pending) = (Vec::new(), Vec::new());
-        Ok(Parser { lexer, token, place, scope, builder, values, pending, depth: 0 })
+        Ok(Parser { lexer, token, place, scope, builder, values, pending, depth: 0, ddof: 0 })
     }
 
     /// Reads all formulas of a text.
@@ -179,25 +181,9 @@ impl<'t> Parser<'t> {
 
     /// Reads a formula.
     fn output(&mut self) -> Result<Output> {
-        let place = self.place;
-        let reduction = self.reduction();
-        if let Some(reduction) = reduction {
-            self.advance()?;
-            self.open_call(Callee::Reduction(reduction), place)?;
-        }
         self.read()?;
         let values = std::mem::take(&mut self.values);
-        match reduction {
-            Some(reduction) => self.builder.reduce(reduction, &values, place),
-            None => self.builder.output(values[0]),
-        }
-    }
-
-    /// The reduction whose call begins at the token.
-    fn reduction(&mut self) -> Option<Reduction> {
-        let Token::Name(name) = self.token else { return None };
-        let reduction = reduction_named(name)?;
-        self.lexer.at_call().then_some(reduction)
+        self.builder.output(values[0])
     }
 
     /// Reads a part of a function's formula.
@@ -209,7 +195,7 @@ impl<'t> Parser<'t> {
         Ok(parser.values[0])
     }
 
-    /// Reads up to the end of a formula, where the values are the output, or the arguments of the reduction.
+    /// Reads up to the end of a formula, where the only value is the output.
     fn read(&mut self) -> Result<()> {
         loop {
             let value = self.operand()?;
@@ -315,6 +301,8 @@ impl<'t> Parser<'t> {
                 "min" => ": write minimum(a, b), in which NaN wins, for two arrays",
                 "max" => ": write maximum(a, b), in which NaN wins, for two arrays",
                 "round" => ": write rint(x * 100) / 100 for two decimals",
+                "var" => ": write var(x, ddof=1) to divide by n - 1",
+                "std" => ": write std(x, ddof=1) to divide by n - 1",
                 _ => "",
             };
             let takes = call.callee.takes();
@@ -347,9 +335,6 @@ impl<'t> Parser<'t> {
                     if self.next_argument(call)? {
                         return Ok(false);
                     }
-                    if let Callee::Reduction(reduction) = call.callee {
-                        return self.reduced(reduction);
-                    }
                     self.call(call)?;
                 }
                 Some(Pending::Parenthesis) => {
@@ -365,7 +350,13 @@ impl<'t> Parser<'t> {
     /// Reads what follows an argument: says whether another one begins.
     fn next_argument(&mut self, call: Call) -> Result<bool> {
         if self.token == Token::Symbol(",") {
+            let has_ddof = matches!(call.callee, Callee::Reduction(reduction) if reduction.has_two_sums())
+                && self.lexer.keyword("ddof");
             self.advance()?;
+            if has_ddof {
+                self.ddof = self.whole_number(call)?;
+                return self.expect(")", "')'").map(|()| false);
+            }
             if self.token != Token::Symbol(")") {
                 return self.argument(call).map(|()| true);
             }
@@ -377,12 +368,20 @@ impl<'t> Parser<'t> {
         Ok(false)
     }
 
-    /// Ends a reduction, which is the whole formula.
-    fn reduced(&self, reduction: Reduction) -> Result<bool> {
-        match self.token {
-            Token::End | SEPARATOR => Ok(true),
-            _ => fault(self.place, outermost(reduction.name())),
+    /// Reads the value of a call's `ddof`.
+    fn whole_number(&mut self, call: Call) -> Result<i32> {
+        let (place, is_negative) = (self.place, self.token == Token::Symbol("-"));
+        if is_negative {
+            self.advance()?;
         }
+        let digits = if let Token::Integer(digits) = self.token { digits } else { "" };
+        let Ok(number) = digits.parse::<i32>() else {
+            let name = call.callee.name();
+            let wanted = "ddof is a whole number in the text, below 2^31";
+            return fault(place, format!("{wanted}: write {name}(x, ddof=1)"));
+        };
+        self.advance()?;
+        Ok(if is_negative { -number } else { number })
     }
 
     fn end(&self) -> Result<bool> {
@@ -400,7 +399,11 @@ impl<'t> Parser<'t> {
             Callee::Cast(element) => self.builder.cast(arguments[0], element, place)?,
             Callee::Function(op) => self.builder.apply(op, arguments, place)?,
             Callee::Formula(formula) => expanded(self.builder, formula, arguments, place)?,
-            Callee::Reduction(reduction) => return fault(place, outermost(reduction.name())),
+            Callee::Reduction(reduction) => {
+                let mut output = self.builder.reduce(reduction, arguments, place)?;
+                output.ddof = std::mem::take(&mut self.ddof);
+                self.builder.reduced(output, place)?
+            }
         };
         self.values.truncate(first);
         self.values.push(value);

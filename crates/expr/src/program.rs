@@ -87,6 +87,8 @@ pub struct Output {
     pub ty: Type,
     /// The type of its elements in memory.
     pub element: Element,
+    /// Of `Var` and `Std`, the number that is subtracted from that of the elements to divide by; else 0.
+    pub ddof: i32,
     operands: [NodeId; 2],
 }
 
@@ -97,25 +99,34 @@ impl Output {
     ) -> Output {
         let mut operands = [0; 2];
         operands[..nodes.len()].copy_from_slice(nodes);
-        Output { reduction, ty, element, operands }
+        Output { reduction, ty, element, ddof: 0, operands }
     }
 
-    /// The bits in memory of a reduction's result, whose bits as a value of the reduction's own type are given.
+    /// The reductions of a kernel each: the sums from which one is computed, or the only one itself.
+    fn of_kernels(&self) -> impl Iterator<Item = Output> {
+        let of = |reduction| Output { reduction: Some(reduction), ddof: 0, ..*self };
+        let [first, second] = match self.reduction {
+            Some(reduction) if reduction.has_two_sums() => {
+                let [x, _] = self.operands;
+                let squares = Output { operands: [x, x], ..of(Reduction::Dot) };
+                [of(Reduction::Sum), squares].map(Some)
+            }
+            _ => [Some(*self), None],
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// Returns the conversion of the bits of a reduction's result to those in memory, where these are of another type.
     #[must_use]
-    pub fn stored(&self, bits: u64) -> u64 {
-        match (self.ty, self.element) {
-            (Type::F32, Element::F16) => half::f16_bits(f32::from_bits(bits as u32)).into(),
-            (Type::F32, Element::Bf16) => half::bf16_bits(f32::from_bits(bits as u32)).into(),
-            _ if self.is_in_signed_order() => bits ^ 1 << 63,
-            _ => bits,
+    pub fn conversion(&self) -> Option<fn(u64) -> u64> {
+        let is_value = matches!(self.reduction, Some(Reduction::Min | Reduction::Max));
+        match self.element {
+            Element::F16 => Some(|bits| half::f16_bits(f32::from_bits(bits as u32)).into()),
+            Element::Bf16 => Some(|bits| half::bf16_bits(f32::from_bits(bits as u32)).into()),
+            // The integers of i64 in their order stand for those of u64.
+            Element::U64 if is_value => Some(|bits| bits ^ 1 << 63),
+            _ => None,
         }
-    }
-
-    /// Says whether its operands are integers of i64 in the order of the integers of u64 for which they stand.
-    #[must_use]
-    pub const fn is_in_signed_order(&self) -> bool {
-        matches!(self.element, Element::U64)
-            && matches!(self.reduction, Some(Reduction::Min | Reduction::Max))
     }
 
     /// The nodes that it takes, each of the type [`ty`](Self::ty).
@@ -131,6 +142,9 @@ pub struct Program {
     inputs: Vec<(String, Element, Form)>,
     nodes: Vec<Node>,
     outputs: Vec<Output>,
+    /// The number of inputs that the caller declared. Those behind them are results of earlier passes.
+    declared: usize,
+    before: Vec<Program>,
 }
 
 impl Program {
@@ -141,6 +155,8 @@ impl Program {
             inputs: inputs.iter().map(|i| (i.name.to_owned(), i.element, i.form)).collect(),
             nodes: Vec::new(),
             outputs,
+            declared: inputs.len(),
+            before: Vec::new(),
         };
         let mut places = vec![0; nodes.len()];
         for (id, node) in nodes.iter().enumerate().filter(|(id, _)| needed[*id]) {
@@ -161,6 +177,23 @@ impl Program {
             element: *element,
             form: *form,
         })
+    }
+
+    /// The same program after passes whose results are its inputs behind the first `declared` ones.
+    pub(crate) fn after(self, before: Vec<Program>, declared: usize) -> Program {
+        Program { before, declared, ..self }
+    }
+
+    /// The programs of earlier passes, which have the same inputs. Each output is a reduction of all elements, and is
+    /// the value of a scalar behind the declared inputs, in the order of passes and their outputs.
+    #[must_use]
+    pub fn before(&self) -> &[Program] {
+        &self.before
+    }
+
+    /// The inputs that the caller declared.
+    pub fn declared(&self) -> impl ExactSizeIterator<Item = Input<'_>> {
+        self.inputs().take(self.declared)
     }
 
     /// The nodes, each after its operands. Every one is used, and no two are equal.
@@ -190,6 +223,18 @@ impl Program {
         Program::new(&inputs, &self.nodes, outputs)
     }
 
+    /// The program with the sums from which outputs are computed in place of these, and for each of its outputs the
+    /// number of that to which it belongs.
+    #[must_use]
+    pub fn of_sums(&self) -> (Program, Vec<usize>) {
+        let inputs: Vec<Input<'_>> = self.inputs().collect();
+        let numbered = self.outputs.iter().enumerate();
+        let (outputs, numbers) = numbered
+            .flat_map(|(number, output)| output.of_kernels().map(move |sum| (sum, number)))
+            .unzip();
+        (Program::new(&inputs, &self.nodes, outputs), numbers)
+    }
+
     /// The nodes that the outputs take.
     pub fn results(&self) -> impl Iterator<Item = NodeId> + Clone {
         self.outputs.iter().flat_map(Output::operands).copied()
@@ -197,7 +242,7 @@ impl Program {
 }
 
 /// Marks the nodes that the outputs need.
-fn needed(nodes: &[Node], outputs: &[Output]) -> Vec<bool> {
+pub(crate) fn needed(nodes: &[Node], outputs: &[Output]) -> Vec<bool> {
     let mut needed = vec![false; nodes.len()];
     let results = outputs.iter().flat_map(Output::operands);
     results.for_each(|&id| needed[usize::from(id)] = true);
@@ -212,6 +257,12 @@ fn needed(nodes: &[Node], outputs: &[Output]) -> Vec<bool> {
 /// The program's text: a line for each node, and one for each output.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, pass) in self.before.iter().enumerate() {
+            write!(f, "pass {}:\n{pass}", number + 1)?;
+        }
+        if !self.before.is_empty() {
+            writeln!(f, "pass {}:", self.before.len() + 1)?;
+        }
         for (id, node) in self.nodes.iter().enumerate() {
             write!(f, "%{id}: {} = ", node.ty)?;
             match node.source {
@@ -227,6 +278,9 @@ impl fmt::Display for Program {
         for output in &self.outputs {
             write!(f, "output: {} = ", output.element.name())?;
             list(f, output.reduction.map_or("", Reduction::name), output.operands())?;
+            if output.reduction.is_some_and(Reduction::has_two_sums) {
+                write!(f, ", ddof={}", output.ddof)?;
+            }
             writeln!(f)?;
         }
         Ok(())

@@ -37,16 +37,16 @@ const MISSING: &str = "\
     acot acoth allclose angle arange argpartition argsort argwhere array_equal bincount \
     bitwise_count choose comb complex conj conjugate contains convolve corrcoef correlate cospi \
     cot coth cov cross csc csch cumprod cumsum cumulative_prod cumulative_sum diff digitize dist \
-    divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 exp10m1 exp2m1 expit factorial fdim flip \
-    float128 float16 fract frexp fsum full full_like gamma gcd gradient half histogram i0 i1 ilogb \
-    imag imax imin insert interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn kron kurtosis \
-    lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit longdouble lrint lround \
-    mad map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin nancumprod \
-    nancumsum nanmean nanmedian nanpercentile nanprod nanquantile nanstd nanvar nint nonzero \
-    normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi ptp quantile rcbrt \
-    real relu rem remquo rhypot rms roll scalbln scalbn searchsorted sec sech sem sigmoid sinc \
-    sincos sincospi sinpi skew softmax softplus sort spacing std take tanpi tau tgamma tmax tmin \
-    trace trapezoid tril triu uint ulp unique unwrap var vecmat y0 y1 yn zeros zeros_like";
+    divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 exp10m1 exp2m1 expit factorial fdim \
+    flip float128 float16 fract frexp fsum full full_like gamma gcd gradient half histogram i0 \
+    i1 ilogb imag imax imin insert interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn \
+    kron kurtosis lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit longdouble \
+    lrint lround mad map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin \
+    nancumprod nancumsum nanmean nanmedian nanpercentile nanprod nanquantile nanstd nanvar nint \
+    nonzero normcdf ones ones_like outer percentile perm piecewise pow10 pow2 powi ptp quantile \
+    rcbrt real relu rem remquo rhypot rms roll sad scalbln scalbn searchsorted sec sech sem \
+    sigmoid sinc sincos sincospi sinpi skew softmax softplus sort spacing take tanpi tau tgamma \
+    tmax tmin trace trapezoid tril triu uint ulp unique unwrap vecmat y0 y1 yn zeros zeros_like";
 
 /// Returns the text ": did you mean ...?" with the nearest known name, or an empty text.
 pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {

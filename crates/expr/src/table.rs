@@ -169,6 +169,12 @@ macro_rules! reductions {
             pub const fn arity(self) -> usize {
                 match self { $(Reduction::$reduction => $arity,)+ }
             }
+
+            /// Says whether it is computed from two sums: of its elements, and of their squares.
+            #[must_use]
+            pub const fn has_two_sums(self) -> bool {
+                matches!(self, Reduction::Var | Reduction::Std)
+            }
         }
     };
 }
@@ -183,6 +189,10 @@ reductions! {
     Prod "prod" 1 "The product of integers, an i64 that wraps.";
     Norm "norm" 1 "The exact sum of squares, rounded to f64, its square root, rounded to f64 and then to \
         the type. Only a norm that is too large is infinite. Integers become f64.";
+    Var "var" 1 "The variance: of n elements the sum of the squares of their differences from the mean, divided by \
+        n - ddof. It is exact and rounded once. NaN for no elements, and for equal ones if n - ddof is not positive; \
+        others then have an infinite variance. Integers and bools become f64.";
+    Std "std" 1 "The standard deviation: the square root of the exact variance, rounded once.";
     Min "min" 1 "The smallest element; NaN wins, and -0 < +0.";
     Max "max" 1 "The largest element; NaN wins, and -0 < +0.";
     ArgMin "argmin" 1 "The index of the first smallest element, as an i64; NaN wins, and -0 equals +0.";

@@ -1,6 +1,6 @@
 //! Inverse hyperbolic functions, by log(1 + u) for a u that is exact but for a few last bits of an f64.
 //!
-//! That suffices for all 2^32 inputs. These functions have no faster sequence in crate::fast.
+//! That suffices for all 2^32 inputs.
 
 use crate::Machine;
 use crate::logarithm::one_plus;

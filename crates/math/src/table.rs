@@ -29,9 +29,9 @@ macro_rules! functions {
             Sinh sinh(x) fast [750, 1500] sinhf;
             Cosh cosh(x) fast [1000, 1500] coshf;
             Tanh tanh(x) fast [800, 1500] tanhf;
-            Asinh asinh(x) seldom [2300, 2400] asinhf;
-            Acosh acosh(x) seldom [1900, 2300] acoshf;
-            Atanh atanh(x) seldom [1700, 1900] atanhf;
+            Asinh asinh(x) fast [1200, 2400] asinhf;
+            Acosh acosh(x) fast [1200, 2300] acoshf;
+            Atanh atanh(x) fast [1150, 1900] atanhf;
             Erf erf(x) fast [800, 3100] erff;
             Atan2 atan2(x y) seldom [1650, 1500] atan2f;
             Hypot hypot(x y) seldom [1250, 900] hypotf;

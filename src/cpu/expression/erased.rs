@@ -2,8 +2,9 @@
 
 use super::reduce::{Add, BlockReduction, ReductionVisitor, States, ValueColumns, Values, visit};
 use super::slab::{Laning, Slab};
+use super::two_sums::TwoSums;
 use crate::arch::Version;
-use gpuvec_expr::{Reduction, Type};
+use gpuvec_expr::{Output, Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
 use std::collections::TryReserveError;
@@ -80,8 +81,26 @@ pub(crate) fn begun_states<S: Laning>(
     StatesOf::<S>::of(states).slab.begun()
 }
 
-/// Empty states, a prototype of others.
-pub(crate) fn erased_states(reduction: Reduction, ty: Type) -> Box<dyn ErasedStates> {
+/// Empty states of an output that is a reduction, a prototype of others.
+///
+/// # Panics
+/// If it is not a reduction.
+pub(crate) fn erased_states(output: &Output) -> Box<dyn ErasedStates> {
+    match (output.reduction.expect("a reduction"), output.ty) {
+        (reduction, Type::F32) if reduction.has_two_sums() => Box::new(TwoSums::of::<f32>(output)),
+        (reduction, _) if reduction.has_two_sums() => Box::new(TwoSums::of::<f64>(output)),
+        (reduction, ty) => {
+            let states = of_one_state(reduction, ty);
+            match output.conversion() {
+                Some(conversion) => Box::new(Converted { states, conversion }),
+                None => states,
+            }
+        }
+    }
+}
+
+/// The same of a reduction with one state.
+pub(super) fn of_one_state(reduction: Reduction, ty: Type) -> Box<dyn ErasedStates> {
     visit(reduction, ty, Erase)
 }
 
@@ -110,7 +129,7 @@ impl ReductionVisitor for Erase {
 }
 
 /// States with the operations of their reduction, which are the functions that a reduction alone calls, too.
-struct StatesOf<S: Laning> {
+pub(super) struct StatesOf<S: Laning> {
     slab: Slab<S>,
     operations: Operations<S>,
 }
@@ -126,6 +145,16 @@ struct Operations<S: Laning> {
 }
 
 impl<S: Laning> StatesOf<S> {
+    /// A state, with what was in its lane.
+    ///
+    /// # Panics
+    /// If its type is another one.
+    pub(super) fn whole(states: &mut dyn ErasedStates, number: usize) -> &S {
+        let states: &mut dyn Any = states;
+        let states: &mut Self = states.downcast_mut().expect("states of the same type");
+        states.slab.whole(number)
+    }
+
     /// States as what they are.
     ///
     /// # Panics
@@ -197,5 +226,73 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
 
     fn state_bytes(&self) -> usize {
         size_of::<S>()
+    }
+}
+
+/// States whose results are converted to another type.
+struct Converted {
+    states: Box<dyn ErasedStates>,
+    conversion: fn(u64) -> u64,
+}
+
+impl Converted {
+    /// The states of others that are converted likewise.
+    ///
+    /// # Panics
+    /// If they are not converted.
+    fn of(states: &dyn ErasedStates) -> &dyn ErasedStates {
+        let states: &dyn Any = states;
+        let converted: &Self = states.downcast_ref().expect("states of the same type");
+        &*converted.states
+    }
+}
+
+impl ErasedStates for Converted {
+    fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
+        let states = self.states.identities(count)?;
+        Ok(Box::new(Converted { states, conversion: self.conversion }))
+    }
+
+    fn clear(&mut self) {
+        self.states.clear();
+    }
+
+    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize) {
+        self.states.add(state, version, values, first);
+    }
+
+    fn add_columns(
+        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
+    ) {
+        self.states.add_columns(state, version, columns, first);
+    }
+
+    fn row(&self, version: Version, values: Values<'_>) -> u64 {
+        (self.conversion)(self.states.row(version, values))
+    }
+
+    fn complete(&mut self) {
+        self.states.complete();
+    }
+
+    fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize) {
+        self.states.merge(first, Self::of(others), count);
+    }
+
+    fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize) {
+        self.states.merge_words(first, words, bytes);
+    }
+
+    fn result(&mut self, state: usize) -> u64 {
+        (self.conversion)(self.states.result(state))
+    }
+
+    fn results(&mut self, results: &mut [u64]) {
+        self.states.results(results);
+        results.iter_mut().for_each(|bits| *bits = (self.conversion)(*bits));
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.states.state_bytes()
     }
 }

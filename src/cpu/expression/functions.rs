@@ -44,9 +44,6 @@ macro_rules! functions {
     (@fast $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
         $fast!($T, $module, $name)
     };
-    (@seldom $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
-        seldom!($T, $module, $name)
-    };
     (@seldom $fast:ident $T:ident, $module:ident, $name:ident (x y)) => {
         seldom!($T, $module, $name of_two)
     };

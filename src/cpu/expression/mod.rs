@@ -26,6 +26,7 @@ mod run;
 mod slab;
 #[cfg(test)]
 mod tests;
+mod two_sums;
 mod value;
 
 pub(crate) use compile::BlockProgram;

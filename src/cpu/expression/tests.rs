@@ -239,7 +239,8 @@ impl Case<'_> {
     fn states(&self) -> Vec<Box<dyn ErasedStates>> {
         let outputs = self.program.outputs().iter();
         let state = |output: &Output| {
-            let none = erased_states(output.reduction?, output.ty);
+            output.reduction?;
+            let none = erased_states(output);
             Some(none.identities(1).expect("memory"))
         };
         outputs.filter_map(state).collect()

@@ -4,6 +4,7 @@ mod bins;
 mod oracle;
 mod rounding;
 mod state;
+mod variance;
 mod window;
 mod wire;
 

@@ -330,6 +330,14 @@ fn reductions_end_the_program() {
     gives("sum(m)", "%0: bool = array m: bool\noutput: i64 = count %0");
     gives("sum(x_u8)", "%0: i32 = array x_u8: u8\noutput: i64 = sum %0");
     gives("argmax(a)", "%0: f32 = array a: f32\noutput: i64 = argmax %0");
+    gives("var(x_u8)", "%0: i32 = array x_u8: u8\n%1: f64 = cast %0\noutput: f64 = var %1, ddof=0");
+    gives("std(a, ddof = -1)", "%0: f32 = array a: f32\noutput: f32 = std %0, ddof=-1");
+    gives("(sum(a))", "%0: f32 = array a: f32\noutput: f32 = sum %0");
+    gives(
+        "a / sum(a)",
+        "pass 1:\n%0: f32 = array a: f32\noutput: f32 = sum %0\n\
+         pass 2:\n%0: f32 = array a: f32\n%1: f32 = scalar result 1: f32\n%2: f32 = div %0, %1\noutput: f32 = %2",
+    );
     gives("any(m)", "%0: bool = array m: bool\noutput: bool = any %0");
     gives(
         "dot(a, x_f64)",

@@ -88,9 +88,9 @@ impl<M: Machine32> Reduced<M> {
         m.fma(self.significand, self.c, m.f32(-1.0))
     }
 
-    /// The logarithm, where r may lack `r_low`.
+    /// The logarithm in two parts, the first one over the unit, where r may lack `r_low`.
     #[inline(always)]
-    fn logarithm<B: Base>(&self, m: &M, r: M::F32, r_low: Option<M::F32>) -> (M::F32, M::Bool) {
+    fn parts<B: Base>(&self, m: &M, r: M::F32, r_low: Option<M::F32>) -> [M::F32; 2] {
         let (minus_2, unit, slope) = (m.f32(-2.0), m.f32(B::UNIT), m.f32(B::SLOPE));
         let y = m.fma(r, r, m.fma(r, minus_2, self.high));
         let y_low = m.fma(r, r, m.fma(r, minus_2, self.high - y));
@@ -99,17 +99,22 @@ impl<M: Machine32> Reduced<M> {
             None => (self.low, slope),
         };
         let small = m.fma(r, polynomial(m, r, &B::COEFFICIENTS), slope);
-        let low = m.fma(y_low, unit, m.fma(r, small, low));
-        let other = m.fma(y, m.f32(2.0 * LOG_BIAS * B::UNIT), low);
-        m.rounded_product(y, B::UNIT, [low, other])
+        [y, m.fma(y_low, unit, m.fma(r, small, low))]
     }
+}
+
+/// Rounds a logarithm in two parts, the first one over the unit.
+#[inline(always)]
+fn rounded<B: Base, M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::Bool) {
+    let other = m.fma(y, m.f32(2.0 * LOG_BIAS * B::UNIT), low);
+    m.rounded_product(y, B::UNIT, [low, other])
 }
 
 /// The logarithm to a base.
 #[inline(always)]
 fn to_base<B: Base, M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let reduced = Reduced::new::<B>(m, x);
-    let (y, is_sure) = reduced.logarithm::<B>(m, reduced.r(m), None);
+    let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, reduced.r(m), None));
     (y, is_sure & reduced.is_right)
 }
 
@@ -131,22 +136,38 @@ pub fn log10<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     to_base::<Decimal, M>(m, x)
 }
 
-/// log(1 + x), where r is in two parts: that of the rounded sum, and what the sum lacks times C = c 2^-k.
+/// The natural logarithm of above + rest, in the two parts that [`rounded_natural`] rounds; k, and whether they are
+/// right.
 ///
-/// The sum of both is exact, since the first one is a multiple of 2^-30. It is x where C is 1. The second part of that,
-/// at most 2^-31, is in terms of r up to its product with it: r² times it is below 2^-36 of the result. From
-/// 2^24 on the sum may lack more than is computed.
+/// `above` is at least 1, and `rest` at most about half its last bit. r is in two parts: that of `above`, and rest
+/// · C with C = c 2^-k. Their sum is exact, since the first one is a multiple of 2^-30. Its second part, at most
+/// 2^-31, is in terms of r up to its product with it: r² times it is below 2^-36 of the result.
 #[inline(always)]
-pub fn log1p<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    const ABOVE_MOST: f32 = 23.5;
-    let one = m.f32(1.0);
-    let above = x + one;
-    let rest = x - (above - one);
+pub(super) fn of_sum<M: Machine32>(
+    m: &M, above: M::F32, rest: M::F32,
+) -> ([M::F32; 2], M::F32, M::Bool) {
     let reduced = Reduced::new::<Natural>(m, above);
     let exponent = m.bits(above) - m.bits(reduced.significand);
     let c = m.float(m.bits(reduced.c) - exponent);
     let (r, r_low) = sum::<M>(reduced.r(m), rest * c);
-    let (y, is_sure) = reduced.logarithm::<Natural>(m, r, Some(r_low));
+    (reduced.parts::<Natural>(m, r, Some(r_low)), reduced.k, reduced.is_right)
+}
+
+/// Rounds a natural logarithm in two parts, the first one over [`LOG_UNIT`].
+#[inline(always)]
+pub(super) fn rounded_natural<M: Machine32>(m: &M, parts: [M::F32; 2]) -> (M::F32, M::Bool) {
+    rounded::<Natural, M>(m, parts)
+}
+
+/// log(1 + x), that of the rounded sum and what the sum lacks.
+///
+/// That is x where the sum is 1. From 2^24 on the sum may lack more than is computed.
+#[inline(always)]
+pub fn log1p<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+    const ABOVE_MOST: f32 = 23.5;
+    let above = x + m.f32(1.0);
+    let (parts, k, _) = of_sum(m, above, x - (above - m.f32(1.0)));
+    let (y, is_sure) = rounded_natural(m, parts);
     let most = m.f32(ABOVE_MOST * M::EXPONENT);
-    (with_sign_of(m, y, x), m.and_less(is_sure, m.magnitude(reduced.k), most))
+    (with_sign_of(m, y, x), m.and_less(is_sure, m.magnitude(k), most))
 }

@@ -102,6 +102,9 @@ functions! {
     tanh: |x| x.clamp(-9.125, 9.125).tanh();
     sinh: f64::sinh;
     cosh: f64::cosh;
+    asinh: |x| double::asinh(&Scalar, x);
+    acosh: |x| double::acosh(&Scalar, x);
+    atanh: |x| double::atanh(&Scalar, x);
     tan: f64::tan;
     cbrt: f64::cbrt;
 }

@@ -2,7 +2,7 @@
 
 use crate::values::Bits;
 use gpuvec_emulator::HostMemory;
-use gpuvec_expr::{Element, Form, Input, Program, compile};
+use gpuvec_expr::{Element, Form, Input, Program, Reduction, compile};
 use gpuvec_oracle::results;
 use gpuvec_ptx::{Kernel, Limits, NAME, outputs_of_kernels};
 
@@ -217,6 +217,11 @@ pub(crate) fn check_kernels(program: &Program, inputs: &[Vec<Bits>], launch: Lau
             }
         }
     }
+}
+
+/// The reductions that a kernel computes; others are computed from the sums of two.
+pub(crate) fn of_one_kernel() -> impl Iterator<Item = Reduction> {
+    Reduction::ALL.iter().copied().filter(|reduction| !reduction.has_two_sums())
 }
 
 /// Compiles an expression of arrays x, y, z and a scalar s, all of a type.

@@ -1,0 +1,188 @@
+//! Variances and standard deviations of two exact sums, rounded once.
+//!
+//! Of n elements with the sum S and the sum of squares Q, the variance is (n·Q − S²) / (n·(n − ddof)). With the
+//! sums as integers, in units of 2^LOW and 2^(2·LOW), this is a quotient of integers. Its leading bits, and whether
+//! bits follow them, decide the rounded quotient, and its rounded square root.
+
+use crate::digits::{make_positive, round};
+use crate::{COUNTS, Dot, Float, Kind, State, Sum};
+
+/// Words of 64 bits for the longest integer, the square of a sum of f64.
+const LIMBS: usize = 70;
+
+/// The bits of a quotient, or one to three fewer: the root of such a quotient has more bits than an f64.
+const QUOTIENT_BITS: i32 = 125;
+
+/// A variance, before it is rounded.
+enum Variance {
+    /// There are no elements, one is infinite or NaN, or 0 is divided by 0.
+    Nan,
+    Infinite,
+    Finite(Leading),
+}
+
+/// The leading bits of a real number that is not negative: (bits + f)·2^exponent, with f in [0, 1).
+struct Leading {
+    bits: u128,
+    /// Even.
+    exponent: i32,
+    /// Says that f is not 0.
+    has_more: bool,
+}
+
+/// The variance of the elements of two sums, with the divisor n − ddof, rounded to nearest. It is NaN for no elements
+/// and if one is infinite or NaN. With a divisor of 0 or less it is infinite, or NaN if all elements are equal.
+pub fn variance<T: Float>(sum: &State<Sum<T>>, squares: &State<Dot<T>>, ddof: i64) -> T
+where
+    Sum<T>: Kind,
+    Dot<T>: Kind,
+{
+    rounded(exact(sum, squares, ddof))
+}
+
+/// The square root of [`variance`]'s exact value, rounded to nearest.
+pub fn standard_deviation<T: Float>(sum: &State<Sum<T>>, squares: &State<Dot<T>>, ddof: i64) -> T
+where
+    Sum<T>: Kind,
+    Dot<T>: Kind,
+{
+    rounded(match exact(sum, squares, ddof) {
+        Variance::Finite(value) => Variance::Finite(value.root()),
+        other => other,
+    })
+}
+
+/// The exact variance.
+fn exact<T: Float>(sum: &State<Sum<T>>, squares: &State<Dot<T>>, ddof: i64) -> Variance
+where
+    Sum<T>: Kind,
+    Dot<T>: Kind,
+{
+    const { assert!(Dot::<T>::LOW == 2 * Sum::<T>::LOW, "squares of a sum's units") };
+    let (mut sum, mut squares) = (*sum.words(), *squares.words());
+    of_words(sum.as_mut(), squares.as_mut(), Dot::<T>::LOW, ddof)
+}
+
+/// The variance of the words of two states; squares are in units of 2^low. The words are overwritten.
+fn of_words(sum: &mut [i64], squares: &mut [i64], low: i32, ddof: i64) -> Variance {
+    let n = sum[0];
+    if n == 0 || sum[1..COUNTS].iter().any(|count| *count > 0) {
+        return Variance::Nan;
+    }
+    let mut spread = limbs(&mut squares[COUNTS..]);
+    multiply(&mut spread, n.cast_unsigned());
+    subtract_square(&mut spread, &limbs(&mut sum[COUNTS..]));
+    match (n.saturating_sub(ddof), bits_of(&spread)) {
+        (..=0, 0) => Variance::Nan,
+        (..=0, _) => Variance::Infinite,
+        (divisor, _) => {
+            let divisors = [n, divisor].map(i64::cast_unsigned);
+            Variance::Finite(Leading::of_quotient(&spread, low, divisors))
+        }
+    }
+}
+
+impl Leading {
+    /// The quotient of an integer, in units of 2^low, and two others.
+    fn of_quotient(dividend: &[u64; LIMBS], low: i32, divisors: [u64; 2]) -> Self {
+        let divisor_bits: u32 =
+            divisors.iter().map(|divisor| u64::BITS - divisor.leading_zeros()).sum();
+        let first = bits_of(dividend) - divisor_bits as i32 - QUOTIENT_BITS;
+        let first = first + (first & 1);
+        let mut leading = [0, 64, 128, 192].map(|above| bits_from(dividend, first + above));
+        let mut has_more = any_below(dividend, first);
+        for divisor in divisors {
+            has_more |= divide(&mut leading, divisor) != 0;
+        }
+        let bits = u128::from(leading[1]) << 64 | u128::from(leading[0]);
+        Leading { bits, exponent: low + first, has_more }
+    }
+
+    fn root(self) -> Self {
+        let bits = self.bits.isqrt();
+        let has_more = self.has_more || bits * bits != self.bits;
+        Leading { bits, exponent: self.exponent / 2, has_more }
+    }
+}
+
+fn rounded<T: Float>(value: Variance) -> T {
+    match value {
+        Variance::Nan => T::from_encoding(T::INFINITY | 1 << (T::PRECISION - 2)),
+        Variance::Infinite => T::from_encoding(T::INFINITY),
+        Variance::Finite(Leading { bits, exponent, has_more }) => {
+            let digit = |place: u32| i64::from((bits >> (32 * place)) as u32);
+            let mut digits = [i64::from(has_more), digit(0), digit(1), digit(2), digit(3)];
+            round(&mut digits, exponent - 32)
+        }
+    }
+}
+
+/// The magnitude of the digits' integer. The digits are overwritten.
+fn limbs(digits: &mut [i64]) -> [u64; LIMBS] {
+    make_positive(digits);
+    let mut limbs = [0; LIMBS];
+    for (place, digit) in digits.iter().enumerate() {
+        // The last digit may have more than 32 bits.
+        let shifted = u128::from(digit.cast_unsigned()) << (place % 2 * 32);
+        limbs[place / 2] |= shifted as u64;
+        limbs[place / 2 + 1] |= (shifted >> 64) as u64;
+    }
+    limbs
+}
+
+fn multiply(limbs: &mut [u64; LIMBS], factor: u64) {
+    let mut carry = 0;
+    for limb in limbs {
+        let product = u128::from(*limb) * u128::from(factor) + carry;
+        *limb = product as u64;
+        carry = product >> 64;
+    }
+}
+
+/// Subtracts the square of an integer, which is not larger.
+fn subtract_square(limbs: &mut [u64; LIMBS], root: &[u64; LIMBS]) {
+    let len = root.iter().rposition(|limb| *limb != 0).map_or(0, |last| last + 1);
+    for (place, factor) in root[..len].iter().enumerate().filter(|(_, factor)| **factor != 0) {
+        let mut borrow = 0;
+        for (other, limb) in limbs[place..].iter_mut().enumerate() {
+            if other >= len && borrow == 0 {
+                break;
+            }
+            let product = u128::from(*factor) * u128::from(root[other]) + u128::from(borrow);
+            let (rest, is_less) = limb.overflowing_sub(product as u64);
+            *limb = rest;
+            borrow = (product >> 64) as u64 + u64::from(is_less);
+        }
+    }
+}
+
+/// Divides an integer of few bits, and returns the remainder.
+fn divide(limbs: &mut [u64; 4], divisor: u64) -> u64 {
+    limbs.iter_mut().rev().fold(0, |remainder, limb| {
+        let dividend = u128::from(remainder) << 64 | u128::from(*limb);
+        *limb = (dividend / u128::from(divisor)) as u64;
+        (dividend as u64).wrapping_sub(limb.wrapping_mul(divisor))
+    })
+}
+
+/// The number of an integer's bits.
+fn bits_of(limbs: &[u64; LIMBS]) -> i32 {
+    let last = limbs.iter().rposition(|limb| *limb != 0);
+    last.map_or(0, |last| 64 * last as i32 + limbs[last].ilog2() as i32 + 1)
+}
+
+/// 64 bits of an integer from a position on, which may be negative.
+fn bits_from(limbs: &[u64; LIMBS], position: i32) -> u64 {
+    let limb = |place: i32| usize::try_from(place).ok().and_then(|place| limbs.get(place));
+    let [low, high] =
+        [0, 1].map(|next| limb(position.div_euclid(64) + next).map_or(0, |limb| u128::from(*limb)));
+    ((high << 64 | low) >> position.rem_euclid(64)) as u64
+}
+
+/// Checks if a bit below `position` is set.
+fn any_below(limbs: &[u64; LIMBS], position: i32) -> bool {
+    let bits = position.max(0) as usize;
+    let (whole, rest) = limbs.split_at((bits / 64).min(LIMBS));
+    whole.iter().any(|limb| *limb != 0)
+        || rest.first().is_some_and(|limb| limb & !(u64::MAX << (bits % 64)) != 0)
+}

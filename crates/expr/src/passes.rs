@@ -1,0 +1,120 @@
+//! Passes: reductions inside formulas are computed first, and are scalars of later passes.
+
+use crate::program::needed;
+use crate::{Form, Input, MAX_INPUTS, MAX_OUTPUTS, Node, NodeId, Output, Program, Source};
+
+/// The program of outputs after the passes of the reductions that these need. The nodes have the results of
+/// reductions as inputs behind the largest number of declared ones.
+pub(crate) fn program(
+    inputs: &[Input<'_>], mut nodes: Vec<Node>, reductions: &[(Output, NodeId)],
+    outputs: Vec<Output>,
+) -> Result<Program, String> {
+    check(inputs, &nodes, reductions.iter().map(|(output, _)| output).chain(&outputs))?;
+    let levels = levels(&nodes, reductions);
+    let is_needed = needed_by(&nodes, reductions, &outputs);
+    // The reductions of each pass.
+    let mut passes: Vec<Vec<usize>> = Vec::new();
+    for level in 0..=levels.iter().copied().max().unwrap_or(0) {
+        let of_level = |number: &usize| is_needed[*number] && levels[*number] == level;
+        let all: Vec<usize> = (0..reductions.len()).filter(of_level).collect();
+        passes.extend(all.chunks(MAX_OUTPUTS).map(<[usize]>::to_vec));
+    }
+    let count = passes.iter().flatten().count();
+    if inputs.len() + count > MAX_INPUTS {
+        return Err(format!(
+            "there are {} inputs and {count} reductions inside formulas, but at most {MAX_INPUTS} together are taken: \
+             split the expression",
+            inputs.len()
+        ));
+    }
+    let mut all: Vec<Input<'_>> = inputs.to_vec();
+    let names: Vec<String> = (1..=count).map(|number| format!("result {number}")).collect();
+    for (&number, name) in passes.iter().flatten().zip(&names) {
+        let (output, id) = reductions[number];
+        nodes[usize::from(id)] =
+            Node::new(Source::Input(all.len() as u8), output.element.widened(), &[]);
+        all.push(Input { name, element: output.element, form: Form::Scalar });
+    }
+    let of_pass = |numbers: &Vec<usize>| {
+        let outputs = numbers.iter().map(|&number| reductions[number].0).collect();
+        Program::new(&all, &nodes, outputs)
+    };
+    let before = passes.iter().map(of_pass).collect();
+    Ok(Program::new(&all, &nodes, outputs).after(before, inputs.len()))
+}
+
+/// Fails if a formula or a reduction takes results of reductions and no array: it would have as many equal elements as
+/// the arrays inside.
+fn check<'o>(
+    inputs: &[Input<'_>], nodes: &[Node], mut outputs: impl Iterator<Item = &'o Output>,
+) -> Result<(), String> {
+    // Says of each node whether it depends on an array, and on a result.
+    let mut of_nodes: Vec<[bool; 2]> = Vec::with_capacity(nodes.len());
+    let any = |of_nodes: &[[bool; 2]], operands: &[NodeId]| {
+        let operands = operands.iter().map(|&operand| of_nodes[usize::from(operand)]);
+        operands.fold([false; 2], |[a, b], [c, d]| [a || c, b || d])
+    };
+    for node in nodes {
+        of_nodes.push(match node.source {
+            Source::Input(input) => match inputs.get(usize::from(input)) {
+                Some(input) => [input.form == Form::Array, false],
+                None => [false, true],
+            },
+            _ => any(&of_nodes, node.operands()),
+        });
+    }
+    match outputs.any(|output| any(&of_nodes, output.operands()) == [false, true]) {
+        true => Err("a formula, or a reduction, has arrays only inside reductions: compute these reductions as formulas \
+                     of their own, and the rest from their results"
+            .into()),
+        false => Ok(()),
+    }
+}
+
+/// The level of each reduction: above those on which it depends.
+fn levels(nodes: &[Node], reductions: &[(Output, NodeId)]) -> Vec<usize> {
+    let mut of_nodes = vec![0; nodes.len()];
+    let mut levels = Vec::with_capacity(reductions.len());
+    let most = |of_nodes: &[usize], operands: &[NodeId]| {
+        operands.iter().map(|&operand| of_nodes[usize::from(operand)]).max().unwrap_or(0)
+    };
+    for (id, node) in nodes.iter().enumerate() {
+        of_nodes[id] = match result_of(node) {
+            Some(number) => {
+                levels.push(most(&of_nodes, reductions[number].0.operands()));
+                levels[number] + 1
+            }
+            None => most(&of_nodes, node.operands()),
+        };
+    }
+    levels
+}
+
+/// The number of the reduction whose result a node is.
+fn result_of(node: &Node) -> Option<usize> {
+    match node.source {
+        Source::Input(input) => usize::from(input).checked_sub(MAX_INPUTS),
+        _ => None,
+    }
+}
+
+/// Says of each reduction whether outputs need its result.
+fn needed_by(nodes: &[Node], reductions: &[(Output, NodeId)], outputs: &[Output]) -> Vec<bool> {
+    let mut is_needed = vec![false; reductions.len()];
+    let mut wanted = outputs.to_vec();
+    loop {
+        let of_nodes = needed(nodes, &wanted);
+        let results = nodes.iter().zip(of_nodes).filter(|(_, is_needed)| *is_needed);
+        let new: Vec<usize> = results
+            .filter_map(|(node, _)| result_of(node))
+            .filter(|number| !is_needed[*number])
+            .collect();
+        if new.is_empty() {
+            return is_needed;
+        }
+        for number in new {
+            is_needed[number] = true;
+            wanted.push(reductions[number].0);
+        }
+    }
+}
