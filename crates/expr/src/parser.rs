@@ -549,6 +549,16 @@ fn expanded(
             (Some(class), arguments)
         }
     };
+    if let Some(Class::Of(element)) = class
+        && element.is_half()
+        && formula.name == "nextafter"
+    {
+        let ty = element.name();
+        return fault(
+            place,
+            format!("nextafter takes f32 and f64, not {ty}, which is computed as f32"),
+        );
+    }
     let text = match (&formula.text, class.map(Class::value_type)) {
         (Text::Any(text), _) => text,
         (Text::Typed(_, [_, text, _]), Some(Type::F32)) => text,

@@ -141,24 +141,34 @@ impl Element {
     fn promote(self, other: Element) -> Element {
         use Element::{Bool, F32, F64, I64, U64};
         let is_integer = |element: Element| element.widened().is_integer();
-        let (least, most) =
-            if self.bytes() <= other.bytes() { (self, other) } else { (other, self) };
         match (self, other) {
             (a, b) if a == b => a,
             (Bool, a) | (a, Bool) => a,
-            (a, b) if is_integer(a) && is_integer(b) => match most {
-                U64 if least.is_unsigned() => U64,
-                U64 => F64,
-                _ if a.is_narrow() || b.is_narrow() => most,
-                _ => I64,
-            },
+            (U64, a) | (a, U64) if is_integer(a) => {
+                if a.is_unsigned() {
+                    U64
+                } else {
+                    F64
+                }
+            }
+            (a, b) if a.is_narrow() && b.is_narrow() => {
+                if a.bytes() < b.bytes() {
+                    b
+                } else {
+                    a
+                }
+            }
             // A narrow integer has a place in any float of more bits.
-            (narrow, float) | (float, narrow) if narrow.is_narrow() => match float {
-                half if half.is_half() && narrow.bytes() == 1 => half,
-                half if half.is_half() => F32,
-                float => float,
-            },
-            (a, b) if is_integer(a) || is_integer(b) || most == F64 => F64,
+            (a, half) | (half, a) if a.is_narrow() && half.is_half() => {
+                if a.bytes() == 1 {
+                    half
+                } else {
+                    F32
+                }
+            }
+            (narrow, a) | (a, narrow) if narrow.is_narrow() => a,
+            (a, b) if is_integer(a) && is_integer(b) => I64,
+            (a, b) if is_integer(a) || is_integer(b) || a == F64 || b == F64 => F64,
             _ => F32,
         }
     }
