@@ -284,8 +284,8 @@ class DeviceArray(Operators):
         dtype = np.dtype(dtype)
         if dtype not in CASTS:
             raise TypeError(
-                f"dtype is {dtype}: pass bool, int32, int64, float32 or float64, or convert "
-                "the array on the host, as in x.to_host().astype(dtype)"
+                f"dtype is {dtype}: pass bool, int32, int64, uint64, float16, float32 or "
+                "float64, or convert the array on the host, as in x.to_host().astype(dtype)"
             )
         result = DeviceArray(self.shape, dtype, self.device or 0)
         result._assign(self)

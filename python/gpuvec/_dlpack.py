@@ -7,6 +7,7 @@ them, since only the array's address, shape, strides and flags are used.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from ctypes import (
     POINTER,
     c_char_p,
@@ -46,6 +47,8 @@ DEVICES = {
 }
 # DLDataTypeCode: signed and unsigned integers, floats, complex numbers, booleans; and their bits.
 KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+# The code of bfloat16, which NumPy has once ml_dtypes is imported.
+BFLOAT = 4
 BITS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "c": (64, 128), "b": (8,)}
 # Flags of a tensor. Writes to a copy do not reach the exporter's array.
 READ_ONLY, IS_COPIED = 1, 2
@@ -153,6 +156,17 @@ def tensor_of(capsule: object) -> tuple[Tensor, bool]:
     return Managed.from_address(get_pointer(capsule, b"dltensor")).tensor, False
 
 
+def bfloat16() -> np.dtype[Any]:
+    """Returns bfloat16 as NumPy's type; raises TypeError without the package that makes it one."""
+    try:
+        types = importlib.import_module("ml_dtypes")
+    except ImportError:
+        raise TypeError(
+            "bfloat16 is a type of NumPy's with the package ml_dtypes alone: install it"
+        ) from None
+    return np.dtype(types.bfloat16)
+
+
 def typestr_of(name: str, tensor: Tensor) -> str:
     """Returns the type of a tensor's elements, as NumPy writes it."""
     kind = KINDS.get(tensor.code, "")
@@ -182,7 +196,8 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
         # A producer of DLPack 0.x.
         capsule = producer.__dlpack__(stream=order)
     tensor, is_read_only = tensor_of(capsule)
-    typestr = typestr_of(name, tensor)
+    is_bfloat = (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1)
+    typestr = "<u2" if is_bfloat else typestr_of(name, tensor)
     size = tensor.bits // 8
     dims = range(tensor.ndim)
     array = described(
@@ -194,6 +209,7 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
         is_read_only,
         capsule,
     )
+    array = array.view(bfloat16()) if is_bfloat else array
     return Found(array, tensor.device_id if kind in ON_GPU else None)
 
 
@@ -204,8 +220,11 @@ def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> obj
     written into it.
     """
     newer = {} if max_version is None or NUMPY < (2, 1) else {"max_version": max_version}
-    capsule: object = array.__dlpack__(**newer)
+    is_bfloat = array.dtype.name == "bfloat16"
+    capsule: object = (array.view(np.uint16) if is_bfloat else array).__dlpack__(**newer)
+    tensor, _ = tensor_of(capsule)
+    if is_bfloat:
+        tensor.code = BFLOAT
     if device is not None:
-        tensor, _ = tensor_of(capsule)
         tensor.device_type, tensor.device_id = CUDA, device
     return capsule

@@ -54,7 +54,9 @@ FORMULAS = {
 MOST_REMEMBERED = 64
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-_TYPES = tuple(np.dtype(dtype) for dtype in DTYPES.values())
+# The types for which the library has no functions of its own: formulas compute these.
+_OF_FORMULAS = np.dtype(np.float16), np.dtype(np.uint64)
+_TYPES = (*(np.dtype(dtype) for dtype in DTYPES.values()), *_OF_FORMULAS)
 
 
 # The entry of an element type: the function's name, and the element type of the output.
@@ -93,7 +95,9 @@ class Operation:
             # The address alone: to declare all functions takes a twentieth of the import.
             entry = addressof(c_char.in_dll(functions, symbol))
             short.append((dtype, entry, factor_bytes, to))
-        self.types = tuple(self.table)
+        has_integers = any(dtype.kind == "i" for dtype in self.table)
+        others = (dtype for dtype in _OF_FORMULAS if dtype.kind == "f" or has_integers)
+        self.types = (*self.table, *others)
         self._compiled: dict[np.dtype[Any], Expression] = {}
         # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
         # one array gets that array as `a` and as `b`.
@@ -116,7 +120,7 @@ class Operation:
         arrays = self._inputs(a, b)
         check_stream(stream)
         inputs, dtype = self._found(arrays, stream)
-        if any(kind_of(array) is not None for array in arrays):
+        if dtype not in self.table or any(kind_of(array) is not None for array in arrays):
             return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
         symbol, result = self.table[dtype]
         function = getattr(functions, symbol)

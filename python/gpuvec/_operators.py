@@ -12,6 +12,8 @@ CASTS = {
     np.dtype(np.bool_): "bool",
     np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64",
+    np.dtype(np.uint64): "u64",
+    np.dtype(np.float16): "f16",
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",
 }
@@ -251,7 +253,7 @@ def _updated(text: str, out: Any = None, **operands: Any) -> Any:
     array = taken["x"] if out is None else out
     cast, kind = CASTS.get(array.dtype), array.dtype.kind
     is_integer = "/" not in text.replace("//", "") and all(map(_is_integer, taken.values()))
-    if cast is None or (kind == "i" and not is_integer):
+    if cast is None or (kind in "iu" and not is_integer):
         raise TypeError(
             f"the array has dtype {array.dtype}, which does not hold the results of {text}: "
             f"compute a new array, as in x = {text}"

@@ -49,14 +49,16 @@ const ON_GPU: [i32; 2] = [2, 13];
 const LEGACY_DEFAULT_STREAM: i32 = 1;
 
 /// The element types: NumPy's typestr, DLPack's code and bits, and the bytes.
-const TYPES: [(&str, u8, isize); 9] = [
+const TYPES: [(&str, u8, isize); 11] = [
     ("|u1", 1, 1),
     ("|i1", 0, 1),
     ("<u2", 1, 2),
     ("<i2", 0, 2),
     ("<u4", 1, 4),
     ("<i4", 0, 4),
+    ("<u8", 1, 8),
     ("<i8", 0, 8),
+    ("<f2", 2, 2),
     ("<f4", 2, 4),
     ("<f8", 2, 8),
 ];
