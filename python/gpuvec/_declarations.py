@@ -69,11 +69,11 @@ class Scalar:
         return f"gpuvec.Scalar({self.dtype})"
 
 
-def dtype_of(code: int) -> np.dtype[Any]:
+def dtype_of(code: int, name: str = "an array") -> np.dtype[Any]:
     """Returns the element type of a declaration or a result."""
     number = code & 255
     if number == BFLOAT16 and number not in DTYPES:
-        _learn(bfloat16())
+        _learn(bfloat16(name))
     return DTYPES[number]
 
 

@@ -156,13 +156,14 @@ def tensor_of(capsule: object) -> tuple[Tensor, bool]:
     return Managed.from_address(get_pointer(capsule, b"dltensor")).tensor, False
 
 
-def bfloat16() -> np.dtype[Any]:
-    """Returns bfloat16 as NumPy's type; raises TypeError without the package that makes it one."""
+def bfloat16(name: str) -> np.dtype[Any]:
+    """Returns NumPy's type of elements of bfloat16; raises TypeError without the package of it."""
     try:
         types = importlib.import_module("ml_dtypes")
     except ImportError:
         raise TypeError(
-            "bfloat16 is a type of NumPy's with the package ml_dtypes alone: install it"
+            f"{name} has the type bfloat16, which NumPy lacks without the package ml_dtypes: "
+            "install it"
         ) from None
     return np.dtype(types.bfloat16)
 
@@ -209,7 +210,7 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
         is_read_only,
         capsule,
     )
-    array = array.view(bfloat16()) if is_bfloat else array
+    array = array.view(bfloat16(name)) if is_bfloat else array
     return Found(array, tensor.device_id if kind in ON_GPU else None)
 
 

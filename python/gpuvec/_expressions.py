@@ -81,9 +81,9 @@ class Expression:
     **named : dtype, Scalar, float or int
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
         arrays: bool, uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32,
-        float64, or bfloat16 of ml_dtypes. `Scalar` declares one value. ``float`` and ``int`` declare a Python number, which takes the type of
-        its partners, as a number in the text does. A call takes inputs that are named ``out`` or
-        ``stream`` in a mapping.
+        float64, or bfloat16 of ml_dtypes. `Scalar` declares one value. ``float`` and ``int``
+        declare a Python number, which takes the type of its partners, as a number in the text does.
+        A call takes inputs that are named ``out`` or ``stream`` in a mapping.
 
     Raises
     ------
@@ -167,9 +167,10 @@ class Expression:
         return frozenset(re.findall(ARRAY, self.program)) or arrays
 
     def _output(self, number: int) -> Output:
-        dtype = dtype_of(functions.gpuvec_expr_output_type_at(self._handle, number))
+        name = f"out[{number}]" if self._is_tuple else "out"
+        dtype = dtype_of(functions.gpuvec_expr_output_type_at(self._handle, number), name)
         is_reduction = functions.gpuvec_expr_is_reduction_at(self._handle, number)
-        return Output(f"out[{number}]" if self._is_tuple else "out", dtype, bool(is_reduction))
+        return Output(name, dtype, bool(is_reduction))
 
     def _short_way(self) -> Any:
         """Returns the extension module's way to call the formula, for arrays and single values."""
