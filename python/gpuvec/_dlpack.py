@@ -165,7 +165,8 @@ def bfloat16(name: str) -> np.dtype[Any]:
             f"{name} has the type bfloat16, which NumPy lacks without the package ml_dtypes: "
             "install it"
         ) from None
-    return np.dtype(types.bfloat16)
+    dtype: np.dtype[Any] = np.dtype(types.bfloat16)
+    return dtype
 
 
 def typestr_of(name: str, tensor: Tensor) -> str:

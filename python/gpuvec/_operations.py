@@ -283,7 +283,7 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
     Parameters
     ----------
-    a, b : array of float32, float64, int32 or int64
+    a, b : array of float16, float32, float64, int32, int64 or uint64
         Arrays of one type, in memory of any kind: NumPy arrays, `DeviceArray`, objects with the
         buffer protocol, DLPack or ``__cuda_array_interface__``. They have any strides and shapes
         that NumPy would broadcast to one, and may be read-only. Cores compute arrays that are not
@@ -315,7 +315,8 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Notes
     -----
     Sums of integers wrap around. Floats are rounded to nearest, and each NaN is the same quiet NaN,
-    so results have the same bits on every processor.
+    so results have the same bits on every processor. Arrays of float16 are computed as float32; the
+    results of `dot` and `sum` are float32.
 
     Examples
     --------
@@ -354,7 +355,7 @@ def mul(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
 
 def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
-    """Divide two arrays of float32 or float64: ``out[i] = a[i] / b[i]``. For the rest see `add`.
+    """Divide two arrays of floats: ``out[i] = a[i] / b[i]``. For the rest see `add`.
 
     Examples
     --------
@@ -368,7 +369,7 @@ def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 def scale(
     alpha: SupportsFloat, a: Array, out: Array | None = None, stream: Stream | None = None
 ) -> Any:
-    """Multiply an array of float32 or float64 by a number: ``out[i] = alpha * a[i]``.
+    """Multiply an array of floats by a number: ``out[i] = alpha * a[i]``.
 
     Parameters
     ----------
@@ -389,7 +390,7 @@ def scale(
 def axpy(
     alpha: SupportsFloat, a: Array, b: Array, out: Array | None = None, stream: Stream | None = None
 ) -> Any:
-    """Multiply and add arrays of float32 or float64: ``out[i] = alpha * a[i] + b[i]``.
+    """Multiply and add arrays of floats: ``out[i] = alpha * a[i] + b[i]``.
 
     Each element is rounded once.
 
@@ -421,7 +422,7 @@ def dot(
 
     Parameters
     ----------
-    a, b : array of float32, float64, int32 or int64
+    a, b : array of float16, float32, float64, int32, int64 or uint64
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
@@ -535,10 +536,10 @@ def var(
 
     Parameters
     ----------
-    a : array of float32, float64, int32 or int64
+    a : array of float16, float32, float64, int32, int64 or uint64
         As for `add`.
     out : array, optional
-        The result: of the type of ``a``, or float64 for integers.
+        The result: of the type of ``a``, or float64 for integers, and float32 for float16.
     stream, axis, keepdims
         As for `dot`; but the function always waits for the stream's work.
     ddof : int, default 0

@@ -52,7 +52,7 @@ pub fn bf16_bits(x: f32) -> u16 {
 #[must_use]
 pub fn to_odd(x: f64) -> f32 {
     let below = toward_zero(x);
-    let is_even = below.to_bits() % 2 == 0;
+    let is_even = below.to_bits().is_multiple_of(2);
     let is_exact = x.is_nan() || f64::from(below) == x;
     if is_even && !is_exact { f32::from_bits(below.to_bits() + 1) } else { below }
 }
