@@ -49,7 +49,7 @@ class Kind:
         self, arrays: dict[str, Any], elements: dict[str, Any]
     ) -> tuple[dict[str, Any], Wrap]:
         """Returns the elements as NumPy broadcasts them, and how to make an array of a result."""
-        length = len(next(iter(arrays.values())))
+        length = len(elements[next(iter(arrays))])
 
         def wrap(result: NDArray[Any], reduced: tuple[int, ...]) -> Any:
             is_such = result.shape == (length,) and not reduced

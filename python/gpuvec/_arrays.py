@@ -69,7 +69,11 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
         if stream is None:
             argument._wait()
         return argument._found
-    kind = None if name in OUTPUTS else kind_of(argument)
+    kind = kind_of(argument)
+    if kind is not None and name in OUTPUTS:
+        raise TypeError(
+            f"{name} is {_kind(name, argument)}: pass a NumPy array or a gpuvec.DeviceArray"
+        )
     if kind is not None:
         return find(name, kind.elements(name, argument, None), stream)
     if hasattr(argument, "__dlpack__") and hasattr(argument, "__dlpack_device__"):

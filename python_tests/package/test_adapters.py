@@ -191,6 +191,37 @@ def test_columns_are_no_outputs(library):
     assert_same_bits(library.to_numpy(x), before)
 
 
+class UnversionedArrow:
+    """An array as those of pyarrow before its tensors had a flag that they are read-only."""
+
+    def __init__(self, elements):
+        self.elements = elements
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """Exports the elements as Arrow's C structures."""
+        return pytest.importorskip("pyarrow").array(self.elements).__arrow_c_array__()
+
+    def __dlpack__(self, stream=None, **_):
+        """Exports a tensor without flags."""
+        return self.elements.__dlpack__()
+
+    def __dlpack_device__(self):
+        """Says that the elements are in host memory."""
+        return self.elements.__dlpack_device__()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 1000])
+def test_arrow_arrays_that_do_not_say_they_are_read_only(placement, n):
+    """They are inputs, and their elements do not change."""
+    elements = np.arange(n, dtype=np.float64)
+    x = UnversionedArrow(elements.copy())
+    for call in [gpuvec.add, lambda a, b, out: gpuvec.evaluate("a + b", a=a, b=b, out=out)]:
+        with pytest.raises(TypeError, match="^out is a .*UnversionedArrow.*pass a NumPy array"):
+            call(np.ones(n), np.ones(n), out=x)
+    assert_same_bits(x.elements, elements)
+    assert_same_bits(gpuvec.add(x, elements), elements + elements)
+
+
 def test_columns_of_several_libraries(placement):
     """The result is NumPy's."""
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -385,6 +416,7 @@ class Exporter:
         self.array = array
 
     def __arrow_c_array__(self, requested_schema=None):
+        """Exports the elements as Arrow's C structures."""
         """Export the array."""
         return self.array.__arrow_c_array__(requested_schema)
 

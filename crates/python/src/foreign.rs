@@ -127,11 +127,9 @@ impl Foreign {
             let keywords = self.keywords[usize::from(is_on_gpu)].bind(py);
             let method = object.getattr(&self.dlpack)?;
             let array = self.tensor(method.call((), Some(keywords))?);
-            // Arrow's arrays are read-only. Their results are Arrow's, too, which the package makes.
-            let is_arrow = match &array {
-                Some(array) if !array.is_output() && !is_on_gpu => object.hasattr(&self.arrow)?,
-                _ => false,
-            };
+            // Arrow's arrays are read-only, though not all versions of pyarrow say so. Their results are Arrow's, too,
+            // which the package makes.
+            let is_arrow = !is_on_gpu && object.hasattr(&self.arrow)?;
             return Ok(array.filter(|_| !is_arrow));
         }
         match object.getattr_opt(&self.interface)? {
