@@ -368,7 +368,7 @@ impl Builder {
             }
             None => {
                 let input = (FIRST_RESULT + self.reductions.len()) as u8;
-                let id = self.node(Node::new(Source::Input(input), ty, &[]), place)?;
+                let id = self.new_node(Node::new(Source::Input(input), ty, &[]));
                 self.reductions.push((output, id));
                 id
             }
@@ -449,14 +449,18 @@ impl Builder {
         if let Some(&id) = self.known.get(&node) {
             return Ok(id);
         }
-        if self.nodes.len() == MAX_NODES {
-            let message = format!("the expression has more than {MAX_NODES} operations: split it");
-            return fault(place, message);
+        // Results of reductions are not operations; most are outputs, without a node in any pass.
+        if self.nodes.len() - self.reductions.len() >= MAX_NODES {
+            return fault(place, passes::too_many_operations());
         }
+        Ok(self.new_node(node))
+    }
+
+    fn new_node(&mut self, node: Node) -> NodeId {
         let id = self.nodes.len() as NodeId;
         self.nodes.push(node);
         self.known.insert(node, id);
-        Ok(id)
+        id
     }
 }
 

@@ -1,7 +1,9 @@
 //! Passes: reductions inside formulas are computed first, and are scalars of later passes.
 
 use crate::program::needed;
-use crate::{Form, Input, MAX_INPUTS, MAX_OUTPUTS, Node, NodeId, Output, Program, Source};
+use crate::{
+    Form, Input, MAX_INPUTS, MAX_NODES, MAX_OUTPUTS, Node, NodeId, Output, Program, Source,
+};
 
 /// The program of outputs after the passes of the reductions that these need. The nodes have the results of
 /// reductions as inputs behind the largest number of declared ones.
@@ -39,8 +41,16 @@ pub(crate) fn program(
         let outputs = numbers.iter().map(|&number| reductions[number].0).collect();
         Program::new(&all, &nodes, outputs)
     };
-    let before = passes.iter().map(of_pass).collect();
-    Ok(Program::new(&all, &nodes, outputs).after(before, inputs.len()))
+    let before: Vec<Program> = passes.iter().map(of_pass).collect();
+    let last = Program::new(&all, &nodes, outputs);
+    if before.iter().chain([&last]).any(|pass| pass.nodes().len() > MAX_NODES) {
+        return Err(too_many_operations());
+    }
+    Ok(last.after(before, inputs.len()))
+}
+
+pub(crate) fn too_many_operations() -> String {
+    format!("the expression has more than {MAX_NODES} operations: split it")
 }
 
 /// Fails if a formula or a reduction takes results of reductions and no array: it would have as many equal elements as

@@ -96,6 +96,19 @@ fn programs_have_at_most_so_many_nodes() {
 }
 
 #[test]
+fn each_pass_has_at_most_so_many_nodes() {
+    // With the sum, or its result, which is a node of the later pass.
+    let sum = |nodes: usize| "a".to_owned() + &"+a".repeat(nodes - 1);
+    let whole = compiled(&format!("sum({})", sum(MAX_NODES))).expect("fits");
+    assert_eq!(whole.nodes().len(), MAX_NODES);
+    let divided = |nodes: usize| compiled(&format!("({}) / sum(a)", sum(nodes)));
+    assert_eq!(divided(MAX_NODES - 2).expect("fits").nodes().len(), MAX_NODES);
+    let error = divided(MAX_NODES - 1).expect_err("too many").to_string();
+    assert!(error.starts_with("the expression has more than 4096 operations: split it"), "{error}");
+    assert!(compiled(&format!("sum({})", sum(MAX_NODES + 1))).is_err());
+}
+
+#[test]
 fn texts_have_at_most_so_many_bytes() {
     assert!(compiled(&("a".to_owned() + &" ".repeat(MAX_TEXT - 1))).is_ok());
     let error = compiled(&" ".repeat(MAX_TEXT + 1)).expect_err("too long").to_string();
