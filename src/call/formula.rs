@@ -25,7 +25,7 @@ pub(crate) struct Formula {
     pub(crate) has_alpha: bool,
     /// The layout of the first output: an array, or the value of a reduction.
     pub(crate) output: &'static Layout,
-    /// What a formula with several outputs or kernels has beside.
+    /// The further outputs, and the kernels, of a formula with several of either.
     several: Option<Box<Several>>,
     /// The size of a reduction's state as its kernel writes it.
     pub(crate) state_bytes: usize,

@@ -11,7 +11,7 @@ use std::fmt::{self, Write};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The entries of a module's table, the first of them empty, since there is no function 0. No module has more.
+/// The length of the longest table of a module. Entry 0 is empty, since functions are numbered from 1.
 const FUNCTIONS: usize = 16;
 /// The module of ranges and marks, and its functions nvtxRangePushA and nvtxRangePop.
 const CORE: c_int = 1;

@@ -250,8 +250,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Does the work of a call with several kernels, of which some or all are reductions. Their results are written
-    /// last, since they may be in inputs.
+    /// Does the work of a call with several kernels, at least one of them a reduction. Results of reductions are
+    /// written last, since they may be in inputs.
     #[inline(never)]
     fn reduce_several(&self, work: &Evaluating<'_>) -> Result<(), Error> {
         let mut reducing = ReducingSeveral::new(work, self.call.task().reductions())?;

@@ -22,7 +22,7 @@ struct Inputs<T> {
 }
 
 impl<T> Inputs<T> {
-    /// The caller's inputs, with places for results, of which `of` makes inputs.
+    /// The caller's inputs, and behind them the places of results, which `of` turns into inputs.
     fn new(
         expression: &Expression, given: impl Fn(usize) -> T, of: impl Fn(*mut c_void) -> T,
     ) -> Self {
@@ -69,7 +69,7 @@ pub(super) unsafe fn evaluate_passes(
             .zip(places.zip(layouts))
             .map(|(name, (pointer, layout))| Output { name, pointer, layout })
             .collect();
-        // SAFETY: this function's promise; a result is no longer than its place.
+        // SAFETY: this function's promise; each result is a scalar of at most 8 bytes, which its place holds.
         unsafe { evaluate_pass(pass, inputs.all.as_ptr(), &results, n, stream)? };
     }
     // SAFETY: as above.
@@ -110,7 +110,7 @@ pub(super) unsafe fn evaluate_strided_passes(
         let results: ArrayVec<_, MAX_OUTPUTS> = places.map(value).collect();
         let (inputs, outputs) = (inputs.all.as_ptr(), results.as_ptr());
         let strided = Strided { shape: strided.shape, inputs, outputs, reduced_axes: all_axes };
-        // SAFETY: this function's promise; a result is no longer than its place.
+        // SAFETY: this function's promise; each result is a scalar of at most 8 bytes, which its place holds.
         unsafe { evaluate_part(pass, &strided, stream)? };
     }
     let strided = Strided { inputs: inputs.all.as_ptr(), ..*strided };

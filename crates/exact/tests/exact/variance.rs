@@ -45,8 +45,8 @@ fn value<T: Float>(encoding: u64) -> BigRational {
     Ratio::from_integer(BigInt::from(significand)) * power_of_two(T::LEAST + biased.max(1) - 1)
 }
 
-/// Checks that an encoding is the nearest to a number, or to a square root, of which `compared` is the number that
-/// belongs to a float.
+/// Checks that no float is nearer to the result than an encoding. `compared` maps a float to the number that it stands
+/// for in the comparison with `exact`: itself, or for a square root its square.
 fn check_nearest<T: Float>(
     encoding: u64, exact: &BigRational, compared: impl Fn(BigRational) -> BigRational,
 ) {
