@@ -85,7 +85,6 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "cvt.rzi.s32.f64" f64 |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 };
         "cvt.rzi.s64.f32" f32 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
         "cvt.rzi.s64.f64" f64 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
-        "cvt.rzi.u64.f32" f32 |a| if a.is_nan() { UNDEFINED } else { a as u64 };
         "cvt.rzi.u64.f64" f64 |a| if a.is_nan() { UNDEFINED } else { a as u64 };
         "cvt.rmi.f32.f32" f32 |a| a.floor();
         "cvt.rmi.f64.f64" f64 |a| a.floor();
@@ -115,7 +114,6 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "min.u64" u64 |a, b| a.min(b);
         "max.s32" i32 |a, b| a.max(b);
         "max.s64" i64 |a, b| a.max(b);
-        "max.u64" u64 |a, b| a.max(b);
         "and.b32" u32 |a, b| a & b;
         "and.b64" u64 |a, b| a & b;
         "or.b32" u32 |a, b| a | b;
@@ -165,7 +163,6 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "setp.lt.f32" f32 |a, b| a < b;
         "setp.lt.f64" f64 |a, b| a < b;
         "setp.le.s32" i32 |a, b| a <= b;
-        "setp.le.u64" u64 |a, b| a <= b;
         "setp.le.s64" i64 |a, b| a <= b;
         "setp.le.f32" f32 |a, b| a <= b;
         "setp.le.f64" f64 |a, b| a <= b;

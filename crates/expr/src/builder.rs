@@ -134,8 +134,11 @@ impl Builder {
         }
         let class = if op.rule() == Rule::Comparison { compared(values) } else { common(values) };
         let Some(operand) = op.rule().operand(class) else {
-            return fault(place, refused(op, class.value_type()));
+            return fault(place, refused(op, values));
         };
+        if operand.value_type() == Type::U64 && op.is_of_order() {
+            return Ok(Value { place: start, ..self.in_order(op, values, place)? });
+        }
         let result = match op.rule() {
             Rule::Rounding if operand.value_type().is_integer() => {
                 return Ok(Value { place: start, ..values[0] });
@@ -171,7 +174,7 @@ impl Builder {
         let (condition, choices) = (values[0], &values[1..]);
         let class = condition.class();
         if class != Class::BOOL {
-            let ty = class.value_type();
+            let ty = class.element().name();
             let message = format!("where takes a bool as its condition, not {ty}: write x != 0");
             return fault(condition.place, message);
         }
@@ -184,26 +187,48 @@ impl Builder {
         Ok(Value { kind: Kind::Node(self.node(node, place)?, class), place: start })
     }
 
-    /// Compares an integer that may be negative with one of u64: as u64, after negative ones have become 0, to which
-    /// no u64 is as unequal as they are.
+    /// Compares an integer of u64 with one that may be negative: as integers of i64, unless the former is beyond
+    /// these, and so the greater one.
     fn compare_signed(&mut self, op: Op, a: Value, b: Value, place: usize) -> Result<Value> {
-        let zero = Value::literal(Number::Int(0), place);
-        let signed = if a.is_signed() { a } else { b };
-        let positive = self.apply(Op::Maximum, &[signed, zero], place)?;
-        let positive = self.cast(positive, Element::U64, place)?;
-        let operands = if a.is_signed() { [positive, b] } else { [a, positive] };
+        let is_first = a.is_unsigned();
+        let wrapped = self.cast(if is_first { a } else { b }, Element::I64, place)?;
+        let operands = if is_first { [wrapped, b] } else { [a, wrapped] };
         let compared = self.apply(op, &operands, place)?;
-        match (op, a.is_signed()) {
-            (Op::LessEqual, true) | (Op::Less, false) => Ok(compared),
-            (Op::Less | Op::NotEqual, _) => {
-                let is_negative = self.apply(Op::Less, &[signed, zero], place)?;
-                self.apply(Op::Or, &[is_negative, compared], place)
+        let zero = Value::literal(Number::Int(0), place);
+        match (op, is_first) {
+            (Op::NotEqual, _) | (Op::Less | Op::LessEqual, false) => {
+                let is_beyond = self.apply(Op::Less, &[wrapped, zero], place)?;
+                self.apply(Op::Or, &[is_beyond, compared], place)
             }
             _ => {
-                let is_positive = self.apply(Op::LessEqual, &[zero, signed], place)?;
-                self.apply(Op::And, &[is_positive, compared], place)
+                let is_within = self.apply(Op::LessEqual, &[zero, wrapped], place)?;
+                self.apply(Op::And, &[is_within, compared], place)
             }
         }
+    }
+
+    /// Compares integers of u64, or chooses one of them: as integers of i64 in the same order.
+    fn in_order(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
+        let [a, b] = [values[0], values[1]].map(|value| self.in_signed_order(value, place));
+        let result = self.apply(op, &[a?, b?], place)?;
+        if result.class() == Class::BOOL {
+            return Ok(result);
+        }
+        let unsigned = self.moved_by_half(result, place)?;
+        self.cast(unsigned, Element::U64, place)
+    }
+
+    /// An integer of i64 at the place in the order of these that an integer of u64 has among its own.
+    fn in_signed_order(&mut self, value: Value, place: usize) -> Result<Value> {
+        let unsigned = self.cast(value, Element::U64, value.place)?;
+        let wrapped = self.cast(unsigned, Element::I64, place)?;
+        self.moved_by_half(wrapped, place)
+    }
+
+    /// An integer of i64 plus or minus 2^63, which wraps to the same.
+    fn moved_by_half(&mut self, value: Value, place: usize) -> Result<Value> {
+        let half = Value::literal(Number::Int(i64::MIN.into()), place);
+        self.apply(Op::Xor, &[value, half], place)
     }
 
     /// The node of a choice of `where`, in which NumPy rounds a Python integer to f32 at once.
@@ -240,8 +265,10 @@ impl Builder {
         let class = value.class();
         if let Kind::Node(id, _) = value.kind
             && class == Class::Of(to)
-            && matches!(self.nodes[usize::from(id)].source, Source::Input(_))
+            && let Source::Input(number) = self.nodes[usize::from(id)].source
+            && usize::from(number) < FIRST_RESULT
         {
+            // It was loaded from such a float.
             return Ok(id);
         }
         let single = match class.value_type() {
@@ -323,23 +350,15 @@ impl Builder {
     ) -> Result<Output> {
         let class = common(values);
         let Some((done, ty, element)) = reduction.types(class) else {
-            return fault(place, refused_reduction(reduction, class.value_type()));
+            return fault(place, refused_reduction(reduction, class.element()));
         };
-        let is_ordered = class.value_type() == Type::U64 && ty == Type::I64 && done.is_of_order();
-        let node = |&value: &Value| match is_ordered {
-            true => self.in_signed_order(value, place),
-            false => self.convert(value, ty, place),
+        let is_ordered = class.value_type() == Type::U64 && done.is_of_order();
+        let node = |&value: &Value| {
+            let value = if is_ordered { self.in_signed_order(value, place)? } else { value };
+            self.convert(value, ty, place)
         };
         let nodes: Vec<NodeId> = values.iter().map(node).collect::<Result<_>>()?;
         Ok(Output::new(Some(done), ty, element, &nodes))
-    }
-
-    /// The node of integers of i64 in the order that those of u64 have.
-    fn in_signed_order(&mut self, value: Value, place: usize) -> Result<NodeId> {
-        let unsigned = self.convert(value, Type::U64, place)?;
-        let signed = self.convert_node(unsigned, Type::U64, Type::I64, place)?;
-        let sign = self.node(Node::new(Source::Constant(1 << 63), Type::I64, &[]), place)?;
-        self.node(Node::new(Source::Op(Op::Xor), Type::I64, &[signed, sign]), place)
     }
 
     /// An output with a value for each element.
@@ -413,7 +432,8 @@ impl Builder {
                 }
                 (None, Number::Int(_)) => {
                     let hint = match ty {
-                        Type::I32 | Type::U64 => "compute in i64, as in i64(x)".into(),
+                        Type::I32 => "compute in i64, as in i64(x)".into(),
+                        Type::U64 if number.float() < 0.0 => "compute in i64, as in i64(x)".into(),
                         _ => format!("write a float, {number}.0"),
                     };
                     fault(value.place, format!("{number} does not fit into {ty}: {hint}"))
@@ -432,6 +452,10 @@ impl Builder {
     fn convert_node(&mut self, id: NodeId, from: Type, ty: Type, place: usize) -> Result<NodeId> {
         if from == ty {
             return Ok(id);
+        }
+        if (from, ty) == (Type::F32, Type::U64) {
+            let double = self.convert_node(id, from, Type::F64, place)?;
+            return self.convert_node(double, Type::F64, ty, place);
         }
         self.node(Node::new(Source::Op(Op::Cast), ty, &[id]), place)
     }
@@ -533,6 +557,13 @@ fn folded(op: Op, values: &[Value], place: usize) -> Result<Option<Number>> {
     }
 }
 
+impl Op {
+    /// Says whether it depends on the order of its operands' values.
+    const fn is_of_order(self) -> bool {
+        matches!(self, Op::Less | Op::LessEqual | Op::Minimum | Op::Maximum)
+    }
+}
+
 impl Rule {
     /// The class to which operands of a common class are converted, or nothing if they are refused.
     fn operand(self, common: Class) -> Option<Class> {
@@ -590,27 +621,32 @@ impl Reduction {
         }
     }
 
-    /// Says whether it compares values.
+    /// Says whether it depends on the order of values.
     const fn is_of_order(self) -> bool {
         use Reduction::{ArgMax, ArgMin, Max, Min};
         matches!(self, Min | Max | ArgMin | ArgMax)
     }
 }
 
-/// Says why an operation does not take values of a type, and what to write.
-fn refused(op: Op, ty: Type) -> String {
-    let name = op.spelling();
+/// Says why an operation does not take values, and what to write.
+fn refused(op: Op, values: &[Value]) -> String {
+    let (name, element) = (op.spelling(), common(values).element());
+    let ty = element.name();
+    let are_integers = values.iter().all(|value| value.class().value_type().is_integer());
     match op.rule() {
+        Rule::Bits | Rule::Integer if are_integers => format!(
+            "'{name}' takes no u64 with integers that may be negative: write u64(x) or i64(x) for one of them"
+        ),
         Rule::Logic => format!("'~' takes bools and integers, not {ty}: write x == 0"),
         Rule::Bits => format!(
             "'{name}' takes bools and integers, not {ty}: put comparisons in parentheses, \
              as in (a < b) {name} (c < d)"
         ),
-        Rule::Integer if ty != Type::Bool => {
+        Rule::Integer if element != Element::Bool => {
             let factor = if op == Op::Shl { "*" } else { "/" };
             format!("'{name}' takes integers, not {ty}: write x {factor} 2**n for a literal n")
         }
-        Rule::FloatOnly if ty.is_integer() => {
+        Rule::FloatOnly if element.widened().is_integer() => {
             format!(
                 "{name} takes floats, not {ty}: write x**n for a literal n, or {name}(f64(x), y) in f64"
             )
@@ -628,9 +664,9 @@ fn numbers_wanted(name: &str) -> String {
 }
 
 /// Says why a reduction does not take values of a type, and what to write.
-fn refused_reduction(reduction: Reduction, ty: Type) -> String {
-    let name = reduction.name();
-    match (reduction, ty) {
+fn refused_reduction(reduction: Reduction, element: Element) -> String {
+    let (name, ty) = (reduction.name(), element.name());
+    match (reduction, element.widened()) {
         (Reduction::Min, Type::Bool) => "min takes numbers, not bools: write all(x)".into(),
         (Reduction::Max, Type::Bool) => "max takes numbers, not bools: write any(x)".into(),
         (Reduction::Dot, Type::Bool) => {

@@ -9,6 +9,8 @@ pub const BF16_NAN: u16 = 0x7FC0;
 
 /// The least normal f16, 2^-14, as an f32.
 const LEAST_NORMAL: f32 = f32::from_bits((127 - 14) << 23);
+/// 2^16, as an f32: larger numbers are infinite f16s, as it is.
+const LARGE: f32 = f32::from_bits((127 + 16) << 23);
 
 /// The value of an f16.
 #[must_use]
@@ -38,32 +40,45 @@ pub fn f32_of_bf16(bits: u16) -> f32 {
 #[must_use]
 #[inline(always)]
 pub fn f16_bits(x: f32) -> u16 {
-    /// Its last bit is worth that of a subnormal f16, 2^-24.
-    const ALIGNED: f32 = 0.5;
-    /// 2^16: larger numbers are infinite.
-    const LARGE: u32 = (127 + 16) << 23;
+    let power = power_below(x);
+    let aligned = power * TO_ALIGN;
+    let magnitude = if x.abs() < LARGE { x.abs() } else { LARGE };
+    let units = (magnitude + aligned).to_bits() - aligned.to_bits();
+    // The mantissa's first bit, which is 1 unless the number is subnormal, adds to the exponent.
+    let rounded = ((power.to_bits() - LEAST_NORMAL.to_bits()) >> 13) + units;
     let sign = (x.to_bits() >> 16) & 0x8000;
-    let magnitude = x.to_bits() & 0x7FFF_FFFF;
-    let (normal, subnormal) = (
-        rounded(magnitude.min(LARGE), 13).wrapping_sub(112 << 10),
-        (f32::from_bits(magnitude.min(LARGE)) + ALIGNED).to_bits().wrapping_sub(ALIGNED.to_bits()),
-    );
-    let rounded = if magnitude < LEAST_NORMAL.to_bits() { subnormal } else { normal };
-    if x.is_nan() { F16_NAN } else { (sign | rounded.min(0x7C00)) as u16 }
+    if x.is_nan() { F16_NAN } else { (sign | rounded) as u16 }
+}
+
+/// The nearest f16 as an f32, as [`f16_bits`] rounds.
+#[must_use]
+#[inline(always)]
+pub fn nearest_f16(x: f32) -> f32 {
+    let aligned = power_below(x) * TO_ALIGN;
+    let rounded = (x.abs() + aligned) - aligned;
+    let magnitude = if rounded < LARGE || x.is_nan() { rounded } else { f32::INFINITY };
+    magnitude.copysign(x)
+}
+
+/// Times a power of two, a number with so large an ulp that the f16s from that power on are multiples of it.
+const TO_ALIGN: f32 = 8192.0;
+
+/// The power of two from which on the f16s around a number are equally far apart, for numbers up to [`LARGE`].
+#[inline(always)]
+fn power_below(x: f32) -> f32 {
+    // Not f32's methods, which look for a NaN.
+    let power = f32::from_bits(x.to_bits() & 0x7F80_0000);
+    let power = if power > LEAST_NORMAL { power } else { LEAST_NORMAL };
+    if power < LARGE { power } else { LARGE }
 }
 
 /// The bits of the nearest bf16, ties to even.
 #[must_use]
 #[inline(always)]
 pub fn bf16_bits(x: f32) -> u16 {
-    if x.is_nan() { BF16_NAN } else { rounded(x.to_bits(), 16) as u16 }
-}
-
-/// The bits of a float's magnitude without the last ones, which round them to nearest, ties to even.
-#[inline(always)]
-fn rounded(bits: u32, count: u32) -> u32 {
-    let half = (1 << (count - 1)) - 1;
-    bits.wrapping_add(half + (bits >> count & 1)) >> count
+    let bits = x.to_bits();
+    let half = 0x7FFF + (bits >> 16 & 1);
+    if x.is_nan() { BF16_NAN } else { (bits.wrapping_add(half) >> 16) as u16 }
 }
 
 /// The f32 of an f64 toward zero, with the last bit set if it is not exact: rounded again to a float that is shorter

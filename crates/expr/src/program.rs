@@ -116,6 +116,12 @@ impl Output {
         first.into_iter().chain(second)
     }
 
+    /// The same output without rounding to a float of 16 bits: a result that formulas use.
+    pub(crate) fn unrounded(self) -> Output {
+        let element = if self.element.is_half() { self.ty.element() } else { self.element };
+        Output { element, ..self }
+    }
+
     /// Returns the conversion of the bits of a reduction's result to those in memory, where these are of another type.
     #[must_use]
     pub fn conversion(&self) -> Option<fn(u64) -> u64> {

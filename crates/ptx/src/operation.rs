@@ -19,10 +19,6 @@ fn named(ty: Type, names: [&'static str; 5]) -> &'static str {
 /// The instruction of an operation that is one, for operands of a type.
 fn instruction(op: Op, ty: Type) -> Option<&'static str> {
     let names = match op {
-        Op::Less if ty == Type::U64 => return Some("setp.lt.u64"),
-        Op::LessEqual if ty == Type::U64 => return Some("setp.le.u64"),
-        Op::Minimum if ty == Type::U64 => return Some("min.u64"),
-        Op::Maximum if ty == Type::U64 => return Some("max.u64"),
         Op::Neg => ["", "neg.s32", "neg.s64", "neg.f32", "neg.f64"],
         Op::Add => ["", "add.s32", "add.s64", "add.rn.f32", "add.rn.f64"],
         Op::Sub => ["", "sub.s32", "sub.s64", "sub.rn.f32", "sub.rn.f64"],
@@ -229,7 +225,6 @@ fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
         // NaN to 0: what the instruction makes of it depends on the types.
         (F32 | F64, I32 | I64 | U64) => {
             let name = match (from, to) {
-                (F32, U64) => "cvt.rzi.u64.f32",
                 (_, U64) => "cvt.rzi.u64.f64",
                 (F32, I32) => "cvt.rzi.s32.f32",
                 (F32, _) => "cvt.rzi.s64.f32",

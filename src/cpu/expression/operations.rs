@@ -11,9 +11,7 @@ pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
     match (op, from) {
         (Op::Cast, _) => cast(from, to),
         (Op::RoundOdd, _) => Some(element_loops!(|a: f64| -> f32 { half::rounded_to_odd(a) })),
-        (Op::RoundF16, _) => {
-            Some(element_loops!(|a: f32| -> f32 { half::f32_of_f16(half::f16_bits(a)) }))
-        }
+        (Op::RoundF16, _) => Some(element_loops!(|a: f32| -> f32 { half::nearest_f16(a) })),
         (Op::RoundBf16, _) => {
             Some(element_loops!(|a: f32| -> f32 { half::f32_of_bf16(half::bf16_bits(a)) }))
         }
@@ -110,13 +108,9 @@ macro_rules! goes_below {
 integers!(of_i32, i32, Short);
 integers!(of_i64, i64, Newest);
 
-/// The loops of u64: those of i64, but for what depends on the order of integers.
+/// The loops of u64: those of i64, but for what depends on the sign. Programs compare integers of i64 instead.
 fn of_u64(op: Op) -> Option<Loops> {
     match op {
-        Op::Less => Some(element_loops!(|a: u64, b: u64| -> bool { a < b })),
-        Op::LessEqual => Some(element_loops!(|a: u64, b: u64| -> bool { a <= b })),
-        Op::Minimum => Some(element_loops!(Newest, |a: u64, b: u64| -> u64 { a.min(b) })),
-        Op::Maximum => Some(element_loops!(Newest, |a: u64, b: u64| -> u64 { a.max(b) })),
         Op::FloorDiv => {
             Some(element_loops!(Scalar, |a: u64, b: u64| -> u64 { a.checked_div(b).unwrap_or(0) }))
         }
@@ -268,8 +262,7 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
         Newest I64 i64 => F64 f64, |a| { a as f64 };
         Newest U64 u64 => F32 f32, |a| { a as f32 };
         Newest U64 u64 => F64 f64, |a| { a as f64 };
-        Newest F32 f32 => U64 u64, |a| { a as u64 };
-        Newest F64 f64 => U64 u64, |a| { a as u64 };
+        Scalar F64 f64 => U64 u64, |a| { a as u64 };
         Short F32 f32 => Bool bool, |a| { a != 0.0 };
         Short F32 f32 => I32 i32, |a| { saturated!(a as i32) };
         Newest F32 f32 => I64 i64, |a| { saturated!(a as i64) };

@@ -1,6 +1,8 @@
 //! Conversions of f16 and bf16, against arithmetic that rounds as they do.
 
-use gpuvec_expr::half::{bf16_bits, f16_bits, f32_of_bf16, f32_of_f16, rounded_to_odd};
+use gpuvec_expr::half::{
+    bf16_bits, f16_bits, f32_of_bf16, f32_of_f16, nearest_f16, rounded_to_odd,
+};
 use gpuvec_oracle::half;
 
 /// Every f32 that is one of 16 bits, halfway between two or beside that, with both signs.
@@ -42,6 +44,9 @@ fn every_bf16_is_loaded_and_stored_as_it_is() {
 fn floats_are_rounded_to_the_nearest_of_16_bits() {
     for x in near(f32_of_f16).chain(near(f32_of_bf16)) {
         assert_eq!(f16_bits(x), half::f16_bits(x), "{x:e}");
+        let nearest = half::f32_of_f16(half::f16_bits(x));
+        assert!(nearest_f16(x).to_bits() == nearest.to_bits() || x.is_nan(), "{x:e}");
+        assert_eq!(nearest_f16(x).is_nan(), x.is_nan());
         assert_eq!(bf16_bits(x), half::bf16_bits(x), "{x:e}");
     }
     // The largest f16 is 65504; halfway to 65536 begins infinity.
