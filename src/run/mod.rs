@@ -304,13 +304,10 @@ struct Reduction<'a> {
 }
 
 impl Reduction<'_> {
-    /// Stores the result, as a value of the output's type.
-    fn store<T: Element>(&self, result: T) -> Result<(), Error> {
+    /// Stores the result, whose bits these are, as a value of the output's type.
+    fn store(&self, bits: u64) -> Result<(), Error> {
         let call = self.runner.call;
-        let bits = match call.task().conversion() {
-            Some(conversion) => conversion(result.bits()),
-            None => result.bits(),
-        };
+        let bits = call.task().conversion().map_or(bits, |conversion| conversion(bits));
         alloc::write_bits(&call.outputs()[0], bits)
     }
 
@@ -344,18 +341,18 @@ impl ReductionVisitor for Reduction<'_> {
         {
             let mut whole = Whole::new(work, result);
             runner.run(&mut whole)?;
-            return self.store(whole.result()?);
+            return self.store(whole.result()?.bits());
         }
         if self.may_be_bounded()
             && let Some(result) = R::bounded(&self)?
         {
-            return self.store(result);
+            return self.store(result.bits());
         }
         let mut state = self.reduce(States::of::<R::Accumulator>(), R::add)?;
         if runner.call.is_uniform() {
             state = repeated::<R::Accumulator>(&state, runner.call.n());
         }
-        self.store(R::Accumulator::finish(&state))
+        self.store(R::Accumulator::finish(&state).bits())
     }
 }
 

@@ -74,8 +74,9 @@ macro_rules! elements {
             /// Every type of element.
             pub const ALL: &[Element] = &[$(Element::$element,)+];
 
-            /// The type's name.
+            /// The type's name. Not inlined, which would copy the names.
             #[must_use]
+            #[inline(never)]
             pub const fn name(self) -> &'static str {
                 match self { $(Element::$element => $name,)+ }
             }
