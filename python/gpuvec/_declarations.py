@@ -211,9 +211,10 @@ def scalar(name: str, value: Any, code: int) -> Any:
     if dtype.kind in "iu":
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
         if not least <= int(value) <= most:
+            hint = f", or np.uint64({name})" if most < int(value) < 2**64 and code & NUMBER else ""
             raise OverflowError(
                 f"{name} is {_digits(value)}, which {dtype} does not hold: pass an integer from "
-                f"{least} to {most}"
+                f"{least} to {most}{hint}"
             )
     try:
         number = np.asarray(value, dtype)

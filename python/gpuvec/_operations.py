@@ -32,6 +32,8 @@ from ._streams import Stream, check_stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from ._expressions import Expression
     from ._shapes import Axis
     from ._typing import Array
@@ -54,7 +56,7 @@ FORMULAS = {
 MOST_REMEMBERED = 64
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-# The types for which the library has no functions of its own: formulas compute these.
+# The types for which the library has no functions of its own: formulas compute these, and bfloat16.
 _OF_FORMULAS = np.dtype(np.float16), np.dtype(np.uint64)
 _TYPES = (*(np.dtype(dtype) for dtype in DTYPES.values()), *_OF_FORMULAS)
 
@@ -163,7 +165,7 @@ class Operation:
         dtype = self._dtype(found)
         inputs = [typed(name, one, dtype) for name, one in found.items()]
         for name, one in zip(found, inputs):
-            check_dtype(name, one.array, self.types)
+            _check_type(name, one.array, self.types)
             check_equal_types(name, one.array, "a", inputs[0].array)
         return inputs, dtype
 
@@ -202,12 +204,18 @@ class Operation:
         """Returns the element type of the inputs, from the first that has one."""
         for name, one in found.items():
             if not one.is_raw:
-                check_dtype(name, one.array, self.types)
+                _check_type(name, one.array, self.types)
                 return np.dtype(one.array.dtype.type)
         raise TypeError(
             f"{' and '.join(found)} have no element type but bytes: "
             "pass np.frombuffer(memory, dtype)"
         )
+
+
+def _check_type(name: str, array: NDArray[Any], types: tuple[np.dtype[Any], ...]) -> None:
+    """Raises TypeError unless an array has one of the element types, or bfloat16."""
+    if array.dtype.name != "bfloat16":
+        check_dtype(name, array, types)
 
 
 def _new(arrays: tuple[Any, ...], inputs: list[Found]) -> tuple[Any, Found]:
@@ -246,7 +254,7 @@ class Spread:
         a = np.asarray(a) if isinstance(a, np.generic) else a
         check_stream(stream)
         array = find("a", a, stream).array
-        check_dtype("a", array, _TYPES)
+        _check_type("a", array, _TYPES)
         formula = self._formula(np.dtype(array.dtype.type), _whole(ddof))
         return formula({"a": a}, out=out, stream=stream, axis=axis, keepdims=keepdims)
 
@@ -283,11 +291,11 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
     Parameters
     ----------
-    a, b : array of float16, float32, float64, int32, int64 or uint64
-        Arrays of one type, in memory of any kind: NumPy arrays, `DeviceArray`, objects with the
-        buffer protocol, DLPack or ``__cuda_array_interface__``. They have any strides and shapes
-        that NumPy would broadcast to one, and may be read-only. Cores compute arrays that are not
-        contiguous, or are broadcast.
+    a, b : array of float16, bfloat16, float32, float64, int32, int64 or uint64
+        Arrays of one type (bfloat16 is ml_dtypes'), in memory of any kind: NumPy arrays,
+        `DeviceArray`, objects with the buffer protocol, DLPack or ``__cuda_array_interface__``.
+        They have any strides and shapes that NumPy would broadcast to one, and may be read-only.
+        Cores compute arrays that are not contiguous, or are broadcast.
     out : array, optional
         The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
         inputs.
@@ -315,8 +323,8 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Notes
     -----
     Sums of integers wrap around. Floats are rounded to nearest, and each NaN is the same quiet NaN,
-    so results have the same bits on every processor. Arrays of float16 are computed as float32; the
-    results of `dot` and `sum` are float32.
+    so results have the same bits on every processor. Floats of 16 bits are computed as float32, and
+    the results of `dot` and `sum` are float32: sums soon exceed 65504, the largest float16.
 
     Examples
     --------
@@ -422,7 +430,7 @@ def dot(
 
     Parameters
     ----------
-    a, b : array of float16, float32, float64, int32, int64 or uint64
+    a, b : array of float16, bfloat16, float32, float64, int32, int64 or uint64
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
@@ -536,10 +544,10 @@ def var(
 
     Parameters
     ----------
-    a : array of float16, float32, float64, int32, int64 or uint64
+    a : array of float16, bfloat16, float32, float64, int32, int64 or uint64
         As for `add`.
     out : array, optional
-        The result: of the type of ``a``, or float64 for integers, and float32 for float16.
+        The result: of the type of ``a``; or float64 for integers, float32 for floats of 16 bits.
     stream, axis, keepdims
         As for `dot`; but the function always waits for the stream's work.
     ddof : int, default 0
