@@ -156,6 +156,19 @@ def test_reductions_of_f16_are_exact(placement):
     assert np.isnan(gpuvec.evaluate("min(x)", x=np.append(x, np.float16(np.nan))))
 
 
+def test_results_inside_formulas_are_not_rounded_to_f16(placement):
+    """Results of reductions inside formulas are f32, in which the formulas are computed."""
+    x = np.float16([1, -300.5, 400.25])
+    wide = x.astype(np.float32) ** 2
+    found = gpuvec.evaluate("x * x / max(x * x)", x=x)
+    assert_same_bits(found, (wide / wide.max()).astype(np.float16))
+    found = gpuvec.evaluate("x - f16(min(x * 1.0001))", x=x)
+    least = np.float16(x.min() * np.float32(1.0001)).astype(np.float32)
+    assert_same_bits(found, (x.astype(np.float32) - least).astype(np.float16))
+    u = np.uint64([3, 2**63 + 5, 7])
+    assert_same_bits(gpuvec.evaluate("max(u) - u + min(u)", u=u), u.max() - u + u.min())
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.uint64])
 def test_strides_and_axes(placement, dtype):
     """Arrays that are not contiguous, and reductions along their axes."""
@@ -209,7 +222,11 @@ def test_u64_beyond_i64(placement):
         floats = np.array([0, -1.5, 0.99, 2.0**63, 2.0**64, 1e30, -np.inf, np.inf, np.nan])
         found = gpuvec.evaluate("u64(x)", x=floats)
     assert found.tolist() == [0, 0, 0, 2**63, 2**64 - 1, 2**64 - 1, 0, 2**64 - 1, 0]
-    assert gpuvec.evaluate("sum(a)", a=a) == a.sum()
+    assert gpuvec.evaluate("sum(a); prod(a | 1); dot(a, b)", a=a, b=b) == (
+        a.sum(),
+        np.prod(a | np.uint64(1)),
+        (a * b).sum(),
+    )
     assert gpuvec.evaluate("min(a)", a=a[a > 5]) == 10
     assert gpuvec.evaluate("argmax(a)", a=a) == a.argmax()
 
@@ -237,6 +254,9 @@ def test_u64_beside_integers_that_may_be_negative(placement):
         assert (gpuvec.evaluate(text, u=u, i=i, k=-7) == expected).all(), text
     with pytest.raises(gpuvec.Error, match="k is -7.*not negative"):
         gpuvec.evaluate("u + k", u=u, k=-7)
+    with pytest.raises(OverflowError, match=r"k is 9223372036854775808.*, or np.uint64\(k\)"):
+        gpuvec.evaluate("u + k", u=u, k=2**63)
+    assert_same_bits(gpuvec.evaluate("u + k", u=u, k=np.uint64(2**63)), u + np.uint64(2**63))
     with pytest.raises(gpuvec.ExpressionError, match="-1 does not fit into u64"):
         gpuvec.evaluate("u + -1", u=u)
 
