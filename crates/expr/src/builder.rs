@@ -595,8 +595,8 @@ impl Input<'_> {
 }
 
 impl Reduction {
-    /// The reduction that is done, the type of what it takes, and that of its output in memory; nothing if values of
-    /// this class are refused. Integers of u64 are reduced as those of i64 with the same bits or in the same order.
+    /// The reduction that is done, the type of what it takes, and that of its output in memory; nothing if values
+    /// of this class are refused. Integers of u64 are reduced as those of i64 with the same bits or in the same order.
     fn types(self, class: Class) -> Option<(Reduction, Type, Element)> {
         use Reduction::{
             All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Std, Sum, Var,

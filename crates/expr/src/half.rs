@@ -60,7 +60,7 @@ pub fn nearest_f16(x: f32) -> f32 {
     magnitude.copysign(x)
 }
 
-/// Times a power of two, a number with so large an ulp that the f16s from that power on are multiples of it.
+/// Times a power of two, it is a number whose ulp is the distance between f16s from that power on.
 const TO_ALIGN: f32 = 8192.0;
 
 /// The power of two from which on the f16s around a number are equally far apart, for numbers up to [`LARGE`].
@@ -81,8 +81,8 @@ pub fn bf16_bits(x: f32) -> u16 {
     if x.is_nan() { BF16_NAN } else { (bits.wrapping_add(half) >> 16) as u16 }
 }
 
-/// The f32 of an f64 toward zero, with the last bit set if it is not exact: rounded again to a float that is shorter
-/// by two bits or more, it is the f64 rounded once (Boldo and Melquiond, 2008).
+/// The f32 of an f64 toward zero, with the last bit set if it is not exact. Rounded again to a float that is at least
+/// two bits shorter, it is the f64 rounded once (Boldo and Melquiond, 2008).
 #[must_use]
 #[inline(always)]
 pub fn rounded_to_odd(x: f64) -> f32 {

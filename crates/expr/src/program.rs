@@ -122,7 +122,7 @@ impl Output {
         Output { element, ..self }
     }
 
-    /// Returns the conversion of the bits of a reduction's result to those in memory, where these are of another type.
+    /// Returns the conversion of the bits of a reduction's result to those in memory, if these have another type.
     #[must_use]
     pub fn conversion(&self) -> Option<fn(u64) -> u64> {
         let is_value = matches!(self.reduction, Some(Reduction::Min | Reduction::Max));

@@ -11,8 +11,8 @@ pub enum Type {
     I32,
     /// An integer of 64 bits, which wraps.
     I64,
-    /// An unsigned integer of 64 bits, which wraps. Programs compare its values, and choose the least or greatest of
-    /// them, as values of i64; and convert f32 to it by way of f64.
+    /// An unsigned integer of 64 bits, which wraps. Programs compare its values as values of i64 in the same order, and
+    /// convert f32 to f64 first.
     U64,
     /// IEEE 754's binary32.
     F32,

@@ -16,7 +16,7 @@ use gpuvec_expr::{Element, Program, Reduction, Type};
 pub(crate) struct Fold {
     reduction: Reduction,
     ty: Type,
-    /// The type of the result in memory, if a least or greatest value is converted to it: a float of 16 bits, or u64.
+    /// The type of a least or greatest value in memory, if it is converted to that: a float of 16 bits, or u64.
     converted: Option<Element>,
 }
 
@@ -37,7 +37,7 @@ impl Fold {
         self.ty
     }
 
-    /// The type of the result in memory, if it is converted to it.
+    /// The type of the result in memory, if it is converted to that.
     pub(crate) const fn converted(self) -> Option<Element> {
         self.converted
     }
@@ -341,6 +341,7 @@ impl Fold {
              st.u{bits} [{{0}}], %mv;\n}}\n"
         )
     }
+
     /// Stores the value {1} at {0} as an element of another type.
     fn value_as(self, element: Element) -> String {
         let nan = match element {

@@ -1,22 +1,22 @@
-//! Floats of 16 bits, which are computed as f32. For bf16 there are instructions from compute capability 8.0 on alone:
-//! integer arithmetic stands in for them.
+//! Floats of 16 bits, which are computed as f32. bf16 is converted by integer arithmetic: instructions for it need
+//! compute capability 8.0.
 
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::Element;
 use gpuvec_expr::half::{BF16_NAN, F16_NAN};
 
-/// The value of an f16, whose bits are in the low end.
+/// The value of an f16 in the low bits.
 pub(crate) fn f32_of_f16(writer: &Writer, bits: Operand) -> Operand {
     writer.emit("cvt.f32.f16", Class::F32, &[bits])
 }
 
-/// The value of a bf16, whose bits are in the low end.
+/// The value of a bf16 in the low bits.
 pub(crate) fn f32_of_bf16(writer: &Writer, bits: Operand) -> Operand {
     let upper = writer.emit("shl.b32", Class::B32, &[bits, Operand::b32(16)]);
     writer.emit("mov.b32", Class::F32, &[upper])
 }
 
-/// The bits of the nearest f16; those above are anything.
+/// The bits of the nearest f16, in the low half of the register; the upper half is undefined.
 pub(crate) fn f16_bits(writer: &Writer, x: Operand) -> Operand {
     let x = writer.in_register(x);
     let bits = writer.emit("cvt.rn.f16.f32", Class::B32, &[x]);
@@ -57,7 +57,7 @@ pub(crate) fn rounded_to_odd(writer: &Writer, x: Operand) -> Operand {
     writer.emit("mov.b32", Class::F32, &[bits])
 }
 
-/// The bits of a number, the upper half of which is rounded to nearest, ties to even.
+/// The bits of a number, with the upper half rounded to nearest, ties to even.
 fn rounded_upper_half(writer: &Writer, x: Operand) -> Operand {
     let emit = |name, operands: &[Operand]| writer.emit(name, Class::B32, operands);
     let bits = emit("mov.b32", &[writer.in_register(x)]);
