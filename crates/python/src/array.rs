@@ -37,7 +37,7 @@ pub(crate) struct NumPy {
     /// "transpose". (pyo3's `intern` makes strings when they are first needed: a child that is forked meanwhile
     /// would wait for ever.)
     transpose: Py<PyString>,
-    foreign: Foreign,
+    pub(crate) foreign: Foreign,
 }
 
 impl NumPy {
@@ -141,6 +141,11 @@ impl Array<'_> {
     /// The address of the first element.
     pub(crate) fn address(&self) -> usize {
         self.fields.data.addr()
+    }
+
+    pub(crate) fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        // SAFETY: the array, or this module, keeps the dtype.
+        unsafe { Bound::from_borrowed_ptr(py, self.fields.dtype.cast_mut().cast()) }
     }
 
     pub(crate) fn has_dtype(&self, dtype: &Py<PyAny>) -> bool {

@@ -1,6 +1,7 @@
 //! Arrays of other libraries, by DLPack or the CUDA array interface.
 
 use crate::array::{ALIGNED, Array, CONTIGUOUS, Fields, WRITEABLE};
+use crate::exchange::{Exchange, VERSIONED};
 use pyo3::exceptions::PyException;
 use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid};
 use pyo3::prelude::*;
@@ -35,21 +36,21 @@ struct Versioned {
     tensor: Tensor,
 }
 
-const VERSIONED: &CStr = c"dltensor_versioned";
 const UNVERSIONED: &CStr = c"dltensor";
 
 /// Flags of a tensor: it is read-only, or a copy, whose changes do not reach the exporter.
 const UNWRITABLE: u64 = 1 | 2;
 
 /// DLDeviceType: the host's memory, also page-locked, and a GPU's.
-const ON_HOST: [i32; 2] = [1, 3];
-const ON_GPU: [i32; 2] = [2, 13];
+pub(crate) const ON_HOST: [i32; 2] = [1, 3];
+pub(crate) const ON_GPU: [i32; 2] = [2, 13];
 
 /// The legacy default stream, with which every call is ordered.
-const LEGACY_DEFAULT_STREAM: i32 = 1;
+const LEGACY_DEFAULT_STREAM: usize = 1;
 
 /// The element types: NumPy's typestr, DLPack's code and bits, and the bytes.
-const TYPES: [(&str, u8, isize); 9] = [
+const TYPES: [(&str, u8, isize); 10] = [
+    ("|b1", 6, 1),
     ("|u1", 1, 1),
     ("|i1", 0, 1),
     ("<u2", 1, 2),
@@ -67,6 +68,7 @@ pub(crate) struct Foreign {
     dlpack_device: Py<PyString>,
     interface: Py<PyString>,
     arrow: Py<PyString>,
+    pub(crate) exchange: Exchange,
     /// The arguments of `__dlpack__` for arrays of the host and of a GPU.
     keywords: [Py<PyDict>; 2],
     /// NumPy's dtypes for the rows of [`TYPES`].
@@ -88,7 +90,7 @@ impl Foreign {
     pub(crate) fn new(numpy: &Bound<'_, PyModule>) -> PyResult<Self> {
         let py = numpy.py();
         let name = |name| PyString::new(py, name).unbind();
-        let keywords = |stream: Option<i32>| -> PyResult<Py<PyDict>> {
+        let keywords = |stream: Option<usize>| -> PyResult<Py<PyDict>> {
             let keywords = PyDict::new(py);
             keywords.set_item("stream", stream)?;
             keywords.set_item("max_version", (1, 0))?;
@@ -101,6 +103,7 @@ impl Foreign {
             dlpack_device: name("__dlpack_device__"),
             interface: name("__cuda_array_interface__"),
             arrow: name("__arrow_c_array__"),
+            exchange: Exchange::new(py),
             keywords: [keywords(None)?, keywords(Some(LEGACY_DEFAULT_STREAM))?],
             dtypes: dtypes.collect::<PyResult<_>>()?,
         })
@@ -116,6 +119,9 @@ impl Foreign {
 
     fn read<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
         let py = object.py();
+        if let Some(capsule) = self.exchange.capsule(object, LEGACY_DEFAULT_STREAM)? {
+            return Ok(self.tensor(capsule));
+        }
         if let Some(device) = object.getattr_opt(&self.dlpack_device)? {
             let (kind, _): (i32, i32) = device.call0()?.extract()?;
             let is_on_gpu = ON_GPU.contains(&kind);
@@ -184,7 +190,7 @@ impl Foreign {
         &self, object: &Bound<'py, PyAny>, interface: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Array<'py>>> {
         let entry = |name| Ok::<_, PyErr>(interface.get_item(name)?.filter(|one| !one.is_none()));
-        let stream: Option<i32> = entry("stream")?.map(|one| one.extract()).transpose()?;
+        let stream: Option<usize> = entry("stream")?.map(|one| one.extract()).transpose()?;
         let is_ordered = stream.is_none_or(|stream| stream == LEGACY_DEFAULT_STREAM);
         let (Some(shape), Some(typestr), Some(data)) =
             (entry("shape")?, entry("typestr")?, entry("data")?)
