@@ -172,8 +172,7 @@ class Expression:
 
     def _short_way(self) -> Any:
         """Returns the extension module's way to call the formula, for arrays and single values."""
-        # It knows no reductions inside formulas, which limit shapes and axes.
-        if native is None or self._inner:
+        if native is None:
             return None
         inputs = [
             (name, DTYPES[code & 255], form_of(code), name in self._counted)
@@ -183,7 +182,8 @@ class Expression:
         outputs = [(output.dtype, output.is_reduction) for output in self._outputs]
         # Not a method: the formula would own the expression that owns it.
         fails = partial(named_failure, self._names, self._outputs)
-        what = inputs, (outputs, self._is_tuple), most_axes
+        # Reductions inside formulas limit shapes and axes, which are checked here.
+        what = inputs, (outputs, self._is_tuple), (most_axes, bool(self._inner))
         return native.Formula(_ADDRESSES, self._handle, *what, fails)
 
     @property

@@ -20,6 +20,7 @@ pub(crate) struct Formula {
     outputs: Vec<Output>,
     is_tuple: bool,
     most_axes: usize,
+    is_of_passes: bool,
     failure: Py<PyAny>,
 }
 
@@ -46,19 +47,21 @@ impl Formula {
     /// Makes the formula of an expression's handle, which outlives it. `functions` has the addresses of
     /// `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`. Each input has a name, a dtype, a form and whether
     /// it has the elements' shape; each output a dtype and whether it is a reduction, and behind the outputs is
-    /// whether a call returns a tuple. The inputs have at most `most_axes` axes, unless they are reduced along
-    /// some. `failure` makes an exception of a status that is an error.
+    /// whether a call returns a tuple. Of `limits`, the inputs have at most as many axes as the first says,
+    /// unless they are reduced along some, and the second says whether the formula has reductions inside, which the
+    /// package calls for arrays that are not contiguous. `failure` makes an exception of a status that is an error.
     #[new]
     fn new(
         py: Python<'_>, functions: (usize, usize), handle: usize,
         inputs: Vec<(Py<PyString>, Py<PyAny>, String, bool)>,
-        outputs: (Vec<(Py<PyAny>, bool)>, bool), most_axes: usize, failure: Py<PyAny>,
+        outputs: (Vec<(Py<PyAny>, bool)>, bool), limits: (usize, bool), failure: Py<PyAny>,
     ) -> PyResult<Self> {
         // SAFETY: the package takes the addresses of these functions from the library.
         let (run, run_strided) = unsafe { (Run::at(functions.0), RunStrided::at(functions.1)) };
         let inputs = inputs.into_iter().map(|input| Input::new(py, input));
         let inputs = inputs.collect::<PyResult<_>>()?;
         let (outputs, is_tuple) = outputs;
+        let (most_axes, is_of_passes) = limits;
         let output = |(dtype, is_reduction)| Output { dtype, is_reduction };
         let outputs = outputs.into_iter().map(output).collect();
         let numpy = NumPy::get(py)?;
@@ -71,6 +74,7 @@ impl Formula {
             outputs,
             is_tuple,
             most_axes,
+            is_of_passes,
             failure,
         })
     }
@@ -103,7 +107,7 @@ impl Formula {
                 return self.result(status, targets, out.py());
             }
         }
-        self.call_strided(&values, call)
+        if self.is_of_passes { Ok(None) } else { self.call_strided(&values, call) }
     }
 }
 
