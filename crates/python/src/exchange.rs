@@ -1,7 +1,7 @@
 //! DLPack's C interface for exchange, by which other libraries export arrays at the cost of a few function calls
 //! (DLPack 1.3, "DLPack C Exchange API"). PyTorch's `__dlpack__` takes ten microseconds in place of it.
 
-use crate::foreign::{ON_GPU, ON_HOST};
+use crate::foreign::{NativeStream, ON_GPU, ON_HOST};
 use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyErr_Clear, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -58,11 +58,11 @@ impl Exchange {
         }
     }
 
-    /// Returns the DLPack capsule of an array, whose work so far precedes later work of `stream`, a native stream.
+    /// Returns the DLPack capsule of an array, whose work so far precedes later work of `stream`.
     /// `None`: the array's class has no such functions, or `__dlpack__` has to order the work or to tell what is
     /// wrong.
     pub(crate) fn capsule<'py>(
-        &self, object: &Bound<'py, PyAny>, stream: usize,
+        &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(attribute) = object.get_type().getattr_opt(&self.functions)? else {
             return Ok(None);
@@ -103,7 +103,7 @@ fn functions<'a>(attribute: &'a Bound<'_, PyAny>) -> Option<&'a Functions> {
 
 /// Says whether the work on arrays of a device precedes later work of `stream`: it is on that stream. 0 and 1 are
 /// both the legacy default stream. Arrays of the host have no queued work; other devices are not known.
-fn is_ordered(functions: &Functions, device: &Device, stream: usize) -> bool {
+fn is_ordered(functions: &Functions, device: &Device, stream: NativeStream) -> bool {
     if !ON_GPU.contains(&device.kind) {
         return ON_HOST.contains(&device.kind);
     }

@@ -14,6 +14,7 @@ mod function;
 mod input;
 mod operation;
 mod output;
+mod queued;
 mod strided;
 
 use pyo3::prelude::*;
@@ -31,7 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Returns the dtype of an array in memory of a GPU or of another library, or None.
 #[pyfunction]
 fn dtype_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let array = array::NumPy::get(object.py())?.found(object)?;
+    let array = array::Arrays::of_call(array::NumPy::get(object.py())?).found(object)?;
     Ok(array.map(|array| array.dtype(object.py())))
 }
 
@@ -39,5 +40,5 @@ fn dtype_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny
 /// the array's class cannot export it so, or not for that stream.
 #[pyfunction]
 fn exported<'py>(object: &Bound<'py, PyAny>, stream: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-    array::NumPy::get(object.py())?.foreign.exchange.capsule(object, stream)
+    array::NumPy::get(object.py())?.exported(object, stream)
 }
