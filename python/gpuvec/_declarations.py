@@ -13,6 +13,7 @@ from ._adapters import columns, kind_of
 from ._arrays import check_dtype, find
 from ._device_array import DeviceArray
 from ._dlpack import bfloat16
+from ._library import native
 
 if TYPE_CHECKING:
     from typing import Union
@@ -161,6 +162,10 @@ def code(name: str, value: Any) -> int:
     kind = kind_of(value)
     if kind is not None:
         return _type_number(name, kind.dtype(name, value))
+    # The extension module is quicker, and knows ordinary arrays.
+    known = TYPES.get(native.dtype_of(value)) if native is not None else None
+    if known is not None:
+        return known
     found = find(name, value)
     if found.is_raw:
         raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")

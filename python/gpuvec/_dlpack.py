@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ._library import native
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -186,17 +188,9 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
     The capsule stays unconsumed: it frees the tensor when the last array on it is gone.
     On a GPU, the producer's work precedes later work of ``stream``, a native stream.
     """
-    kind, _ = producer.__dlpack_device__()
-    kind = int(kind)
-    if kind not in (CPU, CUDA, PINNED, MANAGED):
-        device = DEVICES.get(kind, f"device type {kind}")
-        raise TypeError(f"{name} is on {device}: pass an array of the CPU's or of a CUDA device")
-    order = stream if kind in ON_GPU else None
-    try:
-        capsule = producer.__dlpack__(stream=order, max_version=(1, 0))
-    except TypeError:
-        # A producer of DLPack 0.x.
-        capsule = producer.__dlpack__(stream=order)
+    capsule = native.exported(producer, stream) if native is not None else None
+    if capsule is None:
+        capsule = _requested(name, producer, stream)
     tensor, is_read_only = tensor_of(capsule)
     is_bfloat = (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1)
     typestr = "<u2" if is_bfloat else typestr_of(name, tensor)
@@ -212,7 +206,22 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
         capsule,
     )
     array = array.view(bfloat16(name)) if is_bfloat else array
-    return Found(array, tensor.device_id if kind in ON_GPU else None)
+    return Found(array, tensor.device_id if tensor.device_type in ON_GPU else None)
+
+
+def _requested(name: str, producer: Any, stream: int) -> object:
+    """Returns the capsule that an object's ``__dlpack__`` makes."""
+    kind, _ = producer.__dlpack_device__()
+    kind = int(kind)
+    if kind not in (CPU, CUDA, PINNED, MANAGED):
+        device = DEVICES.get(kind, f"device type {kind}")
+        raise TypeError(f"{name} is on {device}: pass an array of the CPU's or of a CUDA device")
+    order = stream if kind in ON_GPU else None
+    try:
+        return producer.__dlpack__(stream=order, max_version=(1, 0))
+    except TypeError:
+        # A producer of DLPack 0.x.
+        return producer.__dlpack__(stream=order)
 
 
 def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> object:

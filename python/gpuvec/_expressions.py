@@ -174,8 +174,7 @@ class Expression:
 
     def _short_way(self) -> Any:
         """Returns the extension module's way to call the formula, for arrays and single values."""
-        # It knows no reductions inside formulas, which limit shapes and axes.
-        if native is None or self._inner:
+        if native is None:
             return None
         inputs = [
             (name, dtype_of(code), form_of(code), name in self._counted)
@@ -184,9 +183,10 @@ class Expression:
         most_axes = 1 if self._has_dot else 2**31 - 1
         outputs = [(output.dtype, output.is_reduction) for output in self._outputs]
         # Not a method: the formula would own the expression that owns it.
-        fails = partial(named_failure, self._names, self._outputs)
-        what = inputs, (outputs, self._is_tuple), most_axes
-        return native.Formula(_ADDRESSES, self._handle, *what, fails)
+        calls = tuple(partial(each, self._names, self._outputs) for each in (queued, named_failure))
+        # Reductions inside formulas limit shapes and axes, which are checked here.
+        what = inputs, (outputs, self._is_tuple), (most_axes, bool(self._inner))
+        return native.Formula(_ADDRESSES, self._handle, *what, calls)
 
     @property
     def text(self) -> str:
@@ -296,8 +296,8 @@ class Expression:
         """
         given = named if inputs is None else merged(inputs, named, self._names)
         short = self._short
-        if stream is None and short is not None:
-            called = short.call(given, out, axis, keepdims)
+        if short is not None:
+            called = short.call(given, out, stream, axis, keepdims)
             if called is not None:
                 return called
         return self._generally(given, out, stream, axis, keepdims, na)
@@ -362,11 +362,8 @@ class Expression:
         ]
         written = [found_in(result) if to is None else to for result, to in zip(results, targets)]
         run, points_to = self._run(counted, pointers, written, reduced)
-        objects, found = (*inputs.values(), *results), (*arrays.values(), *written)
-        try:
-            call(stream, objects, found, *run)
-        except Error as error:
-            raise named(error, self._names, self._outputs) from None
+        memory = tuple(one.array for one in (*arrays.values(), *written))
+        queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
         del kept, points_to
         returned = tuple(
             # A new array of no axes is a scalar.
@@ -511,6 +508,14 @@ def named(error: Error, names: tuple[str, ...], outputs: tuple[Output, ...]) -> 
         described = described.replace(f"outputs[{number}]", output.name)
     error.args = error.args[0], described
     return error
+
+
+def queued(names: tuple[str, ...], outputs: tuple[Output, ...], *arguments: Any) -> None:
+    """Calls the library as `call` does it, with the names of inputs and outputs in errors."""
+    try:
+        call(*arguments)
+    except Error as error:
+        raise named(error, names, outputs) from None
 
 
 def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: int) -> Error:

@@ -106,7 +106,7 @@ class Operation:
         self.call: Callable[..., Any] = self.general
         self._native = None
         if native is not None:
-            calls = self._short_formula, self.general, failure
+            calls = self._short_formula, self.general, call, failure
             what = inputs, self.is_reduction, self.most_axes, short
             self._native = native.Operation(*what, calls)
             self.call = self._native.call
@@ -140,7 +140,8 @@ class Operation:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
         pointers = [address(one.array) for one in used]
-        call(stream, (*arrays, out), used, function, *alpha, *pointers, first.size)
+        kept = tuple(one.array for one in used)
+        call(stream, (*arrays, out), kept, function, *alpha, *pointers, first.size)
         return to.array[()] if out is None else out
 
     def along(

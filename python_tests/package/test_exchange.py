@@ -7,6 +7,7 @@ import sys
 import gpuvec
 import numpy as np
 import pytest
+from c_exchange import new_capsule, read_only_ones
 from gpuvec._dlpack import Managed, ManagedVersioned, Tensor, tensor_of
 from on_fake_driver import needs_fake_driver, run
 
@@ -45,12 +46,7 @@ def test_arrays_through_dlpack(placement, dtype, is_old):
 
 def test_a_read_only_array_through_dlpack_is_an_input(placement):
     """DLPack 1.0 says that an array is read-only; before, such arrays were not exported."""
-    array = np.ones(3)
-    array.flags.writeable = False
-    try:
-        array.__dlpack__(max_version=(1, 0))
-    except (TypeError, BufferError):
-        pytest.skip("this NumPy does not export read-only arrays")
+    array = read_only_ones()
     assert gpuvec.sum(Producer(array)) == 3
     with pytest.raises(ValueError, match="out is read-only"):
         gpuvec.add(np.ones(3), np.ones(3), out=Producer(array))
@@ -281,11 +277,6 @@ class HandMade:
             raise TypeError("unexpected keyword argument 'max_version'")
         name = b"dltensor_versioned" if self.is_new else b"dltensor"
         return new_capsule(ctypes.addressof(self.memory), name, None)
-
-
-new_capsule = ctypes.PyDLL(None).PyCapsule_New
-new_capsule.restype = ctypes.py_object
-new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["1.0", "0.x"])

@@ -102,6 +102,12 @@ impl Output {
         Output { reduction, ty, element, ddof: 0, operands }
     }
 
+    /// The same for elements that are all equal, as one value: that of a reduction which returns it.
+    pub(crate) fn as_reduction(self) -> Output {
+        let reduction = if self.ty == Type::Bool { Reduction::Any } else { Reduction::Max };
+        Output { reduction: Some(reduction), ..self }
+    }
+
     /// The reductions of a kernel each: the sums from which one is computed, or the only one itself.
     fn of_kernels(&self) -> impl Iterator<Item = Output> {
         let of = |reduction| Output { reduction: Some(reduction), ddof: 0, ..*self };
