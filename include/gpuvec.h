@@ -821,6 +821,15 @@ enum gpuvec_type
     GPUVEC_F32 = 9,
     /** `double`. */
     GPUVEC_F64 = 10,
+    /**
+     * IEEE 754's binary16, as `_Float16` and CUDA's `__half`. It is computed as a `float`, and rounded where it is
+     * stored.
+     */
+    GPUVEC_F16 = 11,
+    /** The upper half of a `float`, as CUDA's `__nv_bfloat16`. It is computed as a `float`, too. */
+    GPUVEC_BF16 = 12,
+    /** `uint64_t`. */
+    GPUVEC_U64 = 13,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -7,6 +7,7 @@ them, since only the array's address, shape, strides and flags are used.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from ctypes import (
     POINTER,
     c_char_p,
@@ -48,6 +49,8 @@ DEVICES = {
 }
 # DLDataTypeCode: signed and unsigned integers, floats, complex numbers, booleans; and their bits.
 KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+# The code of bfloat16, which NumPy has once ml_dtypes is imported.
+BFLOAT = 4
 BITS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "c": (64, 128), "b": (8,)}
 # Flags of a tensor. Writes to a copy do not reach the exporter's array.
 READ_ONLY, IS_COPIED = 1, 2
@@ -155,6 +158,19 @@ def tensor_of(capsule: object) -> tuple[Tensor, bool]:
     return Managed.from_address(get_pointer(capsule, b"dltensor")).tensor, False
 
 
+def bfloat16(name: str) -> np.dtype[Any]:
+    """Returns NumPy's type of elements of bfloat16; raises TypeError without the package of it."""
+    try:
+        types = importlib.import_module("ml_dtypes")
+    except ImportError:
+        raise TypeError(
+            f"{name} has the type bfloat16, which NumPy lacks without the package ml_dtypes: "
+            "install it"
+        ) from None
+    dtype: np.dtype[Any] = np.dtype(types.bfloat16)
+    return dtype
+
+
 def typestr_of(name: str, tensor: Tensor) -> str:
     """Returns the type of a tensor's elements, as NumPy writes it."""
     kind = KINDS.get(tensor.code, "")
@@ -176,7 +192,8 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
     if capsule is None:
         capsule = _requested(name, producer, stream)
     tensor, is_read_only = tensor_of(capsule)
-    typestr = typestr_of(name, tensor)
+    is_bfloat = (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1)
+    typestr = "<u2" if is_bfloat else typestr_of(name, tensor)
     size = tensor.bits // 8
     dims = range(tensor.ndim)
     array = described(
@@ -188,6 +205,7 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
         is_read_only,
         capsule,
     )
+    array = array.view(bfloat16(name)) if is_bfloat else array
     return Found(array, tensor.device_id if tensor.device_type in ON_GPU else None)
 
 
@@ -213,8 +231,11 @@ def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> obj
     written into it.
     """
     newer = {} if max_version is None or NUMPY < (2, 1) else {"max_version": max_version}
-    capsule: object = array.__dlpack__(**newer)
+    is_bfloat = array.dtype.name == "bfloat16"
+    capsule: object = (array.view(np.uint16) if is_bfloat else array).__dlpack__(**newer)
+    tensor, _ = tensor_of(capsule)
+    if is_bfloat:
+        tensor.code = BFLOAT
     if device is not None:
-        tensor, _ = tensor_of(capsule)
         tensor.device_type, tensor.device_id = CUDA, device
     return capsule

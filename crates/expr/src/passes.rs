@@ -49,12 +49,12 @@ pub(crate) fn program(
     let names: Vec<String> = (1..=count).map(|number| format!("result {number}")).collect();
     for (&number, name) in passes.iter().flatten().zip(&names) {
         let (output, id) = reductions[number];
-        nodes[usize::from(id)] =
-            Node::new(Source::Input(all.len() as u8), output.element.widened(), &[]);
-        all.push(Input { name, element: output.element, form: Form::Scalar });
+        let element = output.unrounded().element;
+        nodes[usize::from(id)] = Node::new(Source::Input(all.len() as u8), element.widened(), &[]);
+        all.push(Input { name, element, form: Form::Scalar });
     }
     let of_pass = |numbers: &Vec<usize>| {
-        let outputs = numbers.iter().map(|&number| reductions[number].0).collect();
+        let outputs = numbers.iter().map(|&number| reductions[number].0.unrounded()).collect();
         Program::new(&all, &nodes, outputs)
     };
     let before: Vec<Program> = passes.iter().map(of_pass).collect();

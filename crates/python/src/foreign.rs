@@ -52,7 +52,7 @@ pub(crate) type NativeStream = usize;
 pub(crate) const LEGACY_DEFAULT_STREAM: NativeStream = 1;
 
 /// The element types: NumPy's typestr, DLPack's code and bits, and the bytes.
-const TYPES: [(&str, u8, isize); 10] = [
+const TYPES: [(&str, u8, isize); 12] = [
     ("|b1", 6, 1),
     ("|u1", 1, 1),
     ("|i1", 0, 1),
@@ -60,7 +60,9 @@ const TYPES: [(&str, u8, isize); 10] = [
     ("<i2", 0, 2),
     ("<u4", 1, 4),
     ("<i4", 0, 4),
+    ("<u8", 1, 8),
     ("<i8", 0, 8),
+    ("<f2", 2, 2),
     ("<f4", 2, 4),
     ("<f8", 2, 8),
 ];
