@@ -86,7 +86,8 @@ class Reduction:
         rows, columns = self.shape(n)
         size, results = self.dtype.itemsize, int(np.prod(self.kept(n)))
         source = resources.device_memory(rows * columns * size).address
-        elements = values(1, 1 << 20, unlike).astype(self.dtype)
+        # Not a power of two, after which each column would have the same element in all rows.
+        elements = values(1, (1 << 20) + 7, unlike).astype(self.dtype)
         part = resources.array("device", elements)
         for first in range(0, rows * columns, elements.size):
             count = min(elements.size, rows * columns - first)

@@ -7,7 +7,8 @@
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
 // of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, in bit
 // 7 whether states are stored in place of results, in bit 6 whether the elements of each result follow each other in
-// all arrays and begin a vector, and the logarithm of the number of lanes; the memory in which
+// all arrays and begin a vector, in bit 5 whether a warp alone has neighbouring elements, not results, in neighbouring
+// lanes, and the logarithm of the number of lanes; the memory in which
 // such blocks merge their states; and how to add up (exact sums), or the index of the first element (folds). The
 // number of blocks is 0 if each warp has results, not states, of its own: those of few elements.
 //
@@ -16,33 +17,39 @@
 // stores a state there, RESULT a result.
 #include "elements.cuh"
 
-constexpr int WARPS = BLOCK_THREADS / WARP;
+constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5;
 
-// The rounds in which each warp has results of its own: before those of teams it may have two, the second one in levels.
-constexpr int ALONE = -1, TWICE_ALONE = -2;
+// The rounds in which each warp has results of its own, before those of teams: it adds up in plain sums, in a window, or
+// in levels.
+constexpr int IN_PLAIN = -3, IN_WINDOW = -2, IN_LEVELS = -1;
 
 constexpr int NO_VECTORS = -1 << 31;
 
 // The results and the elements of a team: of the warps of a block, of some of them, or of a warp alone.
 struct Part {
+    static constexpr bool HAS_PLAIN = true;
+
     unsigned results, n, group, begin, last, parts, part;
-    int lanes, warps;
-    bool is_alone, of_levels, stores_states, in_vectors;
+    int lanes, log_lanes, warps, round;
+    bool is_alone, is_by_rows, stores_states, in_vectors;
 
     // Returns whether each warp has results of its own.
     __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
 
-    // The number of neighbouring lanes with a result each.
-    __device__ static int lanes_of(u64 partition) { return 1 << (partition & 0x3F); }
+    // The number of lanes with results of their own, and its logarithm.
+    __device__ static int lanes_of(u64 partition) { return 1 << log_lanes_of(partition); }
+    __device__ static int log_lanes_of(u64 partition) { return partition & 0x1F; }
 
     // If each warp has results of its own, `round` is one of theirs or the number of a round of teams. In such a
     // round a team computes the results of one warp.
-    __device__ Part(unsigned results, unsigned n, u64 partition, int round, bool of_levels, int teams)
-        : results(results), n(n), of_levels(of_levels) {
+    __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams)
+        : results(results), n(n), round(round) {
         lanes = lanes_of(partition);
+        log_lanes = log_lanes_of(partition);
         in_vectors = (partition & 0x40) != 0;
         stores_states = (partition & 0x80) != 0;
-        is_alone = round <= ALONE;
+        is_alone = round < 0;
+        is_by_rows = is_alone && (partition & 0x20) != 0;
         if (of_warps(partition)) {
             parts = 1;
             part = 0;
@@ -66,7 +73,7 @@ struct Part {
     // The warp whose results the calling thread's team has.
     __device__ static int owner(int round, int teams) {
         const int warp = threadIdx.x / WARP;
-        return round <= ALONE ? warp : round * teams + warp / (WARPS / teams);
+        return round < 0 ? warp : round * teams + warp / (WARPS / teams);
     }
 
     // Leaves the results to others.
@@ -79,21 +86,29 @@ struct Part {
     __device__ int thread() const { return threadIdx.x & threads() - 1; }
     __device__ int threads() const { return warps * WARP; }
 
+    // The number of the calling thread's result among those of its warp.
+    __device__ int of_warp() const { return is_by_rows ? lane() >> LOG_WARP - log_lanes : lane() & lanes - 1; }
+
+    // The lanes with the same result differ in the bits from `lowest` to `highest`.
+    __device__ int lowest() const { return is_by_rows ? 1 : lanes; }
+    __device__ int highest() const { return (is_by_rows ? step() : WARP) / 2; }
+
     // The result of the calling thread. Threads behind the last result have that one, too.
-    __device__ u64 result() const { return min(group * lanes + (lane() & lanes - 1), results - 1); }
+    __device__ u64 result() const { return min(group * lanes + of_warp(), results - 1); }
 
     // Returns whether the calling thread stores its result.
     __device__ bool stores() const {
-        return thread() < lanes && group * lanes + thread() < results;
+        return thread() < WARP && offset() == 0 && group * lanes + of_warp() < results;
     }
 
-    __device__ int step() const { return WARP / lanes; }
-    __device__ int offset() const { return lane() / lanes; }
+    __device__ int step() const { return WARP >> log_lanes; }
+    __device__ int offset() const { return is_by_rows ? lane() & step() - 1 : lane() >> log_lanes; }
     __device__ u64 end() const { return last; }
     __device__ u64 first(int len) const { return begin + thread() / WARP * len; }
     __device__ u64 next(int len) const { return warps * len; }
-    __device__ bool in_window() const { return is_alone && !of_levels; }
-    __device__ bool in_levels() const { return of_levels; }
+    __device__ bool in_plain() const { return round == IN_PLAIN; }
+    __device__ bool in_window() const { return round == IN_WINDOW; }
+    __device__ bool in_levels() const { return round == IN_LEVELS; }
     // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
     // which reaches no higher, so that fewer levels hold the small ones.
     __device__ int spare() const { return in_window() ? 2 : 0; }
@@ -200,100 +215,129 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
     }
 }
 
-// Returns whether the terms of a warp's threads fit in levels.
-__device__ inline bool fit_in_levels(u64 n, u64 partition, u64 mode) {
-    return mode != BY_INTEGERS && n * Part::lanes_of(partition) <= WARP * Levels::MOST;
+// Returns whether a warp's threads have at most a number of terms.
+__device__ inline bool has_few_terms(u64 n, u64 partition, int most) {
+    return n * Part::lanes_of(partition) <= WARP * most;
 }
 
-// Reduces along axes. If each warp has results of its own, all warps first add theirs up in windows, and then in levels,
-// and teams then compute the results that these do not hold.
+// The first round of a warp alone.
+template <class K>
+__device__ inline int first_round(u64 n, u64 partition, u64 mode) {
+    const bool is_plain = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Plain::MOST_ALONE);
+    return is_plain ? IN_PLAIN : IN_WINDOW;
+}
+
+// The round of a warp alone that follows one that did not hold its sums; 0 if none does.
+template <class K>
+__device__ inline int next_round(int round, const Plain &plain, u64 n, u64 partition, u64 mode) {
+    if (round == IN_PLAIN && !plain.is_far) {
+        return IN_WINDOW;
+    }
+    const bool has_levels = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Levels::MOST);
+    return round < IN_LEVELS && has_levels ? IN_LEVELS : 0;
+}
+
+// Computes the results of a part, or their states. Returns false if the warp's sums did not hold them.
+template <class K, class T>
+__device__ inline bool reduce_part(Columns<K> &columns, const Part &part, Plain &plain, Scratch *scratch, u64 mode) {
+    T *const place = part.place<T>();
+    if (!part.is_alone) {
+        clear(columns, part);
+        __syncthreads();
+    }
+    if constexpr (HAS_LEVELS<K>) {
+        if (part.in_levels()) {
+            // Other lanes may still read those of the results before.
+            __syncwarp();
+            Levels::of(columns).clear();
+        }
+    }
+    Window<K> window;
+    bool is_done = add_elements(columns, window, plain, part, mode);
+    long long words[K::ROWS];
+    int first = K::DIGITS, last = -1;
+    if (part.in_plain()) {
+        is_done = plain.merge_lanes(part.lowest(), part.highest()) && is_done;
+    } else if (part.in_window()) {
+        window.merge_lanes(part.lowest(), part.highest());
+    } else if (part.in_levels()) {
+        if constexpr (HAS_LEVELS<K>) {
+            Levels::of(columns).merge_lanes(part.lowest(), part.highest());
+        }
+    } else {
+        __syncthreads();
+        merge_lanes(columns, part);
+        __syncthreads();
+        if (part.parts > 1 && !merge_parts(columns, part, scratch)) {
+            return true;
+        }
+        if (part.stores()) {
+            read_words(columns, words, first, last);
+        }
+    }
+    if (part.stores_states && part.stores()) {
+        words[0] = static_cast<long long>(part.n);
+        long long *const state = reinterpret_cast<long long *>(place);
+#pragma unroll 1
+        for (int row = 0; row < K::ROWS; row++) {
+            state[row] = words[row];
+        }
+    } else if (is_done && part.stores()) {
+        int what;
+        asm volatile("FINISH %0;" : "=r"(what));
+        *place = result_of<T>(part.n, what, [&](int scale, const AnyFormat &format) {
+            if constexpr (HAS_LEVELS<K>) {
+                if (part.in_plain()) {
+                    return plain.value(format);
+                }
+                if (part.in_levels()) {
+                    return rounded(Levels::of(columns).sum(), Format<float>::LEAST - scale, format);
+                }
+            }
+            if (part.in_window()) {
+                return rounded(window.sum(), window.lowest_unit() - scale, format);
+            }
+            return value<K>(words, first, last, -scale, format);
+        });
+    }
+    return is_done;
+}
+
+// Reduces along axes. If each warp has results of its own, it first adds them up alone: in plain sums, a window or
+// levels. Teams then compute the results that these do not hold.
 template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
     alignas(double) __shared__ Columns<K> all_columns[TEAMS<K>];
     __shared__ bool is_held[WARPS];
-    constexpr int FIRST = HAS_LEVELS<K> ? TWICE_ALONE : ALONE;
     static_assert(!HAS_LEVELS<K> || TEAMS<K> == WARPS, "each warp's levels are in columns of its own");
     const bool of_warps = Part::of_warps(partition);
     const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
     Columns<K> &columns = all_columns[of_warps ? threadIdx.x / WARP / (WARPS / TEAMS<K>) : 0];
+    int round = of_warps ? first_round<K>(n, partition, mode) : 0;
 #pragma unroll 1
-    for (int round = of_warps ? FIRST : 0; round < rounds; round++) {
-        const bool of_levels = FIRST < ALONE && round == ALONE;
-        if (of_levels && !fit_in_levels(n, partition, mode)) {
-            continue;
-        }
-        Part part(results, n, partition, round, of_levels, TEAMS<K>);
-        T *const place = part.place<T>();
+    while (true) {
+        Part part(results, n, partition, round, TEAMS<K>);
+        bool is_left = false;
         if (!part.is_alone) {
-            const bool is_left = of_warps && is_held[Part::owner(round, TEAMS<K>)];
-            if (__syncthreads_and(is_left)) {
-                continue;
-            }
+            is_left = of_warps && is_held[Part::owner(round, TEAMS<K>)];
             // The only team goes on together.
             if (TEAMS<K> > 1 && is_left) {
                 part.leave();
             }
-            clear(columns, part);
-            __syncthreads();
+            is_left = __syncthreads_and(is_left);
         }
-        if constexpr (HAS_LEVELS<K>) {
-            if (of_levels) {
-                if (is_held[threadIdx.x / WARP]) {
-                    part.leave();
-                }
-                // The warp's first lane to finish the round writes it again.
-                __syncwarp();
-                Levels::of(columns).clear();
+        Plain plain;
+        const bool is_done = is_left || reduce_part<K, T>(columns, part, plain, scratch, mode);
+        if (part.is_alone) {
+            round = is_done ? 0 : next_round<K>(round, plain, n, partition, mode);
+            if (round < 0) {
+                continue;
             }
-        }
-        Window<K> window;
-        const bool is_done = add_elements(columns, window, part, mode);
-        long long words[K::ROWS];
-        int first = K::DIGITS, last = -1;
-        if (part.in_window()) {
-            window.merge_lanes(part.lanes);
-        } else if (of_levels) {
-            if constexpr (HAS_LEVELS<K>) {
-                Levels::of(columns).merge_lanes(part.lanes);
-            }
-        } else {
-            __syncthreads();
-            merge_lanes(columns, part);
-            __syncthreads();
-            if (part.parts > 1 && !merge_parts(columns, part, scratch)) {
+            is_held[threadIdx.x / WARP] = is_done;
+            if (!__syncthreads_or(!is_done)) {
                 return;
             }
-            if (part.stores()) {
-                read_words(columns, words, first, last);
-            }
-        }
-        if (part.stores_states && part.stores()) {
-            words[0] = static_cast<long long>(n);
-            long long *const state = reinterpret_cast<long long *>(place);
-#pragma unroll 1
-            for (int row = 0; row < K::ROWS; row++) {
-                state[row] = words[row];
-            }
-        } else if (is_done && part.stores()) {
-            int what;
-            asm volatile("FINISH %0;" : "=r"(what));
-            *place = result_of<T>(part.n, what, [&](int scale, const AnyFormat &format) {
-                if (part.in_window()) {
-                    return rounded(window.sum(), window.lowest_unit() - scale, format);
-                }
-                if constexpr (HAS_LEVELS<K>) {
-                    if (of_levels) {
-                        return rounded(Levels::of(columns).sum(), Format<float>::LEAST - scale, format);
-                    }
-                }
-                return value<K>(words, first, last, -scale, format);
-            });
-        }
-        if (!part.is_alone) {
-            continue;
-        }
-        is_held[threadIdx.x / WARP] = is_done;
-        if (!__syncthreads_or(!is_done)) {
+        } else if (++round == rounds) {
             return;
         }
     }
@@ -329,7 +373,7 @@ __device__ inline Fold of_warps(Fold state) {
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
-    const Part part(results, n, partition, Part::of_warps(partition) ? ALONE : 0, false, 1);
+    const Part part(results, n, partition, Part::of_warps(partition) ? IN_WINDOW : 0, 1);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
 #pragma unroll 1
@@ -341,7 +385,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
                      : "l"(start + part.offset()), "l"(part.end()));
         state.merge(batch);
     }
-    state = of_lanes(state, WARP, part.lanes);
+    state = of_lanes(state, 2 * part.highest(), part.lowest());
     if (!part.is_alone) {
         state = of_warps(state);
     }

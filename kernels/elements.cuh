@@ -5,12 +5,15 @@
 //
 //   ELEMENTS  of exact sums: values of the elements i, i + STEP and so on of the inputs i and n, as far as
 //             these are below n: others have those of the last element. Of folds: the state of the elements
+//   WHOLE     of exact sums along axes: the same of a batch that has no elements behind the last one, and 1; or 0
+//             if there is no shorter way to these
 //   FINISH    what the result of an exact sum is: FINISH_SUM and so on
 //   IDENTITY  the state of no elements; MERGE that of two sets; RESULT stores the result
 //
 // The step is 32, unless PLACE says another one (axes.cu).
 #pragma once
 #include "levels.cuh"
+#include "plain.cuh"
 
 __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
     asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
@@ -18,6 +21,17 @@ __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
                    "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
                    "=f"(x[13]), "=f"(x[14]), "=f"(x[15])
                  : "l"(i), "l"(n));
+}
+
+// Returns whether x has the elements.
+__device__ inline bool whole_elements(u64 i, float (&x)[16]) {
+    int are_there;
+    asm volatile("WHOLE %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
+                   "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
+                   "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=r"(are_there)
+                 : "l"(i));
+    return are_there != 0;
 }
 
 __device__ inline void elements(u64 i, u64 n, double (&x)[6]) {
@@ -82,6 +96,8 @@ constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? (K::LEVELS + 1) / 
 
 // The elements of a result that is that of the whole grid, as warps take them: STEP apart.
 struct OfGrid {
+    // Says whether ordinary elements are added in plain sums.
+    static constexpr bool HAS_PLAIN = false;
     u64 n;
 
     __device__ static constexpr int step() { return WARP; }
@@ -94,7 +110,8 @@ struct OfGrid {
     // Returns whether the window alone must hold the sum. The window reaches `spare` bits above a batch, and its unit
     // is on a grid.
     __device__ static constexpr bool in_window() { return false; }
-    // Returns whether the levels of all finite terms hold the sum.
+    // Returns whether the plain sum alone must hold it, or the levels of all finite terms.
+    __device__ static constexpr bool in_plain() { return false; }
     __device__ static constexpr bool in_levels() { return false; }
     __device__ static constexpr int spare() { return 0; }
     __device__ static constexpr int grid() { return GRID; }
@@ -103,19 +120,28 @@ struct OfGrid {
 // Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
 // the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
 template <class K, class Elements>
-__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, const Elements &of, u64 mode) {
+__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plain &plain, const Elements &of,
+                                    u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
+    constexpr bool HAS_PLAIN = HAS_LEVELS<K> && Elements::HAS_PLAIN;
     int skipped = 0, to_skip = 0, deposits = 0;
 #pragma unroll 1
     for (u64 start = of.first(LEN * of.step()); start < of.end(); start += of.next(LEN * of.step())) {
-        if (deposits > MOST_DEPOSITS - LEN - K::LEVELS) {
+        if (deposits > MOST_DEPOSITS - LEN - K::LEVELS - 1) {
             columns.normalise();
             deposits = 0;
         }
         T x[LEN], y[LEN];
-        read(start + of.offset(), of.end(), K(), x, y);
-        if (of.end() - start < LEN * of.step()) {
+        const bool is_whole = of.end() - start >= LEN * of.step();
+        bool is_read = false;
+        if constexpr (HAS_PLAIN) {
+            is_read = is_whole && whole_elements(start + of.offset(), x);
+        }
+        if (!is_read) {
+            read(start + of.offset(), of.end(), K(), x, y);
+        }
+        if (!is_whole) {
             const int len = static_cast<int>(of.end() - start) - of.offset();
 #pragma unroll
             for (int k = 0; k < LEN; k++) {
@@ -130,6 +156,27 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, cons
                     return false;
                 }
                 continue;
+            }
+        }
+        if constexpr (HAS_PLAIN) {
+            if (mode == BY_INTEGERS || of.in_window()) {
+                // Neither has plain sums.
+            } else if (plain.to_skip > 0) {
+                plain.to_skip--;
+            } else {
+                bool is_added = plain.add(x, of.in_plain());
+                if (of.in_plain() && !is_added) {
+                    return false;
+                }
+                if (!is_added && plain.terms > 0) {
+                    plain.flush(columns);
+                    deposits++;
+                    is_added = plain.add(x, false);
+                }
+                plain.to_skip = plain.skipped = is_added ? 0 : min(2 * plain.skipped + 1, MOST_SKIPPED);
+                if (is_added) {
+                    continue;
+                }
             }
         }
         bool is_done = false;
@@ -180,14 +227,12 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, cons
             }
         }
     }
-    if (!of.in_window()) {
+    if (!of.in_window() && !of.in_plain()) {
+        plain.flush(columns);
         window.flush(columns);
     }
     return true;
 }
-
-// 2^exponent, a normal number.
-__device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
 
 // A format that is chosen when the kernel runs; values are passed as their encodings.
 struct AnyFormat {

@@ -138,6 +138,9 @@ __device__ inline void add_special(Columns<K> &columns, bool is_nan, bool negati
     columns.count(is_nan ? NANS : negative ? MINUS_INFINITIES : PLUS_INFINITIES);
 }
 
+// 2^exponent, a normal number.
+__device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
+
 // Of values whose exponents are stored as `stored`: they are below 2^top.
 template <class T>
 __device__ inline int top(unsigned stored) {
@@ -421,13 +424,13 @@ struct Window {
         }
     }
 
-    // Adds the counts of those lanes whose distance is a multiple of `step`, in each of them.
-    __device__ void merge_lanes(int step) {
+    // Adds the counts of those lanes that differ in the bits from `lowest` to `highest`, in each of them.
+    __device__ void merge_lanes(int lowest, int highest) {
 #pragma unroll 1
-        for (int half = WARP / 2; half >= step; half /= 2) {
+        for (int bit = highest; bit >= lowest; bit /= 2) {
 #pragma unroll
             for (int level = 0; level < K::LEVELS; level++) {
-                counts[level] += __shfl_xor_sync(ALL_THREADS, counts[level], half);
+                counts[level] += __shfl_xor_sync(ALL_THREADS, counts[level], bit);
             }
         }
     }

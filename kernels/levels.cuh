@@ -74,16 +74,16 @@ struct Levels {
         return !__any_sync(ALL_THREADS, exponents<float, N>(x).most == SPECIAL<float>);
     }
 
-    // Adds those lanes whose distance is a multiple of `step`, in each of them. The words of the sum, in units of the
+    // Adds those lanes that differ in the bits from `lowest` to `highest`, in each of them. The words of the sum, in units of the
     // lowest level, take the levels' place: it is below 2^(128 + 149), times the number of terms.
-    __device__ void merge_lanes(int step) {
+    __device__ void merge_lanes(int lowest, int highest) {
         Wide<WORDS> sum(0);
 #pragma unroll 1
         for (int level = 0; level < COUNT; level++) {
             long long count = units(sums[level][lane()], begin(level));
 #pragma unroll 1
-            for (int half = WARP / 2; half >= step; half /= 2) {
-                count += __shfl_xor_sync(ALL_THREADS, count, half);
+            for (int bit = highest; bit >= lowest; bit /= 2) {
+                count += __shfl_xor_sync(ALL_THREADS, count, bit);
             }
             sum.shift(BITS);
             sum.add(count);

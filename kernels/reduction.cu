@@ -18,7 +18,8 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
     columns.clear();
     __syncthreads();
     Window<K> window;
-    add_elements(columns, window, OfGrid{n}, mode);
+    Plain plain;
+    add_elements(columns, window, plain, OfGrid{n}, mode);
     __syncthreads();
     gather(columns, words, first, last, out, n, scratch, [&] {
         if (result != nullptr && threadIdx.x == 0) {

@@ -193,8 +193,39 @@ impl Placed {
             let uniform = self.inputs_where(bindings, |array| array.strides[inner] == 0);
             return Variant { axes, lanes, order: Order::Packs { uniform } };
         }
-        let order = self.tiles(bindings).unwrap_or(Order::Apart);
-        Variant { axes, lanes: pack.min(LANES_APART), order }
+        let lanes = pack.min(LANES_APART);
+        if let Some(order) = self.tiles(bindings) {
+            return Variant { axes, lanes, order };
+        }
+        let mut fitting = (1..=lanes.ilog2()).rev().map(|log2| 1 << log2);
+        match fitting.find_map(|lanes| self.flat(bindings, lanes).map(|order| (lanes, order))) {
+            Some((lanes, order)) => Variant { axes, lanes, order },
+            None => Variant { axes, lanes, order: Order::Apart },
+        }
+    }
+
+    /// Packs of elements that follow each other in C order, if they do so in each output and in an input, and all
+    /// elements of inputs follow each other along the innermost axis or are the same.
+    fn flat(&self, bindings: &[Binding], lanes: usize) -> Option<Order> {
+        let inner = self.inner();
+        let is_near =
+            |array: &PlacedArray| [0, array.element_bytes as isize].contains(&array.strides[inner]);
+        let is_flat = |array: &PlacedArray| {
+            let mut wanted = array.element_bytes as isize;
+            let follows = |(stride, length): (&isize, &usize)| {
+                let is = *stride == wanted;
+                wanted *= *length as isize;
+                is
+            };
+            let alignment = vector_bytes(array.element_bytes, lanes) as u64;
+            array.address.is_multiple_of(alignment)
+                && array.strides[..=inner].iter().zip(&self.lengths).rev().all(follows)
+        };
+        let inputs = bindings.iter().filter(|of| matches!(of, Binding::Array)).count();
+        let (inputs, outputs) = self.arrays.split_at(inputs);
+        let is_fitting = inputs.iter().all(is_near) && outputs.iter().all(is_flat);
+        let flat = self.inputs_where(bindings, is_flat);
+        (is_fitting && flat != 0).then_some(Order::Flat { flat })
     }
 
     /// Tiles, if elements of inputs follow each other along another axis than the innermost one, which is then the
@@ -220,6 +251,12 @@ impl Placed {
         self.lengths[axis..inner].rotate_left(1);
         self.arrays.iter_mut().for_each(|array| array.strides[axis..inner].rotate_left(1));
         tile_side(bytes).map(|side| Order::Tiles { across, side })
+    }
+
+    /// Says whether each of the first arrays, the inputs, is the same along some axis.
+    pub(super) fn are_broadcast(&self, inputs: usize) -> bool {
+        let mut strides = self.arrays[..inputs].iter().map(|array| &array.strides[..=self.inner()]);
+        strides.all(|strides| strides.contains(&0))
     }
 
     fn inner(&self) -> usize {
@@ -343,9 +380,9 @@ mod tests {
             (&[1, 0], 0, 4, Order::Packs { uniform: 0b1000 }),
             (&[1, 0], 4, 4, Order::Packs { uniform: 0b1000 }),
             (&[0, 1], 8, 2, Order::Packs { uniform: 0 }),
-            (&[0, 1], 4, 4, Order::Apart),
+            (&[0, 1], 4, 4, Order::Flat { flat: 0b0010 }),
             (&[18, 1], 0, 2, Order::Packs { uniform: 0 }),
-            (&[17, 1], 0, 4, Order::Apart),
+            (&[17, 1], 0, 4, Order::Flat { flat: 0b0010 }),
             (&[33, 2], 0, 4, Order::Apart),
             (&[-16, 1], 0, 4, Order::Packs { uniform: 0 }),
         ] as [(&[isize; 2], _, _, _); 9]
@@ -353,8 +390,24 @@ mod tests {
             let (found, _) = variant(&[8, 16], &[(0, whole), (past, row), (0, whole)]);
             assert_eq!(found, Variant { axes: 2, lanes, order }, "{row:?}, {past} bytes past");
         }
-        let (found, _) = variant(&[8, 15], &[(0, &[15, 1]), (0, &[0, 1]), (0, &[15, 1])]);
+        let (found, _) = variant(&[8, 15], &[(0, &[15, 1]), (0, &[0, 2]), (0, &[15, 1])]);
         assert_eq!(found.order, Order::Apart);
+    }
+
+    #[test]
+    fn rows_of_odd_lengths_are_packs_where_the_output_is_whole() {
+        let whole: &[isize] = &[15, 1];
+        for (input, past, out, lanes, order) in [
+            (&[0, 1], 0, whole, 4, Order::Flat { flat: 0b0010 }),
+            (&[1, 0], 4, whole, 4, Order::Flat { flat: 0b0010 }),
+            (&[17, 1], 0, whole, 4, Order::Flat { flat: 0b0010 }),
+            (&[0, -1], 0, whole, 4, Order::Apart),
+            (&[0, 1], 0, &[16, 1], 4, Order::Apart),
+        ] as [(&[isize; 2], _, &[isize], _, _); 5]
+        {
+            let (found, _) = variant(&[8, 15], &[(0, whole), (past, input), (0, out)]);
+            assert_eq!(found, Variant { axes: 2, lanes, order }, "{input:?}, {past} bytes past");
+        }
     }
 
     #[test]

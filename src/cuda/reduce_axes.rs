@@ -57,6 +57,8 @@ struct Partition {
     lanes: usize,
     /// Blocks that share the elements of the same results; 0 if each warp has results of its own.
     parts: usize,
+    /// Says that a warp with results of its own has neighbouring elements, not results, in neighbouring lanes.
+    in_rows: bool,
     /// Says that threads read vectors.
     in_vectors: bool,
 }
@@ -64,7 +66,9 @@ struct Partition {
 impl Partition {
     /// The parameter of the kernel that says the shares, and whether states are stored.
     fn parameter(&self, stores_states: bool) -> u64 {
-        let flags = usize::from(stores_states) << 7 | usize::from(self.in_vectors) << 6;
+        let flags = usize::from(stores_states) << 7
+            | usize::from(self.in_vectors) << 6
+            | usize::from(self.in_rows) << 5;
         (self.parts << 8 | flags) as u64 | u64::from(self.lanes.ilog2())
     }
 
@@ -309,7 +313,7 @@ impl Shape {
         let few = (self.held / groups).clamp(1, most(1));
         let fills = |parts: &usize| self.filled(groups * parts) >= 90;
         let parts = (few..=most(LEAST_BATCHES)).find(fills);
-        Partition { lanes, parts: parts.unwrap_or(few), in_vectors: false }
+        Partition { lanes, parts: parts.unwrap_or(few), in_rows: false, in_vectors: false }
     }
 
     /// The share of the device, in percent, that blocks fill in all rounds together.
@@ -323,7 +327,7 @@ impl Shape {
         let has_products = self.state_words > Some(size_of::<State<Sum<f64>>>() / 8);
         let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
         let fills = self.n <= most && groups >= self.held * WARPS && !self.stores_states;
-        fills.then_some(Partition { lanes, parts: 0, in_vectors: false })
+        fills.then_some(Partition { lanes, parts: 0, in_rows: false, in_vectors: false })
     }
 
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
@@ -357,7 +361,7 @@ impl Shape {
             .by_warps(WARP / of_result)
             .unwrap_or_else(|| self.by(fitting.max(several).min(self.most_lanes())));
         // The shares of blocks may begin anywhere.
-        Partition { in_vectors: in_vectors && partition.parts <= 1, ..partition }
+        Partition { in_rows: true, in_vectors: in_vectors && partition.parts <= 1, ..partition }
     }
 }
 
@@ -400,13 +404,15 @@ mod tests {
     #[test]
     fn lanes_read_whole_sectors() {
         let square = shape(16384, 16384, Some(15));
-        let singly = |lanes, parts| Partition { lanes, parts, in_vectors: false };
-        let in_vectors = |lanes, parts| Partition { lanes, parts, in_vectors: true };
-        assert_eq!(square.by_columns(4), singly(32, 1));
+        let by_columns =
+            |lanes, parts| Partition { lanes, parts, in_rows: false, in_vectors: false };
+        let singly = |lanes, parts| Partition { in_rows: true, ..by_columns(lanes, parts) };
+        let in_vectors = |lanes, parts| Partition { in_vectors: true, ..singly(lanes, parts) };
+        assert_eq!(square.by_columns(4), by_columns(32, 1));
         assert_eq!(square.by_rows(4, false), singly(1, 0));
         assert_eq!(square.by_rows(4, true), in_vectors(1, 0));
         let few = shape(64, 1 << 22, Some(15));
-        assert_eq!(few.by_columns(4), singly(32, 132));
+        assert_eq!(few.by_columns(4), by_columns(32, 132));
         assert_eq!(few.by_rows(4, true), singly(1, 4));
         let short = shape(1 << 22, 64, Some(15));
         assert_eq!(short.by_rows(4, false), singly(8, 0));

@@ -251,6 +251,7 @@ fn write_strided(folder: &Path) {
         let side = gpuvec_ptx::tile_side(element.bytes()).expect("room for one array");
         for (order, kind) in [
             (Order::Packs { uniform: 0b1010 }, "packs"),
+            (Order::Flat { flat: 0b0101 }, "flat"),
             (Order::Apart, "apart"),
             (Order::Tiles { across: 1, side }, "tiles"),
         ] {

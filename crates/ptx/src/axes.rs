@@ -12,7 +12,7 @@
 //!
 //! The frame's are those that kernels/axes.cu lists. Results and elements have numbers below 2^31.
 
-use crate::elements::{Array, Elements, VECTOR_BYTES, vector};
+use crate::elements::{Array, Elements, Loaded, VECTOR_BYTES, vector};
 use crate::hooks::BLOCKS;
 use crate::reduction::{BLOCKS_ALONG, adds_f64_products};
 use crate::strided::{divisors, indexes, moved};
@@ -120,6 +120,14 @@ struct Vectors {
     first: Operand,
 }
 
+impl Vectors {
+    fn new(writer: &Writer, len: usize, are_there: Operand) -> Self {
+        let operands = [Operand::Named(LANE), Operand::b32(len as i32 - 1)];
+        let first = writer.emit("mul.lo.s32", Class::B32, &operands);
+        Vectors { len, are_there, first }
+    }
+}
+
 impl Spread {
     /// The elements from a number on.
     pub(crate) fn new(
@@ -145,22 +153,70 @@ impl Spread {
     pub(crate) fn in_vectors(
         mut self, writer: &Writer, len: usize, [index, count]: [Operand; 2],
     ) -> Self {
-        let Some(shift) = self.arrays.first().map(|(array, ..)| array.shift()) else { return self };
-        let alike = self.arrays.iter().all(|(array, ..)| array.shift() == shift);
-        let vector = vector(shift, VECTOR_BYTES);
-        if !alike || vector << shift < VECTOR_BYTES || !self.divisors.is_empty() {
-            return self;
-        }
+        let Some(vector) = self.vector() else { return self };
         let b64 = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let elements = b64("mul.wide.u32", &[Operand::Named(STEP), Operand::b32(len as i32)]);
         let begin = b64("sub.s64", &[index, b64("cvt.s64.s32", &[Operand::Named(LANE)])]);
         let end = b64("add.s64", &[begin, elements]);
         // Without vectors the end is behind any element.
         let are_there = writer.emit("setp.le.s64", Class::Predicate, &[end, count]);
-        let operands = [Operand::Named(LANE), Operand::b32(vector as i32 - 1)];
-        let first = writer.emit("mul.lo.s32", Class::B32, &operands);
-        self.vectors = Some(Vectors { len: vector, are_there, first });
+        self.vectors = Some(Vectors::new(writer, vector, are_there));
         self
+    }
+
+    /// The elements of a vector, if arrays along one axis have elements of one size.
+    fn vector(&self) -> Option<usize> {
+        let shift = self.arrays.first()?.0.shift();
+        let alike = self.arrays.iter().all(|(array, ..)| array.shift() == shift);
+        let vector = vector(shift, VECTOR_BYTES);
+        (alike && vector << shift == VECTOR_BYTES && self.divisors.is_empty()).then_some(vector)
+    }
+
+    /// Computes the results of a batch of `len` elements along one axis, none of which is past the last one: in vectors
+    /// where the frame says so.
+    pub(crate) fn results_of_whole(
+        mut self, writer: &Writer, elements: &Elements<'_>, len: usize,
+    ) -> Vec<Vec<Operand>> {
+        if let Some(vector) = self.vector().filter(|vector| len.is_multiple_of(*vector)) {
+            let operands = [Operand::Named(LANE), Operand::b32(0)];
+            let are_there = writer.emit("setp.ge.s32", Class::Predicate, &operands);
+            self.vectors = Some(Vectors::new(writer, vector, are_there));
+        }
+        let raw = self.registers(writer, len);
+        let [in_vectors, loaded] = [(); 2].map(|()| writer.label());
+        let first = Operand::b32(0);
+        if let Some(vectors) = &self.vectors {
+            writer.jump_if(vectors.are_there, in_vectors);
+        }
+        self.load_apart(writer, first, &raw);
+        if let Some(vectors) = &self.vectors {
+            writer.jump(loaded);
+            writer.place(in_vectors);
+            self.load_vectors(writer, vectors, first, &raw);
+            writer.place(loaded);
+        }
+        elements.results_from(len, elements.widened(raw), &|lane| {
+            self.load_one(
+                writer,
+                elements,
+                Self::distance(writer, self.vectors.as_ref(), first, lane),
+            )
+        })
+    }
+
+    /// Registers for a number of elements of each array.
+    fn registers(&self, writer: &Writer, len: usize) -> Vec<Vec<Operand>> {
+        let registers = |(array, ..): &(Array, Operand, Vec<Operand>)| {
+            (0..len).map(|_| array.register(writer)).collect()
+        };
+        self.arrays.iter().map(registers).collect()
+    }
+
+    /// Loads the element at a distance from the first one.
+    fn load_one(&self, writer: &Writer, elements: &Elements<'_>, distance: Operand) -> Loaded {
+        let raw = self.registers(writer, 1);
+        self.load(writer, distance, |array| &raw[array]);
+        elements.widened(raw)
     }
 
     /// Computes the results of elements at distances from the first one, each a step further than the one before.
@@ -168,33 +224,37 @@ impl Spread {
     pub(crate) fn results_at(
         &self, writer: &Writer, elements: &Elements<'_>, places: &[Operand], last: Operand,
     ) -> Vec<Vec<Operand>> {
-        let registers = |(array, ..): &(Array, Operand, Vec<Operand>)| {
-            (0..places.len()).map(|_| array.register(writer)).collect()
-        };
-        let raw: Vec<Vec<Operand>> = self.arrays.iter().map(registers).collect();
+        let raw = self.registers(writer, places.len());
         let vectors =
             self.vectors.as_ref().filter(|vectors| places.len().is_multiple_of(vectors.len));
-        let [in_vectors, loaded] = [writer.label(), writer.label()];
+        let [in_vectors, whole, loaded] = [(); 3].map(|()| writer.label());
         if let Some(vectors) = vectors {
             writer.jump_if(vectors.are_there, in_vectors);
         }
         let up_to_last = |distance| writer.emit("min.s32", Class::B32, &[distance, last]);
+        let is_along_one_axis = self.divisors.is_empty();
+        if is_along_one_axis {
+            let end = places[places.len() - 1];
+            writer.jump_if(writer.emit("setp.le.s32", Class::Predicate, &[end, last]), whole);
+        }
         for (k, place) in places.iter().enumerate() {
             let distance = up_to_last(*place);
             self.load(writer, distance, |array| slice::from_ref(&raw[array][k]));
+        }
+        if is_along_one_axis {
+            writer.jump(loaded);
+            writer.place(whole);
+            self.load_apart(writer, places[0], &raw);
         }
         if let Some(vectors) = vectors {
             writer.jump(loaded);
             writer.place(in_vectors);
             self.load_vectors(writer, vectors, places[0], &raw);
-            writer.place(loaded);
         }
+        writer.place(loaded);
         elements.results_from(places.len(), elements.widened(raw), &|lane| {
             let distance = up_to_last(Self::distance(writer, vectors, places[0], lane));
-            let raw: Vec<_> =
-                self.arrays.iter().map(|(array, ..)| array.register(writer)).collect();
-            self.load(writer, distance, |array| slice::from_ref(&raw[array]));
-            elements.widened(raw.into_iter().map(|raw| vec![raw]).collect())
+            self.load_one(writer, elements, distance)
         })
     }
 
@@ -204,6 +264,22 @@ impl Spread {
         let indexes = indexes(writer, number, &self.divisors);
         for (number, (array, from, strides)) in self.arrays.iter().enumerate() {
             array.load_to(writer, moved(writer, *from, &indexes, strides), raw(number));
+        }
+    }
+
+    /// Loads elements along one axis, from a distance from the first one on, each a step further than the one before.
+    fn load_apart(&self, writer: &Writer, distance: Operand, raw: &[Vec<Operand>]) {
+        let b64 = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
+        let number =
+            b64("cvt.u64.u32", &[writer.emit("add.s32", Class::B32, &[self.first, distance])]);
+        let step = b64("cvt.u64.u32", &[Operand::Named(STEP)]);
+        for ((array, from, strides), raw) in self.arrays.iter().zip(raw) {
+            let step = b64("mul.lo.s64", &[step, strides[0]]);
+            let mut place = moved(writer, *from, &[number], strides);
+            for raw in raw {
+                array.load_to(writer, place, slice::from_ref(raw));
+                place = b64("add.s64", &[place, step]);
+            }
         }
     }
 

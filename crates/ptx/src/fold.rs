@@ -217,7 +217,9 @@ impl Fold {
             Hook::Merge => self.merge(),
             Hook::State => self.state(),
             Hook::Result => self.result(),
-            Hook::Elements | Hook::Finish | Hook::Place => unreachable!("no part of a fold"),
+            Hook::Elements | Hook::Whole | Hook::Finish | Hook::Place => {
+                unreachable!("no part of a fold")
+            }
         }
     }
 

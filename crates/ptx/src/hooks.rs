@@ -6,6 +6,8 @@
 pub(crate) enum Hook {
     /// The values of a thread's elements.
     Elements,
+    /// The same, of a whole batch, or that there is no shorter way to these.
+    Whole,
     /// The number of the operation that computes the result from an exact sum (FINISH_SUM and so on).
     Finish,
     /// The state of no elements.
@@ -61,6 +63,7 @@ impl Hook {
         let (word, operands) = line.trim_end_matches(";\n").split_once(' ').unwrap_or((line, ""));
         let hook = match word {
             "ELEMENTS" => Hook::Elements,
+            "WHOLE" => Hook::Whole,
             "FINISH" => Hook::Finish,
             "IDENTITY" => Hook::Identity,
             "MERGE" => Hook::Merge,
@@ -85,7 +88,9 @@ pub fn check_frame(frame: &str) {
     let kind: &[(Hook, Times)] = if is_fold { &Hook::OF_FOLDS } else { &Hook::OF_EXACT_SUMS };
     let is_along_axes = frame.contains(&format!("{ENTRY}{ALONG_AXES}"));
     let place = is_along_axes.then_some((Hook::Place, Times::Once));
-    for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&place) {
+    let has_whole = frame.contains(&format!("{ENTRY}{ALONG_AXES}sum_f32("));
+    let whole = has_whole.then_some((Hook::Whole, Times::Once));
+    for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&place).chain(&whole) {
         let found = hooks.iter().filter(|found| *found == hook).count();
         let is_right = match times {
             Times::Once => found == 1,

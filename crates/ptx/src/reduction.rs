@@ -71,6 +71,11 @@ pub(crate) fn kernel(
             (Hook::Elements, _) => {
                 is_small = elements(&mut text, program, large, fold, along, &operands);
             }
+            (Hook::Whole, _) => {
+                along
+                    .into_iter()
+                    .for_each(|along| whole(&mut text, program, large, along, &operands));
+            }
             (Hook::Place, _) => {
                 along.into_iter().for_each(|along| along.place(&mut text, program, &operands));
             }
@@ -175,6 +180,30 @@ fn elements(
     is_small
 }
 
+/// Adds the instructions for a thread's elements in a whole batch of an exact sum. Operands are the results, whether they
+/// are there, and the index of the first element. They are not there if the formula is large, or if there are several
+/// axes.
+fn whole(
+    text: &mut String, program: &Program, large: Option<&Large<'_>>, along: Along,
+    operands: &[&str],
+) {
+    let [results @ .., are_there, first] = operands else { return };
+    let writer = Writer::new();
+    let elements = Elements::new(program, &writer, large);
+    let is_short =
+        large.is_none() && along.reduced == 1 && turn(&elements, results.len()) == results.len();
+    if is_short {
+        let spread = Spread::new(along, program, &writer, &elements, writer.move_from(first));
+        let found = spread.results_of_whole(&writer, &elements, results.len());
+        for (outer, of_lane) in results.iter().zip(&found) {
+            writer.move_to(outer, of_lane[0]);
+        }
+    }
+    text.extend(["mov.b32 ", are_there, ", ", if is_short { "1" } else { "0" }, ";\n{\n"]);
+    writer.finish(text);
+    text.push_str("}\n");
+}
+
 /// An element of a batch.
 pub(crate) struct Element {
     /// The distance of its place from the first element's.
@@ -195,6 +224,16 @@ impl Element {
     pub(crate) fn is_there(&self, writer: &Writer) -> Operand {
         writer.emit("setp.le.s32", Class::Predicate, &[self.place, self.last])
     }
+}
+
+/// The elements of a turn of the loop over `len`.
+fn turn(elements: &Elements<'_>, len: usize) -> usize {
+    let instructions = elements.instructions();
+    let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
+    let fits =
+        |group: &usize| group * bytes <= MOST_BYTES && group * instructions <= MOST_INSTRUCTIONS;
+    let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
+    std::iter::successors(Some(len), halves).find(fits).unwrap_or(1)
 }
 
 /// The elements that a thread takes.
@@ -235,14 +274,7 @@ impl<'p> Batch<'p> {
         let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
         let elements = if spread.is_some() { elements } else { elements.from(index) };
         let instructions = elements.instructions();
-        let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
-        let fits = |group: &usize| {
-            large.is_none()
-                && group * bytes <= MOST_BYTES
-                && group * instructions <= MOST_INSTRUCTIONS
-        };
-        let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
-        let group = std::iter::successors(Some(len), halves).find(fits).unwrap_or(1);
+        let group = if large.is_some() { 1 } else { turn(&elements, len) };
         let is_small = group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
         Batch { writer, elements, spread, last, len, group, is_small }
     }

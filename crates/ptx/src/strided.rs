@@ -48,6 +48,12 @@ pub enum Order {
         /// A bit for each such input, the lowest for the first.
         uniform: u64,
     },
+    /// Packs of elements that follow each other in C order. In each output, and in the declared inputs whose bits are set,
+    /// they follow each other in memory and the first of all begins a vector of [`vector_bytes`].
+    Flat {
+        /// A bit for each such input, the lowest for the first.
+        flat: u64,
+    },
     /// Elements whose numbers are [`BLOCK_THREADS`] apart, so that the threads of a warp take consecutive ones.
     Apart,
     /// Elements of a tile, which a block of threads takes at once. There are at least two axes.
@@ -92,6 +98,7 @@ pub(crate) fn kernel(
     let i = writer.register(Class::B64);
     match variant.order {
         Order::Packs { .. } => grid.for_each(&writer, i, n, || walk.pack(i)),
+        Order::Flat { .. } => walk.flat(&grid, i, n),
         Order::Apart => walk.apart(&grid, i, n),
         Order::Tiles { side, .. } => {
             let lengths = [0, 1].map(|axis| parameter(walk.parameters + axis));
@@ -128,6 +135,8 @@ pub(crate) struct Strided {
     strides: Vec<Operand>,
     /// Says that all elements of a pack are the same.
     is_uniform: bool,
+    /// Says that all elements follow each other in memory.
+    is_flat: bool,
     /// Says that tiles are copied to shared memory.
     is_across: bool,
 }
@@ -158,17 +167,19 @@ impl<'w> Walk<'w> {
         let first = outputs.len();
         let divisors = divisors(writer, 'p', first, axes);
         let first = first + 3 * (axes - 1);
-        let (read, uniform, across) = match variant.order {
-            Order::Packs { uniform } => (axes - 1, uniform, 0),
-            Order::Apart => (axes, 0, 0),
-            Order::Tiles { across, .. } => (axes, 0, across),
+        let (read, uniform, flat, across) = match variant.order {
+            Order::Packs { uniform } => (axes - 1, uniform, 0, 0),
+            Order::Flat { flat } => (axes, 0, flat, 0),
+            Order::Apart => (axes, 0, 0, 0),
+            Order::Tiles { across, .. } => (axes, 0, 0, across),
         };
         let strided = |array, number: usize| {
             let stride =
                 |axis| writer.load_parameter(".u64", Class::B64, 'p', first + number * axes + axis);
             let is = |bits: u64| number < declared && bits >> number & 1 != 0;
-            let (is_uniform, is_across) = (is(uniform), is(across));
-            Strided { array, strides: (0..read).map(stride).collect(), is_uniform, is_across }
+            let strides = (0..read).map(stride).collect();
+            let (is_uniform, is_flat, is_across) = (is(uniform), is(flat), is(across));
+            Strided { array, strides, is_uniform, is_flat, is_across }
         };
         let inputs = elements.numbered_arrays().map(|(number, array)| strided(array, number));
         let inputs = inputs.collect();
@@ -216,10 +227,7 @@ impl<'w> Walk<'w> {
             if input.is_uniform {
                 return input.array.load_from(writer, place, 1);
             }
-            let size = Operand::b32(1 << input.array.shift());
-            let offset = writer.emit("mul.wide.u32", Class::B64, &[lane, size]);
-            let place = writer.emit("add.s64", Class::B64, &[place, offset]);
-            input.array.load_from(writer, place, 1)
+            input.array.load_from(writer, self.behind(input, place, lane), 1)
         };
         let results = self.elements.results_from(lanes, self.loaded(load), &|lane| {
             self.loaded(|input| again(input, lane))
@@ -273,16 +281,13 @@ impl<'w> Walk<'w> {
             self.indexes(number)
         };
         let indexes: Vec<Indexes> = (0..lanes).map(of_lane).collect();
-        let load = |input: &Strided, indexes: &Indexes| {
-            input.array.load_from(writer, self.place(input, indexes), 1)[0]
-        };
-        let loaded = self.loaded(|input| indexes.iter().map(|of| load(input, of)).collect());
+        let loaded = self.loaded(|input| indexes.iter().map(|of| self.load(input, of)).collect());
         let results = self.elements.results_from(lanes, loaded, &|lane| {
             let threads = Operand::b32(BLOCK_THREADS as i32);
             let distance = writer.emit("mul.lo.s32", Class::B32, &[lane, threads]);
             let number = writer.emit("add.s32", Class::B32, &[first, distance]);
             let indexes = self.indexes(number);
-            self.loaded(|input| vec![load(input, &indexes)])
+            self.loaded(|input| vec![self.load(input, &indexes)])
         });
         self.for_each_output(|number, output, is_canonical| {
             for (indexes, of_lane) in indexes.iter().zip(&results) {
@@ -290,6 +295,55 @@ impl<'w> Walk<'w> {
                 output.array.store_to(writer, place, &[of_lane[number]], is_canonical);
             }
         });
+    }
+
+    /// Computes `n` elements in packs of those that follow each other, and the last ones singly.
+    fn flat(&self, grid: &Grid, i: Operand, n: Operand) {
+        let (writer, lanes) = (self.writer, self.variant.lanes);
+        let shift = Operand::b32(lanes.ilog2() as i32);
+        let packs = writer.emit("shr.u64", Class::B64, &[n, shift]);
+        grid.for_each(writer, i, packs, || {
+            self.elements_flat(writer.emit("shl.b64", Class::B64, &[i, shift]), lanes);
+        });
+        let done = writer.emit("shl.b64", Class::B64, &[packs, shift]);
+        let rest = writer.emit("sub.s64", Class::B64, &[n, done]);
+        grid.for_each(writer, i, rest, || {
+            self.elements_flat(writer.emit("add.s64", Class::B64, &[i, done]), 1);
+        });
+    }
+
+    /// Computes elements that follow each other from a number on.
+    fn elements_flat(&self, first: Operand, lanes: usize) {
+        let writer = self.writer;
+        let first = writer.emit("cvt.u32.u64", Class::B32, &[first]);
+        let number = |lane| writer.emit("add.s32", Class::B32, &[first, lane]);
+        let indexes: Vec<Indexes> =
+            (0..lanes).map(|lane| self.indexes(number(Operand::b32(lane as i32)))).collect();
+        let place = |strided: &Strided| self.behind(strided, strided.array.address(), first);
+        let loaded = self.loaded(|input| match input.is_flat {
+            true => input.array.load_from(writer, place(input), lanes),
+            false => indexes.iter().map(|of| self.load(input, of)).collect(),
+        });
+        let results = self.elements.results_from(lanes, loaded, &|lane| {
+            let indexes = self.indexes(number(lane));
+            self.loaded(|input| vec![self.load(input, &indexes)])
+        });
+        self.for_each_output(|number, output, is_canonical| {
+            let values: Vec<Operand> = results.iter().map(|of_lane| of_lane[number]).collect();
+            output.array.store_to(writer, place(output), &values, is_canonical);
+        });
+    }
+
+    /// The address of the element that is a number of 32 bits behind the one at a place, where they follow each other.
+    fn behind(&self, strided: &Strided, place: Operand, number: Operand) -> Operand {
+        let size = Operand::b32(1 << strided.array.shift());
+        let offset = self.writer.emit("mul.wide.u32", Class::B64, &[number, size]);
+        self.writer.emit("add.s64", Class::B64, &[place, offset])
+    }
+
+    /// Loads the element with these indexes.
+    fn load(&self, input: &Strided, indexes: &Indexes) -> Operand {
+        input.array.load_from(self.writer, self.place(input, indexes), 1)[0]
     }
 
     /// The values of the inputs, for each those that `load` returns.

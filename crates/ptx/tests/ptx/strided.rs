@@ -9,9 +9,11 @@ use gpuvec_oracle::random::{Generator, INPUTS};
 use gpuvec_oracle::results;
 use gpuvec_ptx::{Kernel, Limits, NAME, Order, Variant, tile_side, vector_bytes};
 
-/// The elements of an array along the innermost axis.
+/// The elements of an array, or those along the innermost axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inner {
+    /// All elements follow each other.
+    Flat,
     /// Any stride, but 0 only for inputs.
     Any,
     /// They follow each other.
@@ -43,20 +45,24 @@ impl View {
         for i in (1..axes.len()).rev() {
             axes.swap(i, random.below(i + 1));
         }
-        if inner != Inner::Any {
+        if inner == Inner::Flat {
+            axes = (0..lengths.len()).rev().collect();
+        } else if inner != Inner::Any {
             axes.retain(|axis| *axis != innermost);
             axes.insert(0, innermost);
         }
         let (mut strides, mut first, mut end) = (vec![0; lengths.len()], 0, element.bytes());
         for (place, axis) in axes.into_iter().enumerate() {
             let length = lengths[axis];
-            let is_fixed = axis == innermost && inner != Inner::Any;
+            let is_flat = inner == Inner::Flat;
+            let is_fixed = is_flat || axis == innermost && inner != Inner::Any;
             let is_zero =
                 if is_fixed { inner == Inner::Zero } else { is_input && random.below(4) == 0 };
             if is_zero {
                 continue;
             }
             let step = match place {
+                _ if is_flat => end,
                 0 if is_fixed || random.below(2) == 0 => element.bytes(),
                 _ => (end + random.below(3) * element.bytes()).next_multiple_of(alignment),
             };
@@ -114,7 +120,7 @@ impl<'p> Case<'p> {
             .collect();
         let uniform = match variant.order {
             Order::Packs { uniform } => Some(uniform),
-            Order::Apart => None,
+            Order::Flat { .. } | Order::Apart => None,
             Order::Tiles { .. } => {
                 let (outer, inner) = lengths.split_at_mut(variant.axes - 2);
                 outer.iter_mut().for_each(|length| *length = 1 + random.below(2));
@@ -127,7 +133,11 @@ impl<'p> Case<'p> {
             *inner = inner.next_multiple_of(variant.lanes);
         }
         let mut view = |element: Element, number: usize, is_input: bool| {
+            let is_flat = |flat: u64| !is_input || flat >> number & 1 != 0;
             let (inner, alignment) = match uniform {
+                None if matches!(variant.order, Order::Flat { flat } if is_flat(flat)) => {
+                    (Inner::Flat, element.bytes())
+                }
                 Some(bits) if is_input && bits >> number & 1 != 0 => (Inner::Zero, element.bytes()),
                 Some(_) => (Inner::Unit, vector_bytes(element.bytes(), variant.lanes)),
                 None => (Inner::Any, element.bytes()),
@@ -188,7 +198,7 @@ impl<'p> Case<'p> {
         let mut of_tiles = Vec::new();
         match variant.order {
             Order::Packs { .. } => lengths[inner] /= variant.lanes,
-            Order::Apart => {}
+            Order::Flat { .. } | Order::Apart => {}
             Order::Tiles { side, .. } => {
                 of_tiles.extend(lengths[inner - 1..].iter().map(|length| *length as u64));
                 lengths[inner - 1..].iter_mut().for_each(|length| *length = length.div_ceil(side));
@@ -244,7 +254,8 @@ fn check(random: &mut Random, program: &Program, calls: usize) {
     for lanes in [1, 2, 4, 8] {
         for axes in [1, 2, 3, 4, 8] {
             let packs = Order::Packs { uniform: random.next() & !(u64::MAX << inputs) };
-            for order in [Order::Apart, packs] {
+            let flat = Order::Flat { flat: random.next() & !(u64::MAX << inputs) };
+            for order in [Order::Apart, packs, flat] {
                 let variant = Variant { axes, lanes, order };
                 for _ in 0..calls {
                     let limits = LIMITS[random.below(5) / 4];
@@ -345,7 +356,9 @@ fn outputs_in_place() {
         let program = program_of("x * y - x; y + 1", element);
         for lanes in [2, 4] {
             for axes in [1, 2, 3] {
-                for order in [Order::Apart, Order::Packs { uniform: 0b10 }] {
+                let flat = [0b00, 0b01].map(|flat| Order::Flat { flat });
+                for order in [Order::Apart, Order::Packs { uniform: 0b10 }].into_iter().chain(flat)
+                {
                     let variant = Variant { axes, lanes, order };
                     let case = Case::new(&mut random, &program, variant).in_place(0);
                     assert!(case.in_place.is_some());
@@ -373,7 +386,8 @@ fn check_programs(count: usize) {
         }
         let (axes, lanes) = (1 + random.below(5), 1 << random.below(4));
         let packs = Order::Packs { uniform: random.next() & 0xffff };
-        let order = if checked % 2 == 0 { Order::Apart } else { packs };
+        let flat = Order::Flat { flat: random.next() & 0xffff };
+        let order = [Order::Apart, packs, flat][checked % 3];
         let variant = Variant { axes, lanes, order };
         let limits = LIMITS[random.below(5) / 4];
         Case::new(&mut random, &program, variant).check(variant, limits, 1);
