@@ -156,7 +156,7 @@ CELLS = range(31, 63)
 
 
 def inverse(cell, at_1):
-    """The multiple of 1/128 with the least r = m c - `at_1` in a cell, of those with exact r; its r."""
+    """The multiple c of 1/128 with the least exact r = m c - at_1 in a cell; the ends of r."""
     if cell in (31, 62):
         low, high = max(cell - 0.5, 31) / 31, min(cell + 0.5, 62) / 31
         c = at_1 * 31 / cell
@@ -173,12 +173,13 @@ def inverse(cell, at_1):
     return c, ends[0] * c - at_1, ends[1] * c - at_1
 
 
-# c at 1, the factor of r in high parts, negated, and the logarithm of 2 over the unit, in multiples of
-# 2^-16, or None if it is in two parts. (Found by trying products that are near the logarithm of e.)
+# The logarithm of e; c at 1; the factor of -r in high parts; and the logarithm of 2 over the unit,
+# in multiples of 2^-16, or None if it is in two parts. (Found by trying all factors of few bits.
+# To base 10, 29/32 and 29/16 would do, but for H - Y, which is not exact from m = 1.01613 on.)
 LOGARITHMS = {
     "LOG": (mpf(1), 1.0, 2.0, None),
     "LOG2": (1 / log(2), 35 / 32, 35 / 16, 108678),
-    "LOG10": (1 / log(10), 29 / 32, 29 / 16, 74616),
+    "LOG10": (1 / log(10), 1.0, 2.0, None),
 }
 
 
@@ -197,12 +198,14 @@ def logarithm_to_base(name, scale, at_1, factor, of_2):
     order = sorted(CELLS, key=lambda cell: cell % 32)
     cells = [inverse(cell, at_1) for cell in order]
     inverses = [mpf(c) for c, _, _ in cells]
-    doc = f"c, next to {literal(at_1)} / m for the significands m of a cell."
-    print_array(doc, f"{name}_INVERSE", inverses)
+    if name != "LOG10":
+        doc = f"c, next to {literal(at_1)} / m for the significands m of a cell."
+        print_array(doc, f"{name}_INVERSE", inverses)
 
     def weight(r):
         """The square of r over the least logarithm of an argument with it."""
-        ends = [(at_1 + r) / c for c, low, high in cells if low <= r <= high and c not in (at_1, at_1 / 2)]
+        others = [c for c, low, high in cells if low <= r <= high and c not in (at_1, at_1 / 2)]
+        ends = [(at_1 + r) / c for c in others]
         least = min([abs(log(m / n)) for m in ends for n in (1, 2)], default=mpf(1))
         if float(-mpf(at_1) / 124) <= r <= float(mpf(at_1) / 62):
             least = min(least, abs(log(1 + r / at_1)))
@@ -225,8 +228,8 @@ def logarithm_to_base(name, scale, at_1, factor, of_2):
     print_constant(f"{base} 2 over the unit, in its first bits.", f"{name}_2", of_2[0])
     rest_doc = "The rest of it, not over the unit, and its bias."
     print_constant(rest_doc, f"{name}_2_LOW", of_2[1])
-    # An error of log 2 is in the logarithms next to it, too, from which it is taken away.
-    error = mpf(of_2[0]) * unit + of_2[1] - scale * log(2) * (1 - LOG_BIAS)
+    # An error of log 2 without a low part is in the logarithms next to it, too, and cancels out.
+    error = 0 if of_2[1] else mpf(of_2[0]) * unit - scale * log(2) * (1 - LOG_BIAS)
     entries = []
     for cell, c in zip(order, inverses):
         value = scale * log(at_1 / c) + (error / (1 - LOG_BIAS) if cell > 44 else 0)
@@ -235,7 +238,8 @@ def logarithm_to_base(name, scale, at_1, factor, of_2):
     print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
     print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
     slope = scale / at_1 * (1 - LOG_BIAS) + factor * mpf(unit)
-    print_constant("What r's factor lacks from the exact one, and its bias.", f"{name}_SLOPE", nearest(slope))
+    doc = "What r's factor in high parts lacks, and its bias."
+    print_constant(doc, f"{name}_SLOPE", nearest(slope))
 
     def rest(r):
         """What the polynomial is for."""
