@@ -13,6 +13,7 @@ const BLOCK: u32 = 1 << 16;
 const BLOCKS: u32 = 1 << 16;
 
 type Function = fn(&[f32], &mut [f32]);
+type OfElement = fn(f32) -> f32;
 /// The bits of an input, of its result, and of the right one.
 type Wrong = (u32, u32, u32);
 
@@ -82,7 +83,7 @@ fn results(program: &BlockProgram, mut inputs: Vec<f32>, in_place: bool) -> Vec<
 /// Returns whether the results for an array are right whose elements begin each period with a run of some from 2048 on,
 /// which sine and tangent leave to f64.
 fn is_right(
-    program: &BlockProgram, exact: fn(f32) -> f32, len: usize, [period, run]: [usize; 2],
+    program: &BlockProgram, exact: OfElement, len: usize, [period, run]: [usize; 2],
 ) -> bool {
     let first = |i: usize| if (i + 1) % period < run { 1e5 } else { 0.1 };
     let inputs: Vec<f32> = (0..len).map(|i| first(i) + i as f32 / 32.0).collect();
@@ -95,7 +96,7 @@ fn elements_left_to_f64_may_be_anywhere() {
     const RUNS: [[usize; 2]; 7] =
         [[1, 1], [2, 1], [64, 16], [64, 17], [700, 1], [700, 650], [5000, 1700]];
     // Loops of the tangent take more vectors at once.
-    let functions: [(&str, fn(f32) -> f32); 2] =
+    let functions: [(&str, OfElement); 2] =
         [("sin", |x| gpuvec_math::sin(&Scalar, x)), ("tan", |x| gpuvec_math::tan(&Scalar, x))];
     for version in Version::all().filter(|version| version.has_fma()) {
         for (name, exact) in functions {
