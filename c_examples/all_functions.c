@@ -496,6 +496,27 @@ static void rows_in_one_pass(float *a, size_t columns)
     CHECK_OK(gpuvec_expr_destroy(negated));
 }
 
+/* Adds arrays of f16, by their bits, and sums one: the sum is a float, which exceeds the largest f16. */
+static void expressions_of_halves(void)
+{
+    static const char *const NAMES[] = {"x", "y"};
+    static const int32_t TYPES[] = {GPUVEC_F16, GPUVEC_F16};
+    /* 1, 65504 and the least subnormal number; 0.5, 16 and -0.0. */
+    const uint16_t x[] = {0x3C00, 0x7BFF, 0x0001}, y[] = {0x3800, 0x4C00, 0x8000};
+    uint16_t added[3];
+    float sum;
+    const void *const inputs[] = {x, y};
+    void *const outputs[] = {added, &sum};
+    gpuvec_expr *expr;
+    CHECK_OK(gpuvec_expr_compile("x + y; sum(x + y)", NAMES, TYPES, 2, &expr));
+    CHECK(gpuvec_expr_output_type_at(expr, 0) == GPUVEC_F16);
+    CHECK(gpuvec_expr_output_type_at(expr, 1) == GPUVEC_F32);
+    CHECK_OK(gpuvec_expr_run_outputs(expr, inputs, outputs, 2, 3, NULL));
+    CHECK(added[0] == 0x3E00 && added[1] == 0x7C00 && added[2] == 0x0001);
+    CHECK(sum == 65521.5f);
+    CHECK_OK(gpuvec_expr_destroy(expr));
+}
+
 /* Evaluates expressions for each element, and as a reduction; a wrong text shows its place. */
 static void expressions(size_t n)
 {
@@ -548,6 +569,7 @@ static void expressions(size_t n)
     CHECK_OK(gpuvec_expr_destroy(largest));
     expression_of_several_outputs();
     expression_of_tensors();
+    expressions_of_halves();
     CHECK(gpuvec_expr_run(scaled, inputs, out, n, NULL) == GPUVEC_ERROR_HANDLE);
     CHECK_OK(gpuvec_expr_destroy(NULL));
     free(a);

@@ -778,7 +778,8 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  * an output for each, which is run by `gpuvec_expr_run_outputs`. docs/expressions.md has the language.
  *
  * A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
- * a stream waits for all passes but the last one. Other reductions of such a text reduce all axes.
+ * a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
+ * arrays only inside reductions, such as `"sum(x) / 2"`, is one value: `gpuvec_expr_is_reduction_at` returns 1.
  *
  * Expressions never change, and any number of threads may run one at the same time. All that this header says
  * of operations holds for `gpuvec_expr_run`, too. Errors name an input `inputs[i]`, and one of several outputs
@@ -820,6 +821,15 @@ enum gpuvec_type
     GPUVEC_F32 = 9,
     /** `double`. */
     GPUVEC_F64 = 10,
+    /**
+     * IEEE 754's binary16, as `_Float16` and CUDA's `__half`. It is computed as a `float`, and rounded where it is
+     * stored.
+     */
+    GPUVEC_F16 = 11,
+    /** The upper half of a `float`, as CUDA's `__nv_bfloat16`. It is computed as a `float`, too. */
+    GPUVEC_BF16 = 12,
+    /** `uint64_t`. */
+    GPUVEC_U64 = 13,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

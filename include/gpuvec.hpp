@@ -84,6 +84,7 @@ template <> inline constexpr int32_t type_of<std::int16_t> = GPUVEC_I16;
 template <> inline constexpr int32_t type_of<std::uint32_t> = GPUVEC_U32;
 template <> inline constexpr int32_t type_of<std::int32_t> = GPUVEC_I32;
 template <> inline constexpr int32_t type_of<std::int64_t> = GPUVEC_I64;
+template <> inline constexpr int32_t type_of<std::uint64_t> = GPUVEC_U64;
 template <> inline constexpr int32_t type_of<float> = GPUVEC_F32;
 template <> inline constexpr int32_t type_of<double> = GPUVEC_F64;
 

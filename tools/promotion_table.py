@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-ARRAYS = "bool u8 i8 u16 i16 u32 i32 i64 f32 f64".split()
+ARRAYS = "bool u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64".split()
 INTS = "k -(-k) k+1 k*k-k abs(k) k**2 k//2 k%3".split()
 FLOATS = "k/2 k**-1 k**0.5 h -(-h) k+h k*h h//1 h**2".split()
 NUMBERS = INTS + FLOATS

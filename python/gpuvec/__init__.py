@@ -6,9 +6,9 @@
 array([1., 2., 3.], dtype=float32)
 
 Operations
-    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max`, `var`, `std` of float32, float64, int32 and
-    int64; `div`, `scale`, `axpy` of float32 and float64. All take ``out=`` and ``stream=``, and
-    reductions ``axis=`` and ``keepdims=``.
+    `add`, `sub`, `mul`, `dot`, `sum`, `min`, `max`, `var`, `std` of float16, ml_dtypes' bfloat16,
+    float32, float64, int32, int64 and uint64; `div`, `scale`, `axpy` of the floats. All take
+    ``out=`` and ``stream=``, and reductions ``axis=`` and ``keepdims=``.
 Arrays
     NumPy arrays, `DeviceArray`, objects with the buffer protocol (``bytes``, ``mmap``,
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.

@@ -253,7 +253,7 @@ def columns(inputs: Any, names: Iterable[str]) -> Mapping[str, Any]:
 # The types of polars' columns.
 POLARS = {
     name.capitalize().replace("Uint", "UInt"): np.dtype(name)
-    for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
+    for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 }
 POLARS["Boolean"] = np.dtype(np.bool_)
 

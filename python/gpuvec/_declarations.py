@@ -12,6 +12,8 @@ import numpy as np
 from ._adapters import columns, kind_of
 from ._arrays import check_dtype, find
 from ._device_array import DeviceArray
+from ._dlpack import bfloat16
+from ._library import native
 
 if TYPE_CHECKING:
     from typing import Union
@@ -28,6 +30,7 @@ TYPES: dict[np.dtype[Any], int] = {
         "bool uint8 int8 uint16 int16 uint32 int32 int64 float32 float64".split(), start=1
     )
 }
+TYPES[np.dtype(np.float16)], BFLOAT16, TYPES[np.dtype(np.uint64)] = 11, 12, 13
 DTYPES = {number: dtype for dtype, number in TYPES.items()}
 SCALAR, NUMBER = 256, 512
 
@@ -65,6 +68,20 @@ class Scalar:
     def __repr__(self) -> str:
         """Return the declaration."""
         return f"gpuvec.Scalar({self.dtype})"
+
+
+def dtype_of(code: int, name: str = "an array") -> np.dtype[Any]:
+    """Returns the element type of a declaration or a result."""
+    number = code & 255
+    if number == BFLOAT16 and number not in DTYPES:
+        _learn(bfloat16(name))
+    return DTYPES[number]
+
+
+def _learn(dtype: np.dtype[Any]) -> None:
+    """Adds bfloat16, which is a type of NumPy's once ml_dtypes is imported."""
+    if dtype.name == "bfloat16":
+        TYPES[dtype], DTYPES[BFLOAT16] = BFLOAT16, dtype
 
 
 def joined(text: str | tuple[str, ...]) -> str:
@@ -145,19 +162,22 @@ def code(name: str, value: Any) -> int:
     kind = kind_of(value)
     if kind is not None:
         return _type_number(name, kind.dtype(name, value))
+    # The extension module is quicker, and knows ordinary arrays.
+    known = TYPES.get(native.dtype_of(value)) if native is not None else None
+    if known is not None:
+        return known
     found = find(name, value)
     if found.is_raw:
         raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")
-    check_dtype(name, found.array, list(TYPES))
-    return TYPES[found.array.dtype]
+    return _type_number(name, found.array.dtype)
 
 
 def form_of(code: int) -> str:
     """Returns what a call passes: "array", or the name of a class of Python's or NumPy's."""
-    if code in DTYPES:
+    if code < SCALAR:
         return "array"
     kind = next((kind.__name__ for kind, number in NUMBERS.items() if number == code), None)
-    return kind or DTYPES[code & 255].name
+    return kind or dtype_of(code).name
 
 
 def declared(name: str, declaration: Declaration) -> int:
@@ -170,6 +190,7 @@ def declared(name: str, declaration: Declaration) -> int:
 
 
 def _type_number(name: str, dtype: np.dtype[Any]) -> int:
+    _learn(dtype)
     check_dtype(name, np.empty(0, dtype), list(TYPES))
     return TYPES[dtype]
 
@@ -185,19 +206,20 @@ CONVERTED = {
 
 def scalar(name: str, value: Any, code: int) -> Any:
     """Returns the value of a scalar, as the library reads it."""
-    dtype = DTYPES[code & 255]
+    dtype = dtype_of(code)
     if not isinstance(value, (np.generic, float, int)):
         raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
-    kind = value.dtype.kind if isinstance(value, np.generic) else np.dtype(type(value)).kind
-    kinds, wanted = CONVERTED[dtype.kind]
+    kind = _kind(value.dtype if isinstance(value, np.generic) else np.dtype(type(value)))
+    kinds, wanted = CONVERTED[_kind(dtype)]
     if kind not in kinds:
         raise TypeError(f"{name} is {value!r}, and its type is {dtype}: pass {wanted}")
     if dtype.kind in "iu":
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
         if not least <= int(value) <= most:
+            hint = f", or np.uint64({name})" if most < int(value) < 2**64 and code & NUMBER else ""
             raise OverflowError(
                 f"{name} is {_digits(value)}, which {dtype} does not hold: pass an integer from "
-                f"{least} to {most}"
+                f"{least} to {most}{hint}"
             )
     try:
         number = np.asarray(value, dtype)
@@ -206,6 +228,11 @@ def scalar(name: str, value: Any, code: int) -> Any:
             f"{name} is {_digits(value)}, which {dtype} does not hold: pass a smaller number"
         ) from None
     return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """Returns NumPy's letter for the kind of a type: bfloat16 is a float, too."""
+    return "f" if dtype.name == "bfloat16" else dtype.kind
 
 
 def _digits(integer: Any) -> str:
@@ -217,4 +244,4 @@ def _digits(integer: Any) -> str:
 def shown(code: int) -> str:
     """Describes a declaration."""
     kind = {0: "", SCALAR: "scalar ", NUMBER: "number "}[code & ~255]
-    return f"{kind}{DTYPES[code & 255]}"
+    return f"{kind}{dtype_of(code)}"

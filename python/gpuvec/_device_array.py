@@ -13,7 +13,7 @@ import numpy as np
 from ._dlpack import CPU, CUDA, NUMPY, Found, capsule_of
 from ._errors import Error, check
 from ._library import functions, native, ordinal
-from ._operators import CASTS, Operators
+from ._operators import Operators, cast_to
 from ._owned import Owned
 from ._streams import Stream, Use
 
@@ -243,7 +243,7 @@ class DeviceArray(Operators):
         """
         from ._memory import to_device
 
-        if self._found.array.flags.c_contiguous or self.dtype not in CASTS:
+        if self._found.array.flags.c_contiguous or cast_to(self.dtype) is None:
             return to_device(self, self.device or 0)
         result = DeviceArray(self.shape, self.dtype, self.device or 0)
         result._assign(self)
@@ -269,10 +269,11 @@ class DeviceArray(Operators):
         self._assign(value)
 
     def astype(self, dtype: DTypeLike) -> DeviceArray:
-        """Return a new array of another type: bool, int32, int64, float32 or float64.
+        """Return a new array of another type.
 
-        Integers that are too long wrap around; floats outside the range of integers become the
-        nearest integer, and NaN 0.
+        The types are bool, int32, int64, uint64, float16, float32, float64 and ml_dtypes' bfloat16.
+        Integers that are too long wrap around; floats are rounded to nearest, once. Floats outside
+        the range of integers become the nearest integer, and NaN 0.
 
         Examples
         --------
@@ -282,10 +283,10 @@ class DeviceArray(Operators):
         array([        -1,          2, 2147483647], dtype=int32)
         """
         dtype = np.dtype(dtype)
-        if dtype not in CASTS:
+        if cast_to(dtype) is None:
             raise TypeError(
-                f"dtype is {dtype}: pass bool, int32, int64, float32 or float64, or convert "
-                "the array on the host, as in x.to_host().astype(dtype)"
+                f"dtype is {dtype}: pass bool, int32, int64, uint64, float16, float32, float64 or "
+                "bfloat16, or convert the array on the host, as in x.to_host().astype(dtype)"
             )
         result = DeviceArray(self.shape, dtype, self.device or 0)
         result._assign(self)
@@ -344,7 +345,7 @@ class DeviceArray(Operators):
         from ._evaluate import evaluate
         from ._memory import copy
 
-        cast = CASTS.get(self.dtype)
+        cast = cast_to(self.dtype)
         is_number = isinstance(value, (np.generic, float, int))
         if cast is not None:
             evaluate(f"{cast}(value)", value=value, out=self)

@@ -7,6 +7,7 @@ them, since only the array's address, shape, strides and flags are used.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from ctypes import (
     POINTER,
     c_char_p,
@@ -23,6 +24,8 @@ from ctypes import (
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from ._library import native
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +49,8 @@ DEVICES = {
 }
 # DLDataTypeCode: signed and unsigned integers, floats, complex numbers, booleans; and their bits.
 KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+# The code of bfloat16, which NumPy has once ml_dtypes is imported.
+BFLOAT = 4
 BITS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "c": (64, 128), "b": (8,)}
 # Flags of a tensor. Writes to a copy do not reach the exporter's array.
 READ_ONLY, IS_COPIED = 1, 2
@@ -153,6 +158,19 @@ def tensor_of(capsule: object) -> tuple[Tensor, bool]:
     return Managed.from_address(get_pointer(capsule, b"dltensor")).tensor, False
 
 
+def bfloat16(name: str) -> np.dtype[Any]:
+    """Returns NumPy's type of elements of bfloat16; raises TypeError without the package of it."""
+    try:
+        types = importlib.import_module("ml_dtypes")
+    except ImportError:
+        raise TypeError(
+            f"{name} has the type bfloat16, which NumPy lacks without the package ml_dtypes: "
+            "install it"
+        ) from None
+    dtype: np.dtype[Any] = np.dtype(types.bfloat16)
+    return dtype
+
+
 def typestr_of(name: str, tensor: Tensor) -> str:
     """Returns the type of a tensor's elements, as NumPy writes it."""
     kind = KINDS.get(tensor.code, "")
@@ -170,19 +188,12 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
     The capsule stays unconsumed: it frees the tensor when the last array on it is gone.
     On a GPU, the producer's work precedes later work of ``stream``, a native stream.
     """
-    kind, _ = producer.__dlpack_device__()
-    kind = int(kind)
-    if kind not in (CPU, CUDA, PINNED, MANAGED):
-        device = DEVICES.get(kind, f"device type {kind}")
-        raise TypeError(f"{name} is on {device}: pass an array of the CPU's or of a CUDA device")
-    order = stream if kind in ON_GPU else None
-    try:
-        capsule = producer.__dlpack__(stream=order, max_version=(1, 0))
-    except TypeError:
-        # A producer of DLPack 0.x.
-        capsule = producer.__dlpack__(stream=order)
+    capsule = native.exported(producer, stream) if native is not None else None
+    if capsule is None:
+        capsule = _requested(name, producer, stream)
     tensor, is_read_only = tensor_of(capsule)
-    typestr = typestr_of(name, tensor)
+    is_bfloat = (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1)
+    typestr = "<u2" if is_bfloat else typestr_of(name, tensor)
     size = tensor.bits // 8
     dims = range(tensor.ndim)
     array = described(
@@ -194,7 +205,23 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
         is_read_only,
         capsule,
     )
-    return Found(array, tensor.device_id if kind in ON_GPU else None)
+    array = array.view(bfloat16(name)) if is_bfloat else array
+    return Found(array, tensor.device_id if tensor.device_type in ON_GPU else None)
+
+
+def _requested(name: str, producer: Any, stream: int) -> object:
+    """Returns the capsule that an object's ``__dlpack__`` makes."""
+    kind, _ = producer.__dlpack_device__()
+    kind = int(kind)
+    if kind not in (CPU, CUDA, PINNED, MANAGED):
+        device = DEVICES.get(kind, f"device type {kind}")
+        raise TypeError(f"{name} is on {device}: pass an array of the CPU's or of a CUDA device")
+    order = stream if kind in ON_GPU else None
+    try:
+        return producer.__dlpack__(stream=order, max_version=(1, 0))
+    except TypeError:
+        # A producer of DLPack 0.x.
+        return producer.__dlpack__(stream=order)
 
 
 def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> object:
@@ -204,8 +231,11 @@ def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> obj
     written into it.
     """
     newer = {} if max_version is None or NUMPY < (2, 1) else {"max_version": max_version}
-    capsule: object = array.__dlpack__(**newer)
+    is_bfloat = array.dtype.name == "bfloat16"
+    capsule: object = (array.view(np.uint16) if is_bfloat else array).__dlpack__(**newer)
+    tensor, _ = tensor_of(capsule)
+    if is_bfloat:
+        tensor.code = BFLOAT
     if device is not None:
-        tensor, _ = tensor_of(capsule)
         tensor.device_type, tensor.device_id = CUDA, device
     return capsule

@@ -133,8 +133,8 @@ def evaluate(
             forget()
         expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
     short = expression._short
-    if stream is None and short is not None:
-        called = short.call(given, out, axis, keepdims)
+    if short is not None:
+        called = short.call(given, out, stream, axis, keepdims)
         if called is not None:
             return called
     return expression._generally(given, out, stream, axis, keepdims, na)

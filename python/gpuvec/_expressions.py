@@ -26,10 +26,11 @@ from ._adapters import Wrap, adapted
 from ._arrays import address, check_axes, check_dtype, find, typed
 from ._declarations import (
     ARRAY,
-    DTYPES,
     NAMES,
+    SCALAR,
     check_keywords,
     declared,
+    dtype_of,
     form_of,
     joined,
     keywords_of,
@@ -79,10 +80,10 @@ class Expression:
     inputs : mapping, optional
     **named : dtype, Scalar, float or int
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
-        arrays: bool, uint8, int8, uint16, int16, uint32, int32, int64, float32 or float64. `Scalar`
-        declares one value. ``float`` and ``int`` declare a Python number, which takes the type of
-        its partners, as a number in the text does. A call takes inputs that are named ``out`` or
-        ``stream`` in a mapping.
+        arrays: bool, uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32,
+        float64, or bfloat16 of ml_dtypes. `Scalar` declares one value. ``float`` and ``int``
+        declare a Python number, which takes the type of its partners, as a number in the text does.
+        A call takes inputs that are named ``out`` or ``stream`` in a mapping.
 
     Raises
     ------
@@ -160,31 +161,32 @@ class Expression:
 
         An array that the formula does not read, such as a column of a table, has any shape.
         """
-        arrays = frozenset(name for name, code in zip(self._names, self._codes) if code in DTYPES)
+        arrays = frozenset(name for name, code in zip(self._names, self._codes) if code < SCALAR)
         if len(arrays) < 2 or arrays.issubset(re.findall(NAMES, self._text)):
             return arrays
         return frozenset(re.findall(ARRAY, self.program)) or arrays
 
     def _output(self, number: int) -> Output:
-        dtype = DTYPES[functions.gpuvec_expr_output_type_at(self._handle, number)]
+        name = f"out[{number}]" if self._is_tuple else "out"
+        dtype = dtype_of(functions.gpuvec_expr_output_type_at(self._handle, number), name)
         is_reduction = functions.gpuvec_expr_is_reduction_at(self._handle, number)
-        return Output(f"out[{number}]" if self._is_tuple else "out", dtype, bool(is_reduction))
+        return Output(name, dtype, bool(is_reduction))
 
     def _short_way(self) -> Any:
         """Returns the extension module's way to call the formula, for arrays and single values."""
-        # It knows no reductions inside formulas, which limit shapes and axes.
-        if native is None or self._inner:
+        if native is None:
             return None
         inputs = [
-            (name, DTYPES[code & 255], form_of(code), name in self._counted)
+            (name, dtype_of(code), form_of(code), name in self._counted)
             for name, code in zip(self._names, self._codes)
         ]
         most_axes = 1 if self._has_dot else 2**31 - 1
         outputs = [(output.dtype, output.is_reduction) for output in self._outputs]
         # Not a method: the formula would own the expression that owns it.
-        fails = partial(named_failure, self._names, self._outputs)
-        what = inputs, (outputs, self._is_tuple), most_axes
-        return native.Formula(_ADDRESSES, self._handle, *what, fails)
+        calls = tuple(partial(each, self._names, self._outputs) for each in (queued, named_failure))
+        # Reductions inside formulas limit shapes and axes, which are checked here.
+        what = inputs, (outputs, self._is_tuple), (most_axes, bool(self._inner))
+        return native.Formula(_ADDRESSES, self._handle, *what, calls)
 
     @property
     def text(self) -> str:
@@ -194,7 +196,7 @@ class Expression:
     @property
     def inputs(self) -> Mapping[str, np.dtype[Any]]:
         """The names of the inputs, with the types of their elements."""
-        return {name: DTYPES[code & 255] for name, code in zip(self._names, self._codes)}
+        return {name: dtype_of(code) for name, code in zip(self._names, self._codes)}
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -294,8 +296,8 @@ class Expression:
         """
         given = named if inputs is None else merged(inputs, named, self._names)
         short = self._short
-        if stream is None and short is not None:
-            called = short.call(given, out, axis, keepdims)
+        if short is not None:
+            called = short.call(given, out, stream, axis, keepdims)
             if called is not None:
                 return called
         return self._generally(given, out, stream, axis, keepdims, na)
@@ -360,11 +362,8 @@ class Expression:
         ]
         written = [found_in(result) if to is None else to for result, to in zip(results, targets)]
         run, points_to = self._run(counted, pointers, written, reduced)
-        objects, found = (*inputs.values(), *results), (*arrays.values(), *written)
-        try:
-            call(stream, objects, found, *run)
-        except Error as error:
-            raise named(error, self._names, self._outputs) from None
+        memory = tuple(one.array for one in (*arrays.values(), *written))
+        queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
         del kept, points_to
         returned = tuple(
             # A new array of no axes is a scalar.
@@ -436,7 +435,7 @@ class Expression:
                 continue
             if isinstance(value, (np.generic, float, int, bool)):
                 raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
-            dtype = DTYPES[code]
+            dtype = dtype_of(code)
             found = typed(name, find(name, value, stream), dtype)
             check_dtype(name, found.array, [dtype])
             arrays[name] = found
@@ -509,6 +508,14 @@ def named(error: Error, names: tuple[str, ...], outputs: tuple[Output, ...]) -> 
         described = described.replace(f"outputs[{number}]", output.name)
     error.args = error.args[0], described
     return error
+
+
+def queued(names: tuple[str, ...], outputs: tuple[Output, ...], *arguments: Any) -> None:
+    """Calls the library as `call` does it, with the names of inputs and outputs in errors."""
+    try:
+        call(*arguments)
+    except Error as error:
+        raise named(error, names, outputs) from None
 
 
 def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: int) -> Error:

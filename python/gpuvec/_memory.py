@@ -204,7 +204,8 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
     if to.array.dtype.hasobject:
         raise TypeError(f"src has dtype {to.array.dtype}, which has Python objects: pass others")
     pointers = address(to.array), address(source.array)
-    call(stream, (dst, src), (to, source), functions.gpuvec_copy, *pointers, source.array.nbytes)
+    kept = to.array, source.array
+    call(stream, (dst, src), kept, functions.gpuvec_copy, *pointers, source.array.nbytes)
 
 
 def from_dlpack(array: SupportsDLPack) -> DeviceArray:

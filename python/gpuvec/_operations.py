@@ -32,6 +32,8 @@ from ._streams import Stream, check_stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from ._expressions import Expression
     from ._shapes import Axis
     from ._typing import Array
@@ -54,7 +56,9 @@ FORMULAS = {
 MOST_REMEMBERED = 64
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-_TYPES = tuple(np.dtype(dtype) for dtype in DTYPES.values())
+# The types for which the library has no functions of its own: formulas compute these, and bfloat16.
+_OF_FORMULAS = np.dtype(np.float16), np.dtype(np.uint64)
+_TYPES = (*(np.dtype(dtype) for dtype in DTYPES.values()), *_OF_FORMULAS)
 
 
 # The entry of an element type: the function's name, and the element type of the output.
@@ -93,14 +97,16 @@ class Operation:
             # The address alone: to declare all functions takes a twentieth of the import.
             entry = addressof(c_char.in_dll(functions, symbol))
             short.append((dtype, entry, factor_bytes, to))
-        self.types = tuple(self.table)
+        has_integers = any(dtype.kind == "i" for dtype in self.table)
+        others = (dtype for dtype in _OF_FORMULAS if dtype.kind == "f" or has_integers)
+        self.types = (*self.table, *others)
         self._compiled: dict[np.dtype[Any], Expression] = {}
         # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
         # one array gets that array as `a` and as `b`.
         self.call: Callable[..., Any] = self.general
         self._native = None
         if native is not None:
-            calls = self._short_formula, self.general, failure
+            calls = self._short_formula, self.general, call, failure
             what = inputs, self.is_reduction, self.most_axes, short
             self._native = native.Operation(*what, calls)
             self.call = self._native.call
@@ -116,7 +122,7 @@ class Operation:
         arrays = self._inputs(a, b)
         check_stream(stream)
         inputs, dtype = self._found(arrays, stream)
-        if any(kind_of(array) is not None for array in arrays):
+        if dtype not in self.table or any(kind_of(array) is not None for array in arrays):
             return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
         symbol, result = self.table[dtype]
         function = getattr(functions, symbol)
@@ -134,7 +140,8 @@ class Operation:
             out, to = _new(arrays, inputs)
         used = (*inputs, to)
         pointers = [address(one.array) for one in used]
-        call(stream, (*arrays, out), used, function, *alpha, *pointers, first.size)
+        kept = tuple(one.array for one in used)
+        call(stream, (*arrays, out), kept, function, *alpha, *pointers, first.size)
         return to.array[()] if out is None else out
 
     def along(
@@ -159,7 +166,7 @@ class Operation:
         dtype = self._dtype(found)
         inputs = [typed(name, one, dtype) for name, one in found.items()]
         for name, one in zip(found, inputs):
-            check_dtype(name, one.array, self.types)
+            _check_type(name, one.array, self.types)
             check_equal_types(name, one.array, "a", inputs[0].array)
         return inputs, dtype
 
@@ -198,12 +205,18 @@ class Operation:
         """Returns the element type of the inputs, from the first that has one."""
         for name, one in found.items():
             if not one.is_raw:
-                check_dtype(name, one.array, self.types)
+                _check_type(name, one.array, self.types)
                 return np.dtype(one.array.dtype.type)
         raise TypeError(
             f"{' and '.join(found)} have no element type but bytes: "
             "pass np.frombuffer(memory, dtype)"
         )
+
+
+def _check_type(name: str, array: NDArray[Any], types: tuple[np.dtype[Any], ...]) -> None:
+    """Raises TypeError unless an array has one of the element types, or bfloat16."""
+    if array.dtype.name != "bfloat16":
+        check_dtype(name, array, types)
 
 
 def _new(arrays: tuple[Any, ...], inputs: list[Found]) -> tuple[Any, Found]:
@@ -242,7 +255,7 @@ class Spread:
         a = np.asarray(a) if isinstance(a, np.generic) else a
         check_stream(stream)
         array = find("a", a, stream).array
-        check_dtype("a", array, _TYPES)
+        _check_type("a", array, _TYPES)
         formula = self._formula(np.dtype(array.dtype.type), _whole(ddof))
         return formula({"a": a}, out=out, stream=stream, axis=axis, keepdims=keepdims)
 
@@ -279,11 +292,11 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
     Parameters
     ----------
-    a, b : array of float32, float64, int32 or int64
-        Arrays of one type, in memory of any kind: NumPy arrays, `DeviceArray`, objects with the
-        buffer protocol, DLPack or ``__cuda_array_interface__``. They have any strides and shapes
-        that NumPy would broadcast to one, and may be read-only. Cores compute arrays that are not
-        contiguous, or are broadcast.
+    a, b : array of float16, bfloat16, float32, float64, int32, int64 or uint64
+        Arrays of one type (bfloat16 is ml_dtypes'), in memory of any kind: NumPy arrays,
+        `DeviceArray`, objects with the buffer protocol, DLPack or ``__cuda_array_interface__``.
+        They have any strides and shapes that NumPy would broadcast to one, and may be read-only.
+        Cores compute arrays that are not contiguous, or are broadcast.
     out : array, optional
         The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
         inputs.
@@ -311,7 +324,8 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Notes
     -----
     Sums of integers wrap around. Floats are rounded to nearest, and each NaN is the same quiet NaN,
-    so results have the same bits on every processor.
+    so results have the same bits on every processor. Floats of 16 bits are computed as float32, and
+    the results of `dot` and `sum` are float32: sums soon exceed 65504, the largest float16.
 
     Examples
     --------
@@ -350,7 +364,7 @@ def mul(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 
 
 def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
-    """Divide two arrays of float32 or float64: ``out[i] = a[i] / b[i]``. For the rest see `add`.
+    """Divide two arrays of floats: ``out[i] = a[i] / b[i]``. For the rest see `add`.
 
     Examples
     --------
@@ -364,7 +378,7 @@ def div(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
 def scale(
     alpha: SupportsFloat, a: Array, out: Array | None = None, stream: Stream | None = None
 ) -> Any:
-    """Multiply an array of float32 or float64 by a number: ``out[i] = alpha * a[i]``.
+    """Multiply an array of floats by a number: ``out[i] = alpha * a[i]``.
 
     Parameters
     ----------
@@ -385,7 +399,7 @@ def scale(
 def axpy(
     alpha: SupportsFloat, a: Array, b: Array, out: Array | None = None, stream: Stream | None = None
 ) -> Any:
-    """Multiply and add arrays of float32 or float64: ``out[i] = alpha * a[i] + b[i]``.
+    """Multiply and add arrays of floats: ``out[i] = alpha * a[i] + b[i]``.
 
     Each element is rounded once.
 
@@ -417,7 +431,7 @@ def dot(
 
     Parameters
     ----------
-    a, b : array of float32, float64, int32 or int64
+    a, b : array of float16, bfloat16, float32, float64, int32, int64 or uint64
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
@@ -531,10 +545,10 @@ def var(
 
     Parameters
     ----------
-    a : array of float32, float64, int32 or int64
+    a : array of float16, bfloat16, float32, float64, int32, int64 or uint64
         As for `add`.
     out : array, optional
-        The result: of the type of ``a``, or float64 for integers.
+        The result: of the type of ``a``; or float64 for integers, float32 for floats of 16 bits.
     stream, axis, keepdims
         As for `dot`; but the function always waits for the stream's work.
     ddof : int, default 0

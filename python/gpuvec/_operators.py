@@ -7,14 +7,22 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-# The element types that formulas compute, and the language's casts to them.
+# The element types that formulas compute, but for bfloat16, and the language's casts to them.
 CASTS = {
     np.dtype(np.bool_): "bool",
     np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64",
+    np.dtype(np.uint64): "u64",
+    np.dtype(np.float16): "f16",
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",
 }
+
+
+def cast_to(dtype: np.dtype[Any]) -> str | None:
+    """Returns the language's cast to a type; None if formulas do not compute it."""
+    return CASTS.get(dtype) or ("bf16" if dtype.name == "bfloat16" else None)
+
 
 # NumPy's functions behind the operators of its arrays, which may have a DeviceArray as operand.
 FORMULAS = {
@@ -249,9 +257,9 @@ def _updated(text: str, out: Any = None, **operands: Any) -> Any:
     if taken is None:
         return NotImplemented
     array = taken["x"] if out is None else out
-    cast, kind = CASTS.get(array.dtype), array.dtype.kind
+    cast, kind = cast_to(array.dtype), array.dtype.kind
     is_integer = "/" not in text.replace("//", "") and all(map(_is_integer, taken.values()))
-    if cast is None or (kind == "i" and not is_integer):
+    if cast is None or (kind in "iu" and not is_integer):
         raise TypeError(
             f"the array has dtype {array.dtype}, which does not hold the results of {text}: "
             f"compute a new array, as in x = {text}"

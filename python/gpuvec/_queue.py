@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._device_array import DeviceArray
 from ._errors import Status, check, failure
 from ._library import functions
 from ._streams import Call, Stream
 
-if TYPE_CHECKING:
-    from ._dlpack import Found
-
 
 def call(
     stream: Stream | None,
     objects: tuple[Any, ...],
-    found: tuple[Found, ...],
+    kept: tuple[object, ...],
     function: Any,
     *arguments: Any,
 ) -> None:
     """Calls a function of the library, which queues its work if there is a stream.
+
+    The stream keeps the memory of ``kept`` until it is done with the work, and every `DeviceArray`
+    among the ``objects`` waits for it.
 
     The use of the arrays is noted before the call: an exception may come from a signal handler at
     any point, and the arrays are then kept, and waited for, as if the work were queued.
@@ -29,7 +29,7 @@ def call(
         check(function(*arguments, None))
         return
     this = Call()
-    use = stream._hold(this, tuple(one.array for one in found))
+    use = stream._hold(this, kept)
     arrays = [used for used in objects if isinstance(used, DeviceArray)]
     before = [(used, used._note(use, stream)) for used in arrays]
     status = function(*arguments, stream._handle)

@@ -46,7 +46,7 @@ def test_wrong_texts(text, words):
         ({"a" * 256: "f4"}, Status.ERROR_EXPRESSION, "longer than 255 bytes"),
         ({"a": F32 | NUMBER}, Status.ERROR_EXPRESSION, "is a number of type f32"),
         ({"a": 0}, Status.ERROR_VALUE, "an element of types is 0: pass a gpuvec_type"),
-        ({"a": 11}, Status.ERROR_VALUE, "is 11"),
+        ({"a": 14}, Status.ERROR_VALUE, "is 14"),
         ({"a": -1}, Status.ERROR_VALUE, "is -1"),
         ({"a": F32 | SCALAR | NUMBER}, Status.ERROR_VALUE, f"is {F32 + 768}"),
         ({f"a{i}": "f4" for i in range(33)}, Status.ERROR_VALUE, "count is 33: pass at most 32"),

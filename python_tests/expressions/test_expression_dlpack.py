@@ -222,3 +222,17 @@ def test_outputs_of_reductions_have_the_shape(on_cpu):
             assert status == (Status.OK if is_right else Status.ERROR_VALUE), last_error()
             assert out.any() == is_right
         np.testing.assert_array_equal(out, x.max(axis=(0, 2)))
+
+
+@pytest.mark.parametrize("text", ["x / sum(x)", "sum(x) / 2"])
+def test_reductions_inside_formulas(placement, text):
+    """Are of the elements of all axes; a formula of their results alone is one value."""
+    x = np.arange(1, 13, dtype=np.float64).reshape(3, 4)
+    total = x.sum()
+    right = x / total if text.startswith("x") else np.array(total / 2)
+    with Compiled(text, {"x": np.float64}) as compiled:
+        for view in (x, x.T, x[:, ::-1]):
+            out = np.zeros(right.shape and view.shape)
+            axes = 0b11 if compiled.is_reduction() else 0
+            assert run(compiled, [view], [out], axes) == Status.OK, last_error()
+            assert (out == (view / total if right.shape else right)).all()

@@ -224,7 +224,7 @@ def test_wrong_arguments(arguments, error, words):
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
-        ({"a": A.astype(np.float16)}, TypeError, "a has dtype float16: pass bool, uint8"),
+        ({"a": A.astype(np.longdouble)}, TypeError, "a has dtype float.*: pass bool, uint8"),
         ({"a": A.astype(complex)}, TypeError, "a has dtype complex128"),
         ({"a": A.astype(">f4")}, TypeError, "of the other byte order"),
         ({"a": bytes(8)}, TypeError, "a has no element type but bytes"),

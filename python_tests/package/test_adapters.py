@@ -318,7 +318,7 @@ def test_pandas_keeps_index_and_name():
 
 
 @pytest.mark.parametrize(
-    "make", ["str", "category", "datetime64[s]", "complex64", "object", "uint64"]
+    "make", ["str", "category", "datetime64[s]", "complex64", "object", "timedelta64[s]"]
 )
 def test_pandas_columns_without_numbers(make):
     """Their types are named."""

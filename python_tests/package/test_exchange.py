@@ -2,11 +2,13 @@
 
 import ctypes
 import gc
+import sys
 
 import gpuvec
 import numpy as np
 import pytest
-from gpuvec._dlpack import Managed, ManagedVersioned, Tensor
+from c_exchange import new_capsule, read_only_ones
+from gpuvec._dlpack import Managed, ManagedVersioned, Tensor, tensor_of
 from on_fake_driver import needs_fake_driver, run
 
 CPU, CUDA = 1, 2
@@ -44,12 +46,7 @@ def test_arrays_through_dlpack(placement, dtype, is_old):
 
 def test_a_read_only_array_through_dlpack_is_an_input(placement):
     """DLPack 1.0 says that an array is read-only; before, such arrays were not exported."""
-    array = np.ones(3)
-    array.flags.writeable = False
-    try:
-        array.__dlpack__(max_version=(1, 0))
-    except (TypeError, BufferError):
-        pytest.skip("this NumPy does not export read-only arrays")
+    array = read_only_ones()
     assert gpuvec.sum(Producer(array)) == 3
     with pytest.raises(ValueError, match="out is read-only"):
         gpuvec.add(np.ones(3), np.ones(3), out=Producer(array))
@@ -123,6 +120,23 @@ def test_device_arrays_say_where_they_are(placement):
         assert (described["shape"], described["typestr"]) == ((3,), "<f4")
         with pytest.raises((BufferError, RuntimeError, TypeError)):
             np.from_dlpack(array)
+
+
+@pytest.mark.parametrize("typestr", ["<f2", "<u8"])
+def test_elements_described_by_their_typestr(placement, typestr):
+    """Arrays with a __cuda_array_interface__ alone are inputs and outputs of expressions."""
+    if gpuvec.why_cpu():
+        pytest.skip("device arrays have the interface on a GPU alone")
+
+    class Described:
+        def __init__(self, array):
+            self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+    x, out = gpuvec.to_device(np.array([1, 2, 60000], typestr)), gpuvec.DeviceArray(3, typestr)
+    assert x.__cuda_array_interface__["typestr"] == typestr
+    gpuvec.evaluate("x - 1", x=Described(x), out=Described(out))
+    assert (out.to_host() == np.array([0, 1, 60000 - 1], typestr)).all()
+    assert gpuvec.add(Described(x), x).dtype == typestr
 
 
 def test_exports_that_are_not_possible(placement):
@@ -231,10 +245,13 @@ DLPACK_TYPES = {
     "int16": (0, 16),
     "uint32": (1, 32),
     "int32": (0, 32),
+    "uint64": (1, 64),
     "int64": (0, 64),
+    "float16": (2, 16),
     "float32": (2, 32),
     "float64": (2, 64),
 }
+BFLOAT16 = (4, 16)
 
 
 class HandMade:
@@ -262,15 +279,10 @@ class HandMade:
         return new_capsule(ctypes.addressof(self.memory), name, None)
 
 
-new_capsule = ctypes.PyDLL(None).PyCapsule_New
-new_capsule.restype = ctypes.py_object
-new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-
-
 @pytest.mark.parametrize("is_new", [True, False], ids=["1.0", "0.x"])
 @pytest.mark.parametrize("name", DLPACK_TYPES)
 def test_every_type_through_dlpack(placement, name, is_new):
-    """Inputs of expressions have all ten types, and outputs those of results."""
+    """Inputs of expressions have all types, and outputs those of results."""
     values = np.array([0, 1, 1, 0, 1], name)
     theirs = HandMade(values, (5,), DLPACK_TYPES[name], is_new)
     right = gpuvec.evaluate("where(x == 1, x, x)", x=values)
@@ -292,12 +304,34 @@ def test_masks_through_dlpack(placement):
 
 
 @pytest.mark.parametrize(
-    "kind, lanes", [((4, 16), 1), ((2, 8), 1), ((0, 4), 1), ((6, 1), 1), ((2, 32), 4), ((99, 8), 1)]
+    "kind, lanes", [((2, 8), 1), ((0, 4), 1), ((6, 1), 1), ((2, 32), 4), ((99, 8), 1)]
 )
 def test_types_of_dlpack_alone(kind, lanes):
     """Types that NumPy does not have are refused by the argument's name."""
     with pytest.raises(TypeError, match=f"^a has a DLPack type .*code {kind[0]}, {kind[1]} bits"):
         gpuvec.sum(HandMade(np.ones(3), (3,), kind, lanes=lanes))
+
+
+def test_bfloat16_of_dlpack_without_its_package(monkeypatch):
+    """NumPy lacks the type."""
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="^x has the type bfloat16, .* ml_dtypes: install it"):
+        gpuvec.evaluate("x", x=HandMade(np.ones(3, np.uint16), (3,), BFLOAT16))
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["1.0", "0.x"])
+def test_bfloat16_through_dlpack(placement, is_new):
+    """Tensors of the type as PyTorch has them are inputs, outputs and exports."""
+    pytest.importorskip("ml_dtypes")
+    # 1, -2 and the least normal number.
+    x, out = np.uint16([0x3F80, 0xC000, 0x0080]), np.zeros(3, np.uint16)
+    theirs, taken = (HandMade(bits, (3,), BFLOAT16, is_new) for bits in (x, out))
+    assert gpuvec.evaluate("x * 2", x=theirs, out=taken) is taken
+    assert out.tolist() == [0x4000, 0xC080, 0x0100]
+    assert gpuvec.sum(theirs) == -1
+    capsule = gpuvec.to_device(gpuvec.evaluate("x", x=theirs)).__dlpack__()
+    exported, _ = tensor_of(capsule)
+    assert (exported.code, exported.bits, exported.lanes) == (*BFLOAT16, 1)
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["1.0", "0.x"])

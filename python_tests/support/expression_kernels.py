@@ -30,6 +30,9 @@ TYPES = {
     "u32": np.uint32,
     "i32": np.uint32,
     "i64": np.uint64,
+    "u64": np.uint64,
+    "f16": np.uint16,
+    "bf16": np.uint16,
     "f32": np.uint32,
     "f64": np.uint64,
 }

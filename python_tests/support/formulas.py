@@ -25,6 +25,8 @@ NAMES = {
         "U32": np.uint32,
         "I32": np.int32,
         "I64": np.int64,
+        "U64": np.uint64,
+        "F16": np.float16,
         "F32": np.float32,
         "F64": np.float64,
     }.items()
@@ -93,6 +95,18 @@ ELEMENTWISE = [
     Formula("c < d", {"c": "i1", "d": "i1"}, lambda c, d: c < d),
     Formula("(x > 0) & m", {"x": "f4", "m": "?"}, lambda x, m: (x > 0) & m),
     Formula("floor(x) - ceil(y)", {"x": "f4", "y": "f4"}, lambda x, y: np.floor(x) - np.ceil(y)),
+    Formula(
+        "h * g + 0.1",
+        {"h": "f2", "g": "f2"},
+        lambda h, g: (h.astype("f4") * g.astype("f4") + np.float32(0.1)).astype("f2"),
+    ),
+    Formula("f16(x)", {"x": "f8"}, lambda x: x.astype("f2")),
+    Formula("h + x", {"h": "f2", "x": "f4"}, lambda h, x: h.astype("f4") + x),
+    Formula(
+        "u % 1000 + (u >> 3)", {"u": "u8"}, lambda u: u % np.uint64(1000) + (u >> np.uint64(3))
+    ),
+    Formula("(u < k) | (k == u)", {"u": "u8", "k": "i8"}, lambda u, k: (u < k) | (k == u)),
+    Formula("u * 0.5", {"u": "u8"}, lambda u: u.astype("f8") * 0.5),
 ]
 
 REDUCTIONS = [
@@ -105,6 +119,10 @@ REDUCTIONS = [
     Formula("min(x)", {"x": "f8"}, lambda x: x.min() if x.min() != 0 else x.min(), True),
     Formula("argmin(i)", {"i": "i4"}, lambda i: np.int64(i.argmin()), True),
     Formula("argmax(x * 2)", {"x": "f4"}, lambda x: np.int64((x * 2).argmax()), True),
+    Formula("max(h)", {"h": "f2"}, lambda h: h.max(), True),
+    Formula("argmin(h)", {"h": "f2"}, lambda h: np.int64(h.argmin()), True),
+    Formula("min(u)", {"u": "u8"}, lambda u: u.min(), True),
+    Formula("sum(u ^ k)", {"u": "u8", "k": "u8"}, lambda u, k: (u ^ k).sum(), True),
 ]
 
 FORMULAS = [*ELEMENTWISE, *REDUCTIONS]

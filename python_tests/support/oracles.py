@@ -9,6 +9,7 @@ import numpy as np
 
 # The only NaN in results.
 QUIET_NAN = {
+    np.dtype(np.float16): np.uint16(0x7E00).view(np.float16),
     np.dtype(np.float32): np.uint32(0x7FC00000).view(np.float32),
     np.dtype(np.float64): np.uint64(0x7FF8000000000000).view(np.float64),
 }

@@ -17,7 +17,8 @@
 //! an output for each, which is run by `gpuvec_expr_run_outputs`. docs/expressions.md has the language.
 //!
 //! A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
-//! a stream waits for all passes but the last one. Other reductions of such a text reduce all axes.
+//! a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
+//! arrays only inside reductions, such as `"sum(x) / 2"`, is one value: `gpuvec_expr_is_reduction_at` returns 1.
 //!
 //! Expressions never change, and any number of threads may run one at the same time. All that this header says
 //! of operations holds for `gpuvec_expr_run`, too. Errors name an input `inputs[i]`, and one of several outputs

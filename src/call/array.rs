@@ -126,13 +126,12 @@ impl Array<'_> {
         std::ptr::with_exposed_provenance_mut(self.address + start)
     }
 
-    /// The address of the one element of an array on the host.
+    /// The address of an array on the host.
     ///
     /// # Panics
-    /// If the array does not have one element of that size, or is in device memory.
-    pub(crate) fn host_value<T>(&self) -> *mut T {
+    /// If the array is in device memory, which the host does not reach.
+    pub(crate) fn host_bytes(&self) -> *mut u8 {
         assert!(self.device().is_none(), "{} is device memory", self.name);
-        assert_eq!(self.bytes, size_of::<T>(), "the bytes of {}", self.name);
         std::ptr::with_exposed_provenance_mut(self.address)
     }
 

@@ -15,7 +15,7 @@ pub(crate) const fn operation(op: Op, ty: Type) -> u32 {
     };
     match ty {
         Type::Bool | Type::I32 | Type::F32 => short,
-        Type::I64 | Type::F64 => long,
+        Type::I64 | Type::U64 | Type::F64 => long,
     }
 }
 

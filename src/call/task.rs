@@ -79,6 +79,12 @@ impl<'a> Task<'a> {
         self.formula().is_some_and(Formula::has_two_sums)
     }
 
+    /// The conversion of the only reduction's result to the type of the output, if there is one.
+    pub(crate) fn conversion(self) -> Option<fn(u64) -> u64> {
+        let formula = self.formula().filter(|formula| formula.op.is_none())?;
+        formula.program().outputs()[0].conversion()
+    }
+
     /// The reductions among the outputs.
     pub(crate) fn reductions(self) -> impl Iterator<Item = &'a Output> {
         let outputs = self.formula().map_or(&[][..], |formula| formula.program().outputs());

@@ -7,7 +7,7 @@ use super::driver::{
 pub(crate) use super::owned::PAGE;
 use super::owned::{Owned, OwnedMemory, OwnedPinned, PORTABLE_MAPPED};
 use super::{kept, memory_kind};
-use crate::call::{Array, Call};
+use crate::call::Array;
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -102,38 +102,23 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64, bytes: usize) -> 
     device::one(ordinal)?.device_free(address, bytes)
 }
 
-/// Writes the one value of a call's output, and returns when it is there.
-///
-/// # Panics
-/// If the output does not have one element of that size.
-pub(crate) fn write<T: Copy>(call: &Call<'_>, number: usize, value: T) -> Result<(), Error> {
-    write_value(&call.outputs()[number], value)
-}
-
 /// Writes the one value of an output, whose bits are the low ones, and returns when it is there.
 ///
 /// # Panics
-/// If the output does not have one element of 1, 4 or 8 bytes.
+/// If the output has more than 8 bytes.
 pub(crate) fn write_bits(output: &Array<'_>, bits: u64) -> Result<(), Error> {
-    match output.bytes {
-        1 => write_value(output, bits as u8),
-        4 => write_value(output, bits as u32),
-        _ => write_value(output, bits),
-    }
-}
-
-fn write_value<T: Copy>(output: &Array<'_>, value: T) -> Result<(), Error> {
+    let bits = bits.to_le_bytes();
+    let value = &bits[..output.bytes];
     let Some(ordinal) = output.device() else {
-        // SAFETY: the call promises the output, which is aligned, and which the host reaches.
-        unsafe { output.host_value::<T>().write(value) };
+        // SAFETY: the call promises the output, which has as many bytes, and which the host reaches.
+        unsafe { output.host_bytes().copy_from_nonoverlapping(value.as_ptr(), value.len()) };
         return Ok(());
     };
-    assert_eq!(output.bytes, size_of::<T>(), "the bytes of {}", output.name);
     let address = output.address as u64;
     device::one(ordinal)?.within(|| {
-        // SAFETY: the call promises the output, and the driver says that it is of this device; the value is read
-        // from a local.
-        unsafe { cuMemcpyHtoD_v2(address, (&raw const value).cast(), size_of::<T>()) }
+        // SAFETY: the call promises the output, which has as many bytes, and the driver says that it is of this
+        // device; the value is read from a local.
+        unsafe { cuMemcpyHtoD_v2(address, value.as_ptr().cast(), value.len()) }
             .of("cuMemcpyHtoD", ordinal)
     })
 }

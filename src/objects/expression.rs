@@ -47,6 +47,13 @@ pub enum gpuvec_type {
     GPUVEC_F32 = 9,
     /// `double`.
     GPUVEC_F64 = 10,
+    /// IEEE 754's binary16, as `_Float16` and CUDA's `__half`. It is computed as a `float`, and rounded where it is
+    /// stored.
+    GPUVEC_F16 = 11,
+    /// The upper half of a `float`, as CUDA's `__nv_bfloat16`. It is computed as a `float`, too.
+    GPUVEC_BF16 = 12,
+    /// `uint64_t`.
+    GPUVEC_U64 = 13,
 }
 
 /// Added to a `gpuvec_type`, declares an input of one value, which is read at each call.
@@ -70,7 +77,7 @@ pub enum gpuvec_expr_form {
 use gpuvec_expr_form::*;
 use gpuvec_type::*;
 
-const TYPES: [(gpuvec_type, Element); 10] = [
+const TYPES: [(gpuvec_type, Element); 13] = [
     (GPUVEC_BOOL, Element::Bool),
     (GPUVEC_U8, Element::U8),
     (GPUVEC_I8, Element::I8),
@@ -81,6 +88,9 @@ const TYPES: [(gpuvec_type, Element); 10] = [
     (GPUVEC_I64, Element::I64),
     (GPUVEC_F32, Element::F32),
     (GPUVEC_F64, Element::F64),
+    (GPUVEC_F16, Element::F16),
+    (GPUVEC_BF16, Element::Bf16),
+    (GPUVEC_U64, Element::U64),
 ];
 
 /// The type and form of an input that a caller declares with this number.
@@ -96,7 +106,7 @@ pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
     known.map(|(_, element)| (*element, form)).ok_or(Error::Value {
         argument: "an element of types",
         value: declared.into(),
-        expected: "pass a gpuvec_type, from 1 to 10; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
+        expected: "pass a gpuvec_type, from 1 to 13; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
     })
 }
 
@@ -274,6 +284,12 @@ impl Expression {
             expected: match (unfit.ty, unfit.is_input) {
                 (Type::I32, true) => {
                     "its partner is an i32: pass an i32, or compute in i64, as in i64(x)"
+                }
+                (Type::U64, true) => {
+                    "its partner is a u64, which is not negative: pass an i64, or compute in i64, as in i64(x)"
+                }
+                (Type::U64, false) => {
+                    "an integer that it makes is negative, unlike its partner's u64: compute in i64, as in i64(x)"
                 }
                 (Type::I32, false) => {
                     "an integer that it makes does not fit into its partner's i32: compute in i64, \

@@ -184,12 +184,13 @@ impl Place {
     }
 }
 
-/// The code of a type in DLPack: kDLInt, kDLUInt, kDLFloat or kDLBool.
+/// The code of a type in DLPack: kDLInt, kDLUInt, kDLFloat, kDLBfloat or kDLBool.
 fn type_code(element: Element) -> u8 {
     match element {
         Element::I8 | Element::I16 | Element::I32 | Element::I64 => 0,
-        Element::U8 | Element::U16 | Element::U32 => 1,
-        Element::F32 | Element::F64 => 2,
+        Element::U8 | Element::U16 | Element::U32 | Element::U64 => 1,
+        Element::F16 | Element::F32 | Element::F64 => 2,
+        Element::Bf16 => 4,
         Element::Bool => 6,
     }
 }

@@ -36,7 +36,7 @@ pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use dlpack::evaluate_tensors;
 use gpus::Failure;
 use gpuvec_exact::State;
-use gpuvec_ops::{Accumulator, Exact, Op};
+use gpuvec_ops::{Accumulator, Element, Exact, Op};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
@@ -304,6 +304,13 @@ struct Reduction<'a> {
 }
 
 impl Reduction<'_> {
+    /// Stores the result, whose bits these are, as a value of the output's type.
+    fn store(&self, bits: u64) -> Result<(), Error> {
+        let call = self.runner.call;
+        let bits = call.task().conversion().map_or(bits, |conversion| conversion(bits));
+        alloc::write_bits(&call.outputs()[0], bits)
+    }
+
     /// Says whether sums within a bound may take less time: those of arrays in the caches of cores.
     fn may_be_bounded(&self) -> bool {
         matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= tuning::MOST_BOUNDED)
@@ -334,18 +341,18 @@ impl ReductionVisitor for Reduction<'_> {
         {
             let mut whole = Whole::new(work, result);
             runner.run(&mut whole)?;
-            return alloc::write(runner.call, 0, whole.result()?);
+            return self.store(whole.result()?.bits());
         }
         if self.may_be_bounded()
             && let Some(result) = R::bounded(&self)?
         {
-            return alloc::write(runner.call, 0, result);
+            return self.store(result.bits());
         }
         let mut state = self.reduce(States::of::<R::Accumulator>(), R::add)?;
         if runner.call.is_uniform() {
             state = repeated::<R::Accumulator>(&state, runner.call.n());
         }
-        alloc::write(runner.call, 0, R::Accumulator::finish(&state))
+        self.store(R::Accumulator::finish(&state).bits())
     }
 }
 

@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::gpuvec_stream;
 use arrayvec::ArrayVec;
+use gpuvec_axes::MAX_RANK;
+use gpuvec_expr::Form;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::null;
@@ -42,6 +44,12 @@ impl<T> Inputs<T> {
     }
 }
 
+/// Says whether the last pass reads arrays. Without any its results are values, made from one element.
+fn reads_arrays(expression: &Expression) -> bool {
+    let mut inputs = expression.formula.program().inputs().enumerate();
+    inputs.any(|(number, input)| input.form == Form::Array && expression.uses(number))
+}
+
 /// Evaluates all passes of an expression, as [`super::evaluate`].
 ///
 /// # Safety
@@ -51,11 +59,12 @@ pub(super) unsafe fn evaluate_passes(
     expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
+    let last_n = if reads_arrays(expression) { n } else { 1 };
     let declared = expression.formula.program().declared().len();
-    if n > 0 && declared > 0 && inputs.is_null() {
+    if last_n > 0 && declared > 0 && inputs.is_null() {
         return Err(Error::Null { argument: "inputs", n: declared });
     }
-    let given = |number| match n {
+    let given = |number| match last_n {
         0 => null(),
         // SAFETY: this function's promise.
         _ => unsafe { inputs.add(number).read_unaligned() },
@@ -73,7 +82,7 @@ pub(super) unsafe fn evaluate_passes(
         unsafe { evaluate_pass(pass, inputs.all.as_ptr(), &results, n, stream)? };
     }
     // SAFETY: as above.
-    unsafe { evaluate_pass(expression, inputs.all.as_ptr(), outputs, n, stream) }
+    unsafe { evaluate_pass(expression, inputs.all.as_ptr(), outputs, last_n, stream) }
 }
 
 /// Evaluates all passes of an expression, as [`super::evaluate_strided`]. Reductions reduce all axes.
@@ -93,16 +102,21 @@ pub(super) unsafe fn evaluate_strided_passes(
                        first, and pass their results as arrays",
         });
     }
-    let n = usize::from(!strided.shape.contains(&0));
+    let one_element = [1; MAX_RANK];
+    let last_shape = match reads_arrays(expression) {
+        true => strided.shape,
+        false => &one_element[..strided.shape.len()],
+    };
+    let has_elements = !last_shape.contains(&0);
     let declared = expression.formula.program().declared().len();
-    if n > 0 && declared > 0 && strided.inputs.is_null() {
+    if has_elements && declared > 0 && strided.inputs.is_null() {
         return Err(Error::Null { argument: "inputs", n: declared });
     }
     let value = |data| gpuvec_array { data, strides: null() };
-    let given = |number| match n {
-        0 => value(std::ptr::null_mut()),
+    let given = |number| match has_elements {
         // SAFETY: this function's promise.
-        _ => unsafe { strided.inputs.add(number).read_unaligned() },
+        true => unsafe { strided.inputs.add(number).read_unaligned() },
+        false => value(std::ptr::null_mut()),
     };
     let mut inputs = Inputs::new(expression, given, value);
     for pass in &expression.before {
@@ -113,7 +127,7 @@ pub(super) unsafe fn evaluate_strided_passes(
         // SAFETY: this function's promise; each result is a scalar of at most 8 bytes, which its place holds.
         unsafe { evaluate_part(pass, &strided, stream)? };
     }
-    let strided = Strided { inputs: inputs.all.as_ptr(), ..*strided };
+    let strided = Strided { shape: last_shape, inputs: inputs.all.as_ptr(), ..*strided };
     // SAFETY: as above.
     unsafe { evaluate_part(expression, &strided, stream) }
 }

@@ -1,11 +1,13 @@
-"""Runs numexpr's own tests on gpuvec, and those of pandas, and compares them with docs/peers.md.
+"""Runs other projects' own tests on gpuvec, and compares the outcomes with docs/peers.md.
 
-    tools/peers/run.py [--failures] [--only numexpr|pandas]
+    tools/peers/run.py [--failures] [--only numexpr|pandas|array-api] [--array-api CHECKOUT]
 
 Downloads numexpr's source distribution by pip, and unpacks only the file of its tests under
 target/peers; pandas is installed with its tests. `import numexpr` finds the adapter beside this
-file. A test has passed; or it fails because gpuvec or the adapter refuses its request (`REFUSALS`);
-or its result differs from the expected one, for a known reason (`DIFFERENCES`). Tests that skip
+file. The array API standard's tests, which import gpuvec_array_api, run from a checkout of them.
+
+A test has passed; or it fails because gpuvec or the adapter refuses its request (`REFUSALS`); or
+its result differs from the expected one, for a known reason (`DIFFERENCES`). Tests that skip
 themselves, or expect to fail, do not count. Exits 1 if anything else happened, or if the counts are
 not those of the tables in docs/peers.md. `--failures` prints every test that has failed.
 """
@@ -19,11 +21,12 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+import record
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -37,6 +40,19 @@ PANDAS_TESTS = (
     "frame/test_query_eval.py",
     "test_expressions.py",
 )
+# The array API standard's tests of functions that gpuvec has.
+ARRAY_API_TESTS = (
+    "test_operators_and_elementwise_functions.py",
+    "test_statistical_functions.py",
+    "test_searching_functions.py",
+    "test_utility_functions.py",
+    "test_special_cases.py",
+    "test_linalg.py::test_vecdot",
+)
+# Types of elements that gpuvec converts to others, or refuses. One complex type must be left.
+ARRAY_API_SKIPPED = "int8,int16,uint8,uint16,uint32,uint64,complex64"
+# The suite divides the number of examples by 10 for most of its tests.
+ARRAY_API_OPTIONS = ("-p", "conformance", "--max-examples=500")
 
 # The reason of a refusal, by its text.
 REFUSALS = {
@@ -44,6 +60,8 @@ REFUSALS = {
     r"\bcomplex(64|128)?\b|no operator '\.'": "complex numbers and their parts",
     r"dtype \|S\d|type but bytes|builtins\.list": "strings",
     r"pow takes floats": "powers of integers",
+    r"prod takes integers": "products of floats",
+    r"ddof is a whole number": "corrections that are floats",
     r"no function is named": "functions that the language lacks",
     r"'~' takes bools and integers": "bits of floats",
     r"takes numbers, not bools": "arithmetic of bools",
@@ -58,6 +76,9 @@ DIFFERENCES = {
     r"test_validate_syntax: .*ExpressionError.* SyntaxError": "another type of error",
     r"test_true_false_logic: .*== -2": "Python's inverted bools",
     r"test_max_threads_(un)?set: Command": "variables of the environment",
+    r"test_(sum|vecdot): out.dtype=int64, but should be int32": "types of sums",
+    r"test_unary\[signbit\(x_i is -NaN\)": "the sign of NaN",
+    r"test_binary\[floor_divide\(.* -> -0\]: out=-1.0": "fails with NumPy, too",
 }
 
 
@@ -66,14 +87,15 @@ class Suite:
     """Tests of a library, whose table is in the section of docs/peers.md that names it."""
 
     library: str
-    version: str
-    files: list[Path]
+    release: str
+    files: list[str]
+    options: tuple[str, ...] = ()
 
     def documented(self) -> dict[str, int]:
-        """Returns the table of docs/peers.md, which is that of a version."""
+        """Returns the table of docs/peers.md, which is that of a release."""
         sections = PAGE.read_text().split("\n## ")
         section = next(each for each in sections if each.startswith(f"{self.library}'"))
-        assert f"{self.library} {self.version}" in section, f"not {self.version}: {PAGE}"
+        assert self.release in section, f"not {self.release}: {PAGE}"
         rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \|$", section, re.MULTILINE)
         return {outcome: int(count.replace(",", "")) for outcome, count in rows}
 
@@ -91,7 +113,7 @@ def of_numexpr() -> Suite:
         with tarfile.open(TARGET / f"numexpr-{version}.tar.gz") as archive:
             content = archive.extractfile(f"numexpr-{version}/{TESTS}").read()
         unpacked.write_bytes(content)
-    return Suite("numexpr", version, [unpacked])
+    return Suite("numexpr", f"numexpr {version}", [str(unpacked)])
 
 
 def of_pandas() -> Suite:
@@ -99,11 +121,20 @@ def of_pandas() -> Suite:
     import pandas
 
     folder = Path(pandas.__file__).parent / "tests"
-    files = [folder / name for name in PANDAS_TESTS]
-    return Suite("pandas", version("pandas"), files)
+    files = [str(folder / name) for name in PANDAS_TESTS]
+    return Suite("pandas", f"pandas {pandas.__version__}", files)
 
 
-SUITES = {"numexpr": of_numexpr, "pandas": of_pandas}
+def of_array_api(checkout: Path) -> Suite:
+    """Returns the array API standard's tests, whose release is the commit of their checkout."""
+    os.environ["ARRAY_API_TESTS_MODULE"] = "gpuvec_array_api"
+    os.environ["ARRAY_API_TESTS_SKIP_DTYPES"] = ARRAY_API_SKIPPED
+    git = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    commit = subprocess.run(git, check=True, capture_output=True, text=True).stdout.strip()
+    folder = checkout.resolve() / "array_api_tests"
+    files = [str(folder / name) for name in ARRAY_API_TESTS]
+    release = f"array-api-tests at commit {commit}"
+    return Suite("The array API standard", release, files, ARRAY_API_OPTIONS)
 
 
 class Report:
@@ -116,10 +147,8 @@ class Report:
 
     def pytest_runtest_setup(self, item: Any) -> None:
         """Forgets the refusals of earlier tests, and leaves out tracebacks: they take minutes."""
-        import numexpr
-
-        numexpr.refusals.clear()
-        numexpr.has_run.clear()
+        record.refusals.clear()
+        record.has_run.clear()
         item.repr_failure = str
 
     @pytest.hookimpl(hookwrapper=True)
@@ -131,15 +160,13 @@ class Report:
 
     def count(self, name: str, error: Optional[BaseException]) -> None:
         """Counts a test that has raised this error, or that has passed."""
-        import numexpr
-
         if error is not None:
             outcome = self.reason(name, error)
             self.failures.append(f"{outcome}: {name}: {error}")
-        elif numexpr.refusals:
+        elif record.refusals:
             outcome = "passed: it expects an error"
         else:
-            outcome = "passed" if numexpr.has_run else "passed: without gpuvec"
+            outcome = "passed" if record.has_run else "passed: without gpuvec"
         self.counts[outcome] += 1
 
     def reason(self, name: str, error: BaseException) -> str:
@@ -169,8 +196,8 @@ def is_as_documented(suite: Suite, prints_failures: bool) -> bool:
     report = Report()
     plugins = ["no:cacheprovider", "no:warnings", "no:terminal", "no:xdist"]
     off = [part for plugin in plugins for part in ("-p", plugin)]
-    pytest.main(["-c", os.devnull, *off, *map(str, suite.files)], plugins=[report])
-    print(f"{suite.library} {suite.version}:")
+    pytest.main(["-c", os.devnull, *off, *suite.options, *suite.files], plugins=[report])
+    print(f"{suite.release}:")
     for outcome, count in sorted(report.counts.items()):
         print(f"| {outcome} | {count:,} |")
     if prints_failures:
@@ -186,13 +213,19 @@ def main() -> None:
     """Runs the tests."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--failures", action="store_true")
-    parser.add_argument("--only", choices=SUITES)
+    parser.add_argument("--only", choices=("numexpr", "pandas", "array-api"))
+    parser.add_argument("--array-api", type=Path, metavar="CHECKOUT")
     options = parser.parse_args()
     folders = [str(HERE), str(ROOT / "python")]
     sys.path[:0] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-    suites = [SUITES[options.only]] if options.only else SUITES.values()
-    results = [is_as_documented(suite(), options.failures) for suite in suites]
+    suites = {"numexpr": of_numexpr, "pandas": of_pandas}
+    if options.array_api:
+        suites["array-api"] = partial(of_array_api, options.array_api)
+    if options.only == "array-api" and not options.array_api:
+        parser.error("pass --array-api CHECKOUT: docs/peers.md says how to make one")
+    chosen = [suites[options.only]] if options.only else suites.values()
+    results = [is_as_documented(suite(), options.failures) for suite in chosen]
     sys.exit(not all(results))
 
 

@@ -1,5 +1,7 @@
 //! The results of the instructions, as the PTX ISA's reference defines them.
 
+use gpuvec_oracle::half;
+
 /// The NaN of 32 bits that arithmetic returns.
 const NAN_32: u32 = 0xFFD1_2345;
 /// The same of 64 bits.
@@ -70,14 +72,20 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "cvt.s64.s32" i32 |a| i64::from(a);
         "cvt.f64.f32" f32 |a| f64::from(a);
         "cvt.rn.f32.f64" f64 |a| a as f32;
+        "cvt.rz.f32.f64" f64 |a| half::toward_zero(a);
+        "cvt.f32.f16" u32 |a| half::f32_of_f16(a as u16);
+        "cvt.rn.f16.f32" f32 |a| UNDEFINED as u32 & 0xFFFF_0000 | u32::from(if a.is_nan() { 0x7FFF } else { half::f16_bits(a) });
         "cvt.rn.f32.s32" i32 |a| a as f32;
         "cvt.rn.f32.s64" i64 |a| a as f32;
         "cvt.rn.f64.s32" i32 |a| f64::from(a);
         "cvt.rn.f64.s64" i64 |a| a as f64;
+        "cvt.rn.f32.u64" u64 |a| a as f32;
+        "cvt.rn.f64.u64" u64 |a| a as f64;
         "cvt.rzi.s32.f32" f32 |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 };
         "cvt.rzi.s32.f64" f64 |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 };
         "cvt.rzi.s64.f32" f32 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
         "cvt.rzi.s64.f64" f64 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
+        "cvt.rzi.u64.f64" f64 |a| if a.is_nan() { UNDEFINED } else { a as u64 };
         "cvt.rmi.f32.f32" f32 |a| a.floor();
         "cvt.rmi.f64.f64" f64 |a| a.floor();
         "cvt.rpi.f32.f32" f32 |a| a.ceil();
@@ -98,6 +106,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "mul.wide.u32" u32 |a, b| u64::from(a) * u64::from(b);
         "div.s32" i32 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i32);
         "div.s64" i64 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i64);
+        "div.u64" u64 |a, b| a.checked_div(b).unwrap_or(UNDEFINED);
         "neg.s32" i32 |a| a.wrapping_neg();
         "neg.s64" i64 |a| a.wrapping_neg();
         "min.s32" i32 |a, b| a.min(b);

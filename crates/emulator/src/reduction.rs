@@ -6,6 +6,7 @@ use gpuvec_ops::{
     Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Mean, Min, Norm, WrappingProduct,
     WrappingSum,
 };
+use gpuvec_oracle::half;
 
 /// The bytes of a state and of its result.
 pub(crate) struct Reduced {
@@ -13,8 +14,27 @@ pub(crate) struct Reduced {
     pub(crate) result: Vec<u8>,
 }
 
-/// Reduces elements, or threads' states. The first element has the index `first`.
+/// Reduces elements, or threads' states. The first element has the index `first`. A result may be stored as another
+/// type than its own.
 pub(crate) fn reduce(
+    reduction: &str, ty: &str, elements: &[[u64; 2]], first: u64,
+) -> Result<Reduced, String> {
+    let (ty, stored) = ty.split_once(" as ").unwrap_or((ty, ty));
+    let Reduced { state, result } = of_type(reduction, ty, elements, first)?;
+    let result = match (stored, &result[..]) {
+        ("f16", &[a, b, c, d]) => {
+            half::f16_bits(f32::from_le_bytes([a, b, c, d])).to_le_bytes().to_vec()
+        }
+        ("bf16", &[a, b, c, d]) => {
+            half::bf16_bits(f32::from_le_bytes([a, b, c, d])).to_le_bytes().to_vec()
+        }
+        ("u64", &[.., last]) => [&result[..7], &[last ^ 0x80]].concat(),
+        _ => result,
+    };
+    Ok(Reduced { state, result })
+}
+
+fn of_type(
     reduction: &str, ty: &str, elements: &[[u64; 2]], first: u64,
 ) -> Result<Reduced, String> {
     let one = |value: u64| value.cast_signed();

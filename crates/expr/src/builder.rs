@@ -40,13 +40,27 @@ impl Value {
         }
     }
 
-    /// The result of a function of a class: one of Python's numbers alone is a number, unless it is a bool.
-    pub(crate) fn of_numbers(self, class: Class) -> Value {
+    /// The result of a function of a class: of Python's numbers alone, or of floats of 16 bits, it is such a value,
+    /// unless it is a bool.
+    pub(crate) fn of_class(self, class: Class) -> Value {
         match self.kind {
-            Kind::Node(id, Class::Of(ty)) if class.is_weak() && ty == class.value_type() => {
-                Value { kind: Kind::Node(id, class), ..self }
+            Kind::Node(id, Class::Of(element)) if element == class.value_type().element() => {
+                Value { kind: Kind::Node(id, class.computed()), ..self }
             }
             _ => self,
+        }
+    }
+
+    /// Says whether it is a u64.
+    fn is_unsigned(self) -> bool {
+        self.class().value_type() == Type::U64
+    }
+
+    /// Says whether it is an integer that may be negative, and not a literal.
+    fn is_signed(self) -> bool {
+        match self.kind {
+            Kind::Literal(_) => false,
+            Kind::Node(_, class) => class.is_signed(),
         }
     }
 
@@ -81,7 +95,7 @@ impl Builder {
     /// A bool, which unlike numbers is never weak.
     pub(crate) fn bool(&mut self, value: bool, place: usize) -> Result<Value> {
         let node = Node::new(Source::Constant(value.into()), Type::Bool, &[]);
-        let kind = Kind::Node(self.node(node, place)?, Class::Of(Type::Bool));
+        let kind = Kind::Node(self.node(node, place)?, Class::BOOL);
         Ok(Value { kind, place })
     }
 
@@ -94,26 +108,44 @@ impl Builder {
         if let (Op::Not, [bits]) = (op, values)
             && bits.class().value_type().is_integer()
         {
-            let ones = Value::literal(Number::Int(-1), place);
-            return self.apply(Op::Xor, &[*bits, ones], place);
+            let ones = match bits.class().value_type() {
+                Type::U64 => u64::MAX.into(),
+                _ => -1,
+            };
+            return self.apply(Op::Xor, &[*bits, Value::literal(Number::Int(ones), place)], place);
+        }
+        if let (Op::Abs | Op::Sign, [x]) = (op, values)
+            && x.is_unsigned()
+        {
+            let is_zero_or_one = op == Op::Sign;
+            let x = if is_zero_or_one { self.cast(*x, Element::Bool, place)? } else { *x };
+            return Ok(Value { place: start, ..self.cast(x, Element::U64, place)? });
         }
         if op.rule() == Rule::Comparison
             && let Some(holds) = compared_with_beyond(op, values)
         {
             return Ok(Value { place: start, ..self.bool(holds, place)? });
         }
+        if op.rule() == Rule::Comparison
+            && let &[a, b] = values
+            && (a.is_unsigned() && b.is_signed() || a.is_signed() && b.is_unsigned())
+        {
+            return Ok(Value { place: start, ..self.compare_signed(op, a, b, place)? });
+        }
         let class = if op.rule() == Rule::Comparison { compared(values) } else { common(values) };
         let Some(operand) = op.rule().operand(class) else {
-            return fault(place, refused(op, class.value_type()));
+            return fault(place, refused(op, values));
         };
+        if operand.value_type() == Type::U64 && op.is_of_order() {
+            return Ok(Value { place: start, ..self.in_order(op, values, place)? });
+        }
         let result = match op.rule() {
             Rule::Rounding if operand.value_type().is_integer() => {
                 return Ok(Value { place: start, ..values[0] });
             }
             Rule::Select => return self.select(values, place, start),
-            Rule::Comparison => Class::Of(Type::Bool),
-            _ if operand.is_weak() => operand,
-            _ => Class::Of(operand.value_type()),
+            Rule::Comparison => Class::BOOL,
+            _ => operand.computed(),
         };
         let mut nodes = [0; 3];
         for (node, &value) in nodes.iter_mut().zip(values) {
@@ -133,7 +165,7 @@ impl Builder {
         let promoted = values.iter().map(|&value| match class {
             _ if value.class() == class => Ok(value),
             Class::WeakFloat => self.as_float(value, place),
-            class => self.cast(value, class.value_type(), value.place),
+            class => self.in_class(value, class),
         });
         Ok((class, promoted.collect::<Result<_>>()?))
     }
@@ -141,16 +173,62 @@ impl Builder {
     fn select(&mut self, values: &[Value], place: usize, start: usize) -> Result<Value> {
         let (condition, choices) = (values[0], &values[1..]);
         let class = condition.class();
-        if class != Class::Of(Type::Bool) {
-            let ty = class.value_type();
+        if class != Class::BOOL {
+            let ty = class.element().name();
             let message = format!("where takes a bool as its condition, not {ty}: write x != 0");
             return fault(condition.place, message);
         }
-        let ty = common(choices).value_type();
+        let class = common(choices);
+        let ty = class.value_type();
         let condition = self.convert(condition, Type::Bool, place)?;
         let [a, b] = [choices[0], choices[1]].map(|choice| self.choice(choice, ty, place));
         let node = Node::new(Source::Op(Op::Where), ty, &[condition, a?, b?]);
-        Ok(Value { kind: Kind::Node(self.node(node, place)?, Class::Of(ty)), place: start })
+        let class = Class::Of(class.element());
+        Ok(Value { kind: Kind::Node(self.node(node, place)?, class), place: start })
+    }
+
+    /// Compares an integer of u64 with one that may be negative: as integers of i64, unless the former is beyond
+    /// these, and so the greater one.
+    fn compare_signed(&mut self, op: Op, a: Value, b: Value, place: usize) -> Result<Value> {
+        let is_first = a.is_unsigned();
+        let wrapped = self.cast(if is_first { a } else { b }, Element::I64, place)?;
+        let operands = if is_first { [wrapped, b] } else { [a, wrapped] };
+        let compared = self.apply(op, &operands, place)?;
+        let zero = Value::literal(Number::Int(0), place);
+        match (op, is_first) {
+            (Op::NotEqual, _) | (Op::Less | Op::LessEqual, false) => {
+                let is_beyond = self.apply(Op::Less, &[wrapped, zero], place)?;
+                self.apply(Op::Or, &[is_beyond, compared], place)
+            }
+            _ => {
+                let is_within = self.apply(Op::LessEqual, &[zero, wrapped], place)?;
+                self.apply(Op::And, &[is_within, compared], place)
+            }
+        }
+    }
+
+    /// Compares integers of u64, or chooses one of them: as integers of i64 in the same order.
+    fn in_order(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
+        let [a, b] = [values[0], values[1]].map(|value| self.in_signed_order(value, place));
+        let result = self.apply(op, &[a?, b?], place)?;
+        if result.class() == Class::BOOL {
+            return Ok(result);
+        }
+        let unsigned = self.moved_by_half(result, place)?;
+        self.cast(unsigned, Element::U64, place)
+    }
+
+    /// An integer of i64 at the place in the order of these that an integer of u64 has among its own.
+    fn in_signed_order(&mut self, value: Value, place: usize) -> Result<Value> {
+        let unsigned = self.cast(value, Element::U64, value.place)?;
+        let wrapped = self.cast(unsigned, Element::I64, place)?;
+        self.moved_by_half(wrapped, place)
+    }
+
+    /// An integer of i64 plus or minus 2^63, which wraps to the same.
+    fn moved_by_half(&mut self, value: Value, place: usize) -> Result<Value> {
+        let half = Value::literal(Number::Int(i64::MIN.into()), place);
+        self.apply(Op::Xor, &[value, half], place)
     }
 
     /// The node of a choice of `where`, in which NumPy rounds a Python integer to f32 at once.
@@ -167,16 +245,46 @@ impl Builder {
 
     /// Returns a number unchanged.
     pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
-        if value.class() == Class::Of(Type::Bool) {
+        if value.class() == Class::BOOL {
             return fault(place, numbers_wanted("'+'"));
         }
         Ok(Value { place, ..value })
     }
 
     /// Casts a value to a type.
-    pub(crate) fn cast(&mut self, value: Value, ty: Type, place: usize) -> Result<Value> {
-        let kind = Kind::Node(self.convert(value, ty, place)?, Class::Of(ty));
-        Ok(Value { kind, place })
+    pub(crate) fn cast(&mut self, value: Value, to: Element, place: usize) -> Result<Value> {
+        let node = match rounding(to) {
+            Some(rounding) => self.rounded(value, to, rounding, place)?,
+            None => self.convert(value, to.widened(), place)?,
+        };
+        Ok(Value { kind: Kind::Node(node, Class::Of(to)), place })
+    }
+
+    /// The node of a value that is rounded to a float of 16 bits, once.
+    fn rounded(&mut self, value: Value, to: Element, rounding: Op, place: usize) -> Result<NodeId> {
+        let class = value.class();
+        if let Kind::Node(id, _) = value.kind
+            && class == Class::Of(to)
+            && let Source::Input(number) = self.nodes[usize::from(id)].source
+            && usize::from(number) < FIRST_RESULT
+        {
+            // It was loaded from such a float.
+            return Ok(id);
+        }
+        let single = match class.value_type() {
+            Type::Bool | Type::F32 => self.convert(value, Type::F32, place)?,
+            _ => {
+                let double = self.convert(value, Type::F64, place)?;
+                self.node(Node::new(Source::Op(Op::RoundOdd), Type::F32, &[double]), place)?
+            }
+        };
+        self.node(Node::new(Source::Op(rounding), Type::F32, &[single]), place)
+    }
+
+    /// Converts a value to a class that it has in common with others.
+    fn in_class(&mut self, value: Value, class: Class) -> Result<Value> {
+        let node = self.convert(value, class.value_type(), value.place)?;
+        Ok(Value { kind: Kind::Node(node, class.computed()), ..value })
     }
 
     /// Raises a value to a power: to 0.5 by a square root, to a literal whole number by multiplications, and else
@@ -185,7 +293,7 @@ impl Builder {
         let Kind::Literal(number) = exponent.kind else {
             return self.apply(Op::Pow, &[base, exponent], place);
         };
-        if base.class() == Class::Of(Type::Bool) {
+        if base.class() == Class::BOOL {
             return fault(place, numbers_wanted("'**'"));
         }
         let base = match (base.class(), number) {
@@ -193,7 +301,7 @@ impl Builder {
             (_, Number::Int(_)) => base,
             (_, Number::Float(_)) => match common(&[base, exponent]) {
                 Class::WeakFloat => self.as_float(base, place)?,
-                class => self.cast(base, class.value_type(), base.place)?,
+                class => self.in_class(base, class)?,
             },
         };
         if number == Number::Float(0.5) {
@@ -241,12 +349,16 @@ impl Builder {
         &mut self, reduction: Reduction, values: &[Value], place: usize,
     ) -> Result<Output> {
         let class = common(values);
-        let Some((reduction, operand, output)) = reduction.types(class) else {
-            return fault(place, refused_reduction(reduction, class.value_type()));
+        let Some((done, ty, element)) = reduction.types(class) else {
+            return fault(place, refused_reduction(reduction, class.element()));
         };
-        let nodes: Result<Vec<NodeId>> =
-            values.iter().map(|&value| self.convert(value, operand, place)).collect();
-        Ok(Output::new(Some(reduction), operand, output.element(), &nodes?))
+        let is_ordered = class.value_type() == Type::U64 && done.is_of_order();
+        let node = |&value: &Value| {
+            let value = if is_ordered { self.in_signed_order(value, place)? } else { value };
+            self.convert(value, ty, place)
+        };
+        let nodes: Vec<NodeId> = values.iter().map(node).collect::<Result<_>>()?;
+        Ok(Output::new(Some(done), ty, element, &nodes))
     }
 
     /// An output with a value for each element.
@@ -254,9 +366,14 @@ impl Builder {
         if let Some(reduction) = self.reduction_of(value) {
             return Ok(reduction);
         }
-        let ty = value.class().value_type();
-        let node = self.convert(value, ty, value.place)?;
-        Ok(Output::new(None, ty, ty.element(), &[node]))
+        let element = value.class().element();
+        let ty = element.widened();
+        let id = self.convert(value, ty, value.place)?;
+        // Rounded where it is stored.
+        let node = &self.nodes[usize::from(id)];
+        let is_rounded = rounding(element).is_some_and(|op| node.source == Source::Op(op));
+        let stored = if is_rounded { node.operands()[0] } else { id };
+        Ok(Output::new(None, ty, element, &[stored]))
     }
 
     /// The result of a reduction as a value of later passes.
@@ -275,7 +392,7 @@ impl Builder {
                 id
             }
         };
-        Ok(Value { kind: Kind::Node(id, Class::Of(ty)), place })
+        Ok(Value { kind: Kind::Node(id, Class::Of(output.element)), place })
     }
 
     /// The reduction whose result a value is, if it is nothing else.
@@ -300,7 +417,7 @@ impl Builder {
         match value.class() {
             Class::WeakInt => Ok(one),
             Class::WeakFloat => self.as_float(one, value.place),
-            class => self.cast(one, class.value_type(), value.place),
+            class => self.in_class(one, class),
         }
     }
 
@@ -316,6 +433,7 @@ impl Builder {
                 (None, Number::Int(_)) => {
                     let hint = match ty {
                         Type::I32 => "compute in i64, as in i64(x)".into(),
+                        Type::U64 if number.float() < 0.0 => "compute in i64, as in i64(x)".into(),
                         _ => format!("write a float, {number}.0"),
                     };
                     fault(value.place, format!("{number} does not fit into {ty}: {hint}"))
@@ -334,6 +452,10 @@ impl Builder {
     fn convert_node(&mut self, id: NodeId, from: Type, ty: Type, place: usize) -> Result<NodeId> {
         if from == ty {
             return Ok(id);
+        }
+        if (from, ty) == (Type::F32, Type::U64) {
+            let double = self.convert_node(id, from, Type::F64, place)?;
+            return self.convert_node(double, Type::F64, ty, place);
         }
         self.node(Node::new(Source::Op(Op::Cast), ty, &[id]), place)
     }
@@ -380,21 +502,34 @@ fn compared(values: &[Value]) -> Class {
     };
     match common(values) {
         class if class.value_type() == Type::I32 && values.iter().any(is_long) => {
-            Class::Of(Type::I64)
+            Class::of(Type::I64)
         }
         class => class,
     }
 }
 
-/// The result of comparing integers with a literal beyond all integers of 64 bits.
+/// The operation that rounds to a float of 16 bits.
+fn rounding(to: Element) -> Option<Op> {
+    match to {
+        Element::F16 => Some(Op::RoundF16),
+        Element::Bf16 => Some(Op::RoundBf16),
+        _ => None,
+    }
+}
+
+/// The result of comparing integers with a literal beyond all integers of their 64 bits.
 fn compared_with_beyond(op: Op, values: &[Value]) -> Option<bool> {
     // The integers are as good as 0, unless both values are literals.
     let number = |value: &Value| match value.kind {
         Kind::Literal(Number::Int(value)) => value,
         _ => 0,
     };
-    let is_beyond = |value: &Value| i64::try_from(number(value)).is_err();
-    if !common(values).value_type().is_integer() || !values.iter().any(is_beyond) {
+    let ty = common(values).value_type();
+    let is_beyond = |value: &Value| match ty {
+        Type::U64 => u64::try_from(number(value)).is_err(),
+        _ => i64::try_from(number(value)).is_err(),
+    };
+    if !ty.is_integer() || !values.iter().any(is_beyond) {
         return None;
     }
     let (a, b) = (number(&values[0]), number(&values[1]));
@@ -422,14 +557,22 @@ fn folded(op: Op, values: &[Value], place: usize) -> Result<Option<Number>> {
     }
 }
 
+impl Op {
+    /// Says whether it depends on the order of its operands' values.
+    const fn is_of_order(self) -> bool {
+        matches!(self, Op::Less | Op::LessEqual | Op::Minimum | Op::Maximum)
+    }
+}
+
 impl Rule {
     /// The class to which operands of a common class are converted, or nothing if they are refused.
     fn operand(self, common: Class) -> Option<Class> {
-        const BOOL: Class = Class::Of(Type::Bool);
         match (self, common) {
-            (Rule::Comparison, BOOL) => Some(Class::Of(Type::I32)),
-            (Rule::Logic | Rule::Bits, BOOL) | (Rule::Select | Rule::Comparison, _) => Some(common),
-            (Rule::Logic | Rule::Cast, _) | (_, BOOL) => None,
+            (Rule::Comparison, Class::BOOL) => Some(Class::of(Type::I32)),
+            (Rule::Logic | Rule::Bits, Class::BOOL) | (Rule::Select | Rule::Comparison, _) => {
+                Some(common)
+            }
+            (Rule::Logic | Rule::Cast, _) | (_, Class::BOOL) => None,
             (Rule::Bits | Rule::Integer, class) => {
                 Some(class).filter(|class| class.value_type().is_integer())
             }
@@ -446,49 +589,64 @@ impl Input<'_> {
         match (self.form, self.element) {
             (Form::Number, Element::F64) => Class::WeakFloat,
             (Form::Number, Element::I64) => Class::WeakInt,
-            _ => self.element.class(),
+            _ => Class::Of(self.element),
         }
     }
 }
 
 impl Reduction {
-    /// The reduction that is done, the type of what it takes and of its output; nothing if values of
-    /// this class are refused.
-    fn types(self, class: Class) -> Option<(Reduction, Type, Type)> {
+    /// The reduction that is done, the type of what it takes, and that of its output in memory; nothing if values
+    /// of this class are refused. Integers of u64 are reduced as those of i64 with the same bits or in the same order.
+    fn types(self, class: Class) -> Option<(Reduction, Type, Element)> {
         use Reduction::{
             All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Std, Sum, Var,
         };
         let ty = class.value_type();
-        let sum = if ty.is_integer() { Type::I64 } else { ty };
         let float = if ty == Type::F32 { ty } else { Type::F64 };
+        let (reduced, sum) = match ty {
+            Type::U64 => (Type::I64, Element::U64),
+            _ if ty.is_integer() => (ty, Element::I64),
+            _ => (ty, ty.element()),
+        };
         match (self, ty) {
-            (Any | All, Type::Bool) => Some((self, ty, ty)),
-            (Count | Sum, Type::Bool) => Some((Count, ty, Type::I64)),
-            (Mean | Var | Std, _) => Some((self, float, float)),
+            (Any | All, Type::Bool) => Some((self, ty, Element::Bool)),
+            (Count | Sum, Type::Bool) => Some((Count, ty, Element::I64)),
+            (Mean | Var | Std, _) => Some((self, float, float.element())),
             (_, Type::Bool) | (Any | All | Count, _) => None,
-            (Sum | Dot, _) => Some((self, ty, sum)),
-            (Prod, _) => ty.is_integer().then_some((self, ty, Type::I64)),
-            (Norm, _) => Some((self, float, float)),
-            (Min | Max, _) => Some((self, ty, ty)),
-            (ArgMin | ArgMax, _) => Some((self, ty, Type::I64)),
+            (Sum | Dot, _) => Some((self, reduced, sum)),
+            (Prod, _) => ty.is_integer().then_some((self, reduced, sum)),
+            (Norm, _) => Some((self, float, float.element())),
+            (Min | Max, _) => Some((self, reduced, class.element())),
+            (ArgMin | ArgMax, _) => Some((self, reduced, Element::I64)),
         }
+    }
+
+    /// Says whether it depends on the order of values.
+    const fn is_of_order(self) -> bool {
+        use Reduction::{ArgMax, ArgMin, Max, Min};
+        matches!(self, Min | Max | ArgMin | ArgMax)
     }
 }
 
-/// Says why an operation does not take values of a type, and what to write.
-fn refused(op: Op, ty: Type) -> String {
-    let name = op.spelling();
+/// Says why an operation does not take values, and what to write.
+fn refused(op: Op, values: &[Value]) -> String {
+    let (name, element) = (op.spelling(), common(values).element());
+    let ty = element.name();
+    let are_integers = values.iter().all(|value| value.class().value_type().is_integer());
     match op.rule() {
+        Rule::Bits | Rule::Integer if are_integers => format!(
+            "'{name}' takes no u64 with integers that may be negative: write u64(x) or i64(x) for one of them"
+        ),
         Rule::Logic => format!("'~' takes bools and integers, not {ty}: write x == 0"),
         Rule::Bits => format!(
             "'{name}' takes bools and integers, not {ty}: put comparisons in parentheses, \
              as in (a < b) {name} (c < d)"
         ),
-        Rule::Integer if ty != Type::Bool => {
+        Rule::Integer if element != Element::Bool => {
             let factor = if op == Op::Shl { "*" } else { "/" };
             format!("'{name}' takes integers, not {ty}: write x {factor} 2**n for a literal n")
         }
-        Rule::FloatOnly if ty.is_integer() => {
+        Rule::FloatOnly if element.widened().is_integer() => {
             format!(
                 "{name} takes floats, not {ty}: write x**n for a literal n, or {name}(f64(x), y) in f64"
             )
@@ -506,9 +664,9 @@ fn numbers_wanted(name: &str) -> String {
 }
 
 /// Says why a reduction does not take values of a type, and what to write.
-fn refused_reduction(reduction: Reduction, ty: Type) -> String {
-    let name = reduction.name();
-    match (reduction, ty) {
+fn refused_reduction(reduction: Reduction, element: Element) -> String {
+    let (name, ty) = (reduction.name(), element.name());
+    match (reduction, element.widened()) {
         (Reduction::Min, Type::Bool) => "min takes numbers, not bools: write all(x)".into(),
         (Reduction::Max, Type::Bool) => "max takes numbers, not bools: write any(x)".into(),
         (Reduction::Dot, Type::Bool) => {

@@ -3,12 +3,12 @@
 use crate::error::{Result, fault, quoted};
 use crate::formulas::{FORMULAS, Formula};
 use crate::suggest::{cast_of_integers, function_suggestion};
-use crate::{Element, Op, Reduction, Type};
+use crate::{Element, Op, Reduction};
 
 /// A function that is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Callee {
-    Cast(Type),
+    Cast(Element),
     Function(Op),
     Formula(&'static Formula),
     Reduction(Reduction),
@@ -17,8 +17,8 @@ pub(crate) enum Callee {
 impl Callee {
     /// The function of that name; `place` is the name's.
     pub(crate) fn named(name: &str, place: usize) -> Result<Self> {
-        if let Some(ty) = Type::ALL.into_iter().find(|ty| ty.name() == name) {
-            return Ok(Callee::Cast(ty));
+        if let Some(element) = casts().find(|element| element.name() == name) {
+            return Ok(Callee::Cast(element));
         }
         if let Some(op) = Op::FUNCTIONS.iter().find(|op| op.name() == name) {
             return Ok(Callee::Function(*op));
@@ -40,7 +40,7 @@ impl Callee {
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Callee::Cast(ty) => ty.name(),
+            Callee::Cast(element) => element.name(),
             Callee::Function(op) => op.name(),
             Callee::Formula(formula) => formula.name,
             Callee::Reduction(reduction) => reduction.name(),
@@ -72,9 +72,14 @@ fn reduction_named(name: &str) -> Option<Reduction> {
     Reduction::ALL.iter().find(|reduction| reduction.name() == name).copied()
 }
 
+/// The types to which there is a cast.
+fn casts() -> impl Iterator<Item = Element> + Clone {
+    Element::ALL.iter().copied().filter(|element| element.is_of_results())
+}
+
 /// The names that may be called.
 pub(crate) fn functions() -> impl Iterator<Item = &'static str> + Clone {
-    let casts = Type::ALL.into_iter().map(Type::name);
+    let casts = casts().map(Element::name);
     let functions = Op::FUNCTIONS.iter().map(|op| op.name());
     let formulas = FORMULAS.iter().map(|formula| formula.name);
     let functions = casts.chain(functions).chain(formulas);

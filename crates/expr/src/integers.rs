@@ -28,12 +28,20 @@ struct Step {
     input: Option<usize>,
 }
 
+impl Value {
+    fn is_computed(&self) -> bool {
+        matches!(self, Value::Op(..) | Value::Cast(..))
+    }
+}
+
 #[derive(Debug)]
 enum Value {
     Constant(i64),
     Input,
-    /// An operation on earlier integers. A cast among these operations is one to i32.
+    /// An operation on earlier integers.
     Op(Op, [usize; 2]),
+    /// A cast of an earlier integer to a type that may lack it: i32, or u64.
+    Cast(Type, usize),
 }
 
 impl Integers {
@@ -64,16 +72,17 @@ impl Integers {
                 (_, Value::Op(_, operands)) => {
                     operands.iter().find_map(|&operand| steps.0[operand].input)
                 }
+                (_, Value::Cast(_, operand)) => steps.0[*operand].input,
                 _ => None,
             };
-            if input.is_none() && matches!(value, Value::Op(..)) {
+            if input.is_none() && value.is_computed() {
                 continue;
             }
             places.insert(id as NodeId, steps.0.len());
             steps.0.push(Step { value, input });
         }
         // Numbers that are used as they are always fit.
-        if !steps.0.iter().any(|step| matches!(step.value, Value::Op(..))) {
+        if !steps.0.iter().any(|step| step.value.is_computed()) {
             steps.0.clear();
         }
         steps
@@ -92,6 +101,7 @@ impl Integers {
                 Value::Constant(value) => Some(*value),
                 Value::Input => Some(input(number)),
                 Value::Op(op, [a, b]) => computed(*op, values[*a], values[*b]),
+                Value::Cast(ty, a) => Some(values[*a]).filter(|value| has(*ty, *value)),
             };
             values.push(value.ok_or_else(|| self.unfit(&step.value, number))?);
         }
@@ -100,9 +110,9 @@ impl Integers {
 
     fn unfit(&self, value: &Value, input: usize) -> Unfit {
         match value {
-            Value::Op(Op::Cast, [a, _]) => {
+            Value::Cast(ty, a) => {
                 let is_input = matches!(self.0[*a].value, Value::Input);
-                Unfit { input, is_input, ty: Type::I32 }
+                Unfit { input, is_input, ty: *ty }
             }
             _ => Unfit { input, is_input: false, ty: Type::I64 },
         }
@@ -113,12 +123,19 @@ impl Integers {
 fn operation(
     op: Op, ty: Type, operands: &[NodeId], places: &HashMap<NodeId, usize>,
 ) -> Option<Value> {
-    let is_integer = match op {
-        Op::Cast => ty == Type::I32,
-        _ => ty == Type::I64 && computed(op, 1, 1).is_some(),
-    };
     let place = |i: usize| places.get(operands.get(i).unwrap_or(&operands[0])).copied();
-    if is_integer { Some(Value::Op(op, [place(0)?, place(1)?])) } else { None }
+    match (op, ty) {
+        (Op::Cast, Type::I32 | Type::U64) => Some(Value::Cast(ty, place(0)?)),
+        (_, Type::I64) if computed(op, 1, 1).is_some() => {
+            Some(Value::Op(op, [place(0)?, place(1)?]))
+        }
+        _ => None,
+    }
+}
+
+/// Says whether a type has an integer.
+fn has(ty: Type, value: i64) -> bool {
+    if ty == Type::U64 { value >= 0 } else { i32::try_from(value).is_ok() }
 }
 
 /// The result of an operation, if there is one that fits.
@@ -141,7 +158,6 @@ fn computed(op: Op, a: i64, b: i64) -> Option<i64> {
         Op::Shr => Some(a >> if (0..64).contains(&b) { b } else { 63 }),
         Op::Minimum => Some(a.min(b)),
         Op::Maximum => Some(a.max(b)),
-        Op::Cast => i32::try_from(a).is_ok().then_some(a),
         _ => None,
     }
 }

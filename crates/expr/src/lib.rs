@@ -31,6 +31,7 @@ mod builder;
 mod callee;
 mod error;
 mod formulas;
+pub mod half;
 mod integers;
 mod lexer;
 mod literal;

@@ -57,6 +57,7 @@ impl Number {
             Type::Bool => Some((float != 0.0).into()),
             Type::I32 => i32::try_from(int()?).ok().map(|value| value.cast_unsigned().into()),
             Type::I64 => i64::try_from(int()?).ok().map(i64::cast_unsigned),
+            Type::U64 => u64::try_from(int()?).ok(),
             Type::F32 => Some((float as f32).to_bits().into()),
             Type::F64 => Some(float.to_bits()),
         }

@@ -396,7 +396,7 @@ impl<'t> Parser<'t> {
     fn call(&mut self, Call { callee, place, first, .. }: Call) -> Result<()> {
         let arguments = &self.values[first..];
         let value = match callee {
-            Callee::Cast(ty) => self.builder.cast(arguments[0], ty, place)?,
+            Callee::Cast(element) => self.builder.cast(arguments[0], element, place)?,
             Callee::Function(op) => self.builder.apply(op, arguments, place)?,
             Callee::Formula(formula) => expanded(self.builder, formula, arguments, place)?,
             Callee::Reduction(reduction) => {
@@ -549,6 +549,16 @@ fn expanded(
             (Some(class), arguments)
         }
     };
+    if let Some(Class::Of(element)) = class
+        && element.is_half()
+        && formula.name == "nextafter"
+    {
+        let ty = element.name();
+        return fault(
+            place,
+            format!("nextafter takes f32 and f64, not {ty}, which is computed as f32"),
+        );
+    }
     let text = match (&formula.text, class.map(Class::value_type)) {
         (Text::Any(text), _) => text,
         (Text::Typed(_, [_, text, _]), Some(Type::F32)) => text,
@@ -561,7 +571,7 @@ fn expanded(
         values.push((name, value));
     }
     let (_, value) = values[values.len() - 1];
-    Ok(class.map_or(value, |class| value.of_numbers(class)).at(place))
+    Ok(class.map_or(value, |class| value.of_class(class)).at(place))
 }
 
 fn is_keyword(name: &str) -> bool {

@@ -9,9 +9,25 @@ use crate::{
 /// reductions as inputs behind the largest number of declared ones.
 pub(crate) fn program(
     inputs: &[Input<'_>], mut nodes: Vec<Node>, reductions: &[(Output, NodeId)],
-    outputs: Vec<Output>,
+    mut outputs: Vec<Output>,
 ) -> Result<Program, String> {
-    check(inputs, &nodes, reductions.iter().map(|(output, _)| output).chain(&outputs))?;
+    let depends = dependences(inputs, &nodes);
+    let is_one_value = |output: &Output| {
+        any(&depends, output.operands()) == Depends { on_arrays: false, on_results: true }
+    };
+    if reductions
+        .iter()
+        .map(|(output, _)| output)
+        .chain(&outputs)
+        .any(|output| output.reduction.is_some() && is_one_value(output))
+    {
+        return Err("a reduction has arrays only inside other reductions, whose results are one value: leave it out, or \
+                    compute these reductions as formulas of their own"
+            .into());
+    }
+    for output in outputs.iter_mut().filter(|output| is_one_value(output)) {
+        *output = output.as_reduction();
+    }
     let levels = levels(&nodes, reductions);
     let is_needed = needed_by(&nodes, reductions, &outputs);
     // The reductions of each pass.
@@ -33,12 +49,12 @@ pub(crate) fn program(
     let names: Vec<String> = (1..=count).map(|number| format!("result {number}")).collect();
     for (&number, name) in passes.iter().flatten().zip(&names) {
         let (output, id) = reductions[number];
-        nodes[usize::from(id)] =
-            Node::new(Source::Input(all.len() as u8), output.element.widened(), &[]);
-        all.push(Input { name, element: output.element, form: Form::Scalar });
+        let element = output.unrounded().element;
+        nodes[usize::from(id)] = Node::new(Source::Input(all.len() as u8), element.widened(), &[]);
+        all.push(Input { name, element, form: Form::Scalar });
     }
     let of_pass = |numbers: &Vec<usize>| {
-        let outputs = numbers.iter().map(|&number| reductions[number].0).collect();
+        let outputs = numbers.iter().map(|&number| reductions[number].0.unrounded()).collect();
         Program::new(&all, &nodes, outputs)
     };
     let before: Vec<Program> = passes.iter().map(of_pass).collect();
@@ -53,32 +69,37 @@ pub(crate) fn too_many_operations() -> String {
     format!("the expression has more than {MAX_NODES} operations: split it")
 }
 
-/// Fails if a formula or a reduction takes results of reductions and no array: it would have as many equal elements as
-/// the arrays inside.
-fn check<'o>(
-    inputs: &[Input<'_>], nodes: &[Node], mut outputs: impl Iterator<Item = &'o Output>,
-) -> Result<(), String> {
-    // Says of each node whether it depends on an array, and on a result.
-    let mut of_nodes: Vec<[bool; 2]> = Vec::with_capacity(nodes.len());
-    let any = |of_nodes: &[[bool; 2]], operands: &[NodeId]| {
-        let operands = operands.iter().map(|&operand| of_nodes[usize::from(operand)]);
-        operands.fold([false; 2], |[a, b], [c, d]| [a || c, b || d])
-    };
+/// What a value depends on.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Depends {
+    on_arrays: bool,
+    on_results: bool,
+}
+
+/// What each node depends on: arrays outside of reductions, and results of reductions.
+fn dependences(inputs: &[Input<'_>], nodes: &[Node]) -> Vec<Depends> {
+    let mut of_nodes = Vec::with_capacity(nodes.len());
     for node in nodes {
         of_nodes.push(match node.source {
             Source::Input(input) => match inputs.get(usize::from(input)) {
-                Some(input) => [input.form == Form::Array, false],
-                None => [false, true],
+                Some(input) => Depends { on_arrays: input.form == Form::Array, on_results: false },
+                None => Depends { on_arrays: false, on_results: true },
             },
             _ => any(&of_nodes, node.operands()),
         });
     }
-    match outputs.any(|output| any(&of_nodes, output.operands()) == [false, true]) {
-        true => Err("a formula, or a reduction, has arrays only inside reductions: compute these reductions as formulas \
-                     of their own, and the rest from their results"
-            .into()),
-        false => Ok(()),
-    }
+    of_nodes
+}
+
+/// What any of some nodes depends on.
+fn any(of_nodes: &[Depends], nodes: &[NodeId]) -> Depends {
+    nodes.iter().fold(Depends::default(), |all, &node| {
+        let of_node = of_nodes[usize::from(node)];
+        Depends {
+            on_arrays: all.on_arrays || of_node.on_arrays,
+            on_results: all.on_results || of_node.on_results,
+        }
+    })
 }
 
 /// The level of each reduction: above those on which it depends.

@@ -1,6 +1,6 @@
 //! Programs: typed nodes, each of which uses earlier ones.
 
-use crate::{Element, Op, Reduction, Type};
+use crate::{Element, Op, Reduction, Type, half};
 use std::fmt;
 
 /// The form of an input.
@@ -102,6 +102,12 @@ impl Output {
         Output { reduction, ty, element, ddof: 0, operands }
     }
 
+    /// The same for elements that are all equal, as one value: that of a reduction which returns it.
+    pub(crate) fn as_reduction(self) -> Output {
+        let reduction = if self.ty == Type::Bool { Reduction::Any } else { Reduction::Max };
+        Output { reduction: Some(reduction), ..self }
+    }
+
     /// The reductions of a kernel each: the sums from which one is computed, or the only one itself.
     fn of_kernels(&self) -> impl Iterator<Item = Output> {
         let of = |reduction| Output { reduction: Some(reduction), ddof: 0, ..*self };
@@ -114,6 +120,25 @@ impl Output {
             _ => [Some(*self), None],
         };
         first.into_iter().chain(second)
+    }
+
+    /// The same output without rounding to a float of 16 bits: a result that formulas use.
+    pub(crate) fn unrounded(self) -> Output {
+        let element = if self.element.is_half() { self.ty.element() } else { self.element };
+        Output { element, ..self }
+    }
+
+    /// Returns the conversion of the bits of a reduction's result to those in memory, if these have another type.
+    #[must_use]
+    pub fn conversion(&self) -> Option<fn(u64) -> u64> {
+        let is_value = matches!(self.reduction, Some(Reduction::Min | Reduction::Max));
+        match self.element {
+            Element::F16 => Some(|bits| half::f16_bits(f32::from_bits(bits as u32)).into()),
+            Element::Bf16 => Some(|bits| half::bf16_bits(f32::from_bits(bits as u32)).into()),
+            // The integers of i64 in their order stand for those of u64.
+            Element::U64 if is_value => Some(|bits| bits ^ 1 << 63),
+            _ => None,
+        }
     }
 
     /// The nodes that it takes, each of the type [`ty`](Self::ty).
@@ -294,6 +319,7 @@ fn constant(f: &mut fmt::Formatter<'_>, ty: Type, bits: u64) -> fmt::Result {
         Type::Bool => write!(f, "{}", bits != 0),
         Type::I32 => write!(f, "{}", (bits as u32).cast_signed()),
         Type::I64 => write!(f, "{}", bits.cast_signed()),
+        Type::U64 => write!(f, "{bits}"),
         Type::F32 => write!(f, "{:?}", f32::from_bits(bits as u32)),
         Type::F64 => write!(f, "{:?}", f64::from_bits(bits)),
     }

@@ -38,7 +38,7 @@ const MISSING: &str = "\
     bitwise_count choose comb complex conj conjugate contains convolve corrcoef correlate cospi \
     cot coth cov cross csc csch cumprod cumsum cumulative_prod cumulative_sum diff digitize dist \
     divmod ediff1d einsum erfc erfcinv erfcx erfinv exp10 exp10m1 exp2m1 expit factorial fdim \
-    flip float128 float16 fract frexp fsum full full_like gamma gcd gradient half histogram i0 \
+    flip float128 fract frexp fsum full full_like gamma gcd gradient histogram i0 \
     i1 ilogb imag imax imin insert interp isclose iscomplex isin isnat isqrt isreal j0 j1 jn \
     kron kurtosis lcm ldexp lerp lgamma linspace llrint llround logaddexp2 logb logit longdouble \
     lrint lround mad map matmul matvec median mix mode modf nan nan_to_num nanargmax nanargmin \

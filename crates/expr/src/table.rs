@@ -101,6 +101,10 @@ operations! {
             is negative or at least the number of bits.";
         Cast "cast" "cast" 1 Cast "`f32(a)` and the like: floats are rounded to nearest; from floats \
             to integers toward zero, saturated, NaN to 0; integers wrap; a bool is `a != 0`.";
+        RoundOdd "round_odd" "cast" 1 Cast "The f32 of an f64 toward zero, with the last bit set if it is not \
+            exact. Rounded to a shorter float, it is the f64 rounded once.";
+        RoundF16 "round_f16" "f16" 1 Cast "The f16 that is nearest to an f32, as an f32.";
+        RoundBf16 "round_bf16" "bf16" 1 Cast "The bf16 that is nearest to an f32, as an f32.";
     }
     functions {
         Where "where" 3 Select "`where(condition, a, b)`: a where the condition holds, else b.";

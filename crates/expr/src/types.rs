@@ -11,6 +11,9 @@ pub enum Type {
     I32,
     /// An integer of 64 bits, which wraps.
     I64,
+    /// An unsigned integer of 64 bits, which wraps. Programs compare its values as values of i64 in the same order, and
+    /// convert f32 to f64 first.
+    U64,
     /// IEEE 754's binary32.
     F32,
     /// IEEE 754's binary64.
@@ -19,18 +22,12 @@ pub enum Type {
 
 impl Type {
     /// Every type.
-    pub const ALL: [Type; 5] = [Type::Bool, Type::I32, Type::I64, Type::F32, Type::F64];
+    pub const ALL: [Type; 6] = [Type::Bool, Type::I32, Type::I64, Type::U64, Type::F32, Type::F64];
 
     /// The type's name, which is also that of the cast to it.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Type::Bool => "bool",
-            Type::I32 => "i32",
-            Type::I64 => "i64",
-            Type::F32 => "f32",
-            Type::F64 => "f64",
-        }
+        self.element().name()
     }
 
     /// The type of an element that stores such a value, as outputs do.
@@ -40,6 +37,7 @@ impl Type {
             Type::Bool => Element::Bool,
             Type::I32 => Element::I32,
             Type::I64 => Element::I64,
+            Type::U64 => Element::U64,
             Type::F32 => Element::F32,
             Type::F64 => Element::F64,
         }
@@ -51,10 +49,10 @@ impl Type {
         self.element().bytes()
     }
 
-    /// Says whether it is i32 or i64.
+    /// Says whether it is an integer.
     #[must_use]
     pub const fn is_integer(self) -> bool {
-        matches!(self, Type::I32 | Type::I64)
+        matches!(self, Type::I32 | Type::I64 | Type::U64)
     }
 }
 
@@ -65,7 +63,7 @@ impl fmt::Display for Type {
 }
 
 macro_rules! elements {
-    ($($element:ident $name:literal $bytes:literal => $widened:ident as $class:expr;)+) => {
+    ($($element:ident $name:literal $bytes:literal => $widened:ident;)+) => {
         /// The type of an array's elements in memory.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Element {
@@ -76,8 +74,9 @@ macro_rules! elements {
             /// Every type of element.
             pub const ALL: &[Element] = &[$(Element::$element,)+];
 
-            /// The type's name.
+            /// The type's name. Not inlined, which would copy the names.
             #[must_use]
+            #[inline(never)]
             pub const fn name(self) -> &'static str {
                 match self { $(Element::$element => $name,)+ }
             }
@@ -93,26 +92,88 @@ macro_rules! elements {
             pub const fn widened(self) -> Type {
                 match self { $(Element::$element => Type::$widened,)+ }
             }
-
-            /// The promotion class of an input of this type.
-            pub(crate) const fn class(self) -> Class {
-                match self { $(Element::$element => $class,)+ }
-            }
         }
     };
 }
 
 elements! {
-    Bool "bool" 1 => Bool as Class::Of(Type::Bool);
-    U8 "u8" 1 => I32 as Class::Short;
-    I8 "i8" 1 => I32 as Class::Short;
-    U16 "u16" 2 => I32 as Class::Short;
-    I16 "i16" 2 => I32 as Class::Short;
-    U32 "u32" 4 => I64 as Class::Of(Type::I64);
-    I32 "i32" 4 => I32 as Class::Of(Type::I32);
-    I64 "i64" 8 => I64 as Class::Of(Type::I64);
-    F32 "f32" 4 => F32 as Class::Of(Type::F32);
-    F64 "f64" 8 => F64 as Class::Of(Type::F64);
+    Bool "bool" 1 => Bool;
+    U8 "u8" 1 => I32;
+    I8 "i8" 1 => I32;
+    U16 "u16" 2 => I32;
+    I16 "i16" 2 => I32;
+    U32 "u32" 4 => I64;
+    I32 "i32" 4 => I32;
+    I64 "i64" 8 => I64;
+    U64 "u64" 8 => U64;
+    F16 "f16" 2 => F32;
+    Bf16 "bf16" 2 => F32;
+    F32 "f32" 4 => F32;
+    F64 "f64" 8 => F64;
+}
+
+impl Element {
+    /// Says whether results have this type: the language has a cast to it. Other types are of inputs alone.
+    #[must_use]
+    pub const fn is_of_results(self) -> bool {
+        self.is_half() || self as u8 == self.widened().element() as u8
+    }
+
+    /// Says whether it is a float of 16 bits, which is computed as an f32 and rounded where it is stored.
+    #[must_use]
+    pub const fn is_half(self) -> bool {
+        matches!(self, Element::F16 | Element::Bf16)
+    }
+
+    /// The type of what is computed from such values.
+    const fn computed(self) -> Element {
+        if self.is_half() { self } else { self.widened().element() }
+    }
+
+    const fn is_narrow(self) -> bool {
+        matches!(self, Element::U8 | Element::I8 | Element::U16 | Element::I16)
+    }
+
+    const fn is_unsigned(self) -> bool {
+        matches!(self, Element::U8 | Element::U16 | Element::U32 | Element::U64)
+    }
+
+    /// NumPy's promotion, but for integers of less than 32 bits: those of two types stay such integers, which
+    /// are computed as i32.
+    fn promote(self, other: Element) -> Element {
+        use Element::{Bool, F32, F64, I64, U64};
+        let is_integer = |element: Element| element.widened().is_integer();
+        match (self, other) {
+            (a, b) if a == b => a,
+            (Bool, a) | (a, Bool) => a,
+            (U64, a) | (a, U64) if is_integer(a) => {
+                if a.is_unsigned() {
+                    U64
+                } else {
+                    F64
+                }
+            }
+            (a, b) if a.is_narrow() && b.is_narrow() => {
+                if a.bytes() < b.bytes() {
+                    b
+                } else {
+                    a
+                }
+            }
+            // A narrow integer has a place in any float of more bits.
+            (a, half) | (half, a) if a.is_narrow() && half.is_half() => {
+                if a.bytes() == 1 {
+                    half
+                } else {
+                    F32
+                }
+            }
+            (narrow, a) | (a, narrow) if narrow.is_narrow() => a,
+            (a, b) if is_integer(a) && is_integer(b) => I64,
+            (a, b) if is_integer(a) || is_integer(b) || a == F64 || b == F64 => F64,
+            _ => F32,
+        }
+    }
 }
 
 /// An operand, as far as promotion needs to know it.
@@ -122,20 +183,46 @@ pub(crate) enum Class {
     WeakInt,
     /// A Python float, which takes the type of a float that is its partner.
     WeakFloat,
-    /// An input of 8 or 16 bits, widened to i32: every value of it is an f32.
-    Short,
-    /// A value of a type.
-    Of(Type),
+    /// A value of a type that NumPy has, too.
+    Of(Element),
 }
 
 impl Class {
+    pub(crate) const BOOL: Class = Class::Of(Element::Bool);
+
+    /// The class of values that are computed in a type.
+    pub(crate) const fn of(ty: Type) -> Class {
+        Class::Of(ty.element())
+    }
+
+    /// The class of what is computed from such values.
+    pub(crate) const fn computed(self) -> Class {
+        match self {
+            Class::Of(element) => Class::Of(element.computed()),
+            weak => weak,
+        }
+    }
+
+    /// The type of such a value in memory, if no partner decides otherwise.
+    pub(crate) const fn element(self) -> Element {
+        match self {
+            Class::WeakInt => Element::I64,
+            Class::WeakFloat => Element::F64,
+            Class::Of(element) => element.computed(),
+        }
+    }
+
     /// The type in which such a value is computed, if no partner decides otherwise.
     pub(crate) const fn value_type(self) -> Type {
+        self.element().widened()
+    }
+
+    /// Says whether it is an integer that may be negative.
+    pub(crate) const fn is_signed(self) -> bool {
         match self {
-            Class::WeakInt => Type::I64,
-            Class::WeakFloat => Type::F64,
-            Class::Short => Type::I32,
-            Class::Of(ty) => ty,
+            Class::WeakInt => true,
+            Class::WeakFloat => false,
+            Class::Of(element) => element.widened().is_integer() && !element.is_unsigned(),
         }
     }
 
@@ -152,17 +239,16 @@ impl Class {
     }
 
     fn promote(self, other: Class) -> Class {
-        use Class::{Of, Short, WeakFloat, WeakInt};
-        use Type::{Bool, F32, F64, I64};
+        use Class::{Of, WeakFloat, WeakInt};
         match (self, other) {
-            (a, b) if a == b => a,
-            (Of(Bool), WeakInt) => Of(I64),
-            (Of(Bool), WeakFloat) => Of(F64),
-            (Of(Bool), class) | (class, Of(Bool) | WeakInt) | (WeakInt, class) => class,
-            (Of(F32), WeakFloat | Short) | (Short, Of(F32)) => Of(F32),
-            (Short, Of(ty)) | (Of(ty), Short) => Of(ty),
-            (Of(a), Of(b)) if a.is_integer() && b.is_integer() => Of(I64),
-            _ => Of(F64),
+            (Of(a), Of(b)) => Of(a.promote(b)),
+            (Of(Element::Bool), WeakInt) => Of(Element::I64),
+            (class, WeakInt) | (WeakInt, class) => class,
+            (Of(element), WeakFloat) | (WeakFloat, Of(element)) => match element.widened() {
+                Type::F32 | Type::F64 => Of(element),
+                _ => Of(Element::F64),
+            },
+            (WeakFloat, WeakFloat) => WeakFloat,
         }
     }
 
@@ -170,8 +256,8 @@ impl Class {
     pub(crate) const fn float(self) -> Class {
         match self {
             Class::WeakInt => Class::WeakFloat,
-            Class::Short => Class::Of(Type::F32),
-            Class::Of(Type::I32 | Type::I64) => Class::Of(Type::F64),
+            Class::Of(element) if element.is_narrow() => Class::Of(Element::F32),
+            Class::Of(element) if element.widened().is_integer() => Class::Of(Element::F64),
             class => class,
         }
     }
@@ -179,7 +265,7 @@ impl Class {
     /// The class of a quotient: as NumPy's, f64 for integers of any size.
     pub(crate) const fn quotient(self) -> Class {
         match self {
-            Class::Short => Class::Of(Type::F64),
+            Class::Of(element) if element.is_narrow() => Class::Of(Element::F64),
             class => class.float(),
         }
     }

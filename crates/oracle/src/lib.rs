@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod function;
+pub mod half;
 mod operation;
 pub mod random;
 mod reduction;
@@ -15,7 +16,7 @@ mod value;
 pub use reduction::reduced;
 pub use value::Value;
 
-use gpuvec_expr::{Output, Program, Source};
+use gpuvec_expr::{Element, Output, Program, Reduction, Source};
 
 /// The results of a program for one element; `inputs` has the bits of each input's element.
 #[must_use]
@@ -52,5 +53,22 @@ pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
         }
     };
     let values: Vec<Vec<Value>> = program.outputs().iter().map(of_output).collect();
-    values.iter().map(|of| of.iter().map(|value| value.stored()).collect()).collect()
+    let bits_of = |(output, values): (&Output, &Vec<Value>)| {
+        values.iter().map(|value| stored(output, *value)).collect()
+    };
+    program.outputs().iter().zip(&values).map(bits_of).collect()
+}
+
+/// The bits with which an output stores a value.
+#[must_use]
+pub fn stored(output: &Output, value: Value) -> u64 {
+    match (value, output.element, output.reduction) {
+        (Value::F32(x), Element::F16, _) => half::f16_bits(x).into(),
+        (Value::F32(x), Element::Bf16, _) => half::bf16_bits(x).into(),
+        // The least i64 stands for 0.
+        (Value::I64(x), Element::U64, Some(Reduction::Min | Reduction::Max)) => {
+            (i128::from(x) - i128::from(i64::MIN)) as u64
+        }
+        (value, ..) => value.stored(),
+    }
 }

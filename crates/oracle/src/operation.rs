@@ -1,7 +1,7 @@
 //! The operations.
 
-use crate::Value::{self, Bool, F32, F64, I32, I64};
-use crate::function;
+use crate::Value::{self, Bool, F32, F64, I32, I64, U64};
+use crate::{function, half};
 use gpuvec_expr::{Op, Type};
 
 pub(crate) fn apply(op: Op, operands: &[Value], to: Type) -> Value {
@@ -12,12 +12,20 @@ pub(crate) fn apply(op: Op, operands: &[Value], to: Type) -> Value {
         (Op::Xor, [Bool(a), Bool(b)]) => Bool(a != b),
         (Op::Not, [Bool(a)]) => Bool(!a),
         (Op::Cast, [a]) => cast(*a, to),
+        (Op::RoundOdd, [F64(a)]) => F32(half::to_odd(*a)),
+        (Op::RoundF16, [F32(a)]) if a.is_nan() => F32(*a),
+        (Op::RoundF16, [F32(a)]) => F32(half::f32_of_f16(half::f16_bits(*a))),
+        (Op::RoundBf16, [F32(a)]) => F32(f32::from_bits(u32::from(half::bf16_bits(*a)) << 16)),
         (_, [I32(a), ..]) => match integer(op, 32, i128::from(*a), second(operands)) {
             Integer::Number(x) => I32(x as i32),
             Integer::Bool(x) => Bool(x),
         },
         (_, [I64(a), ..]) => match integer(op, 64, i128::from(*a), second(operands)) {
             Integer::Number(x) => I64(x as i64),
+            Integer::Bool(x) => Bool(x),
+        },
+        (_, [U64(a), ..]) => match integer(op, 64, i128::from(*a), second(operands)) {
+            Integer::Number(x) => U64(x as u64),
             Integer::Bool(x) => Bool(x),
         },
         (_, [F32(a)]) => F32(unary_f32(op, *a).unwrap_or_else(|| function::of_f32(op, &[*a]))),
@@ -35,6 +43,7 @@ fn second(operands: &[Value]) -> i128 {
     match operands.get(1) {
         Some(I32(b)) => (*b).into(),
         Some(I64(b)) => (*b).into(),
+        Some(U64(b)) => (*b).into(),
         _ => 0,
     }
 }
@@ -50,7 +59,8 @@ fn integer(op: Op, bits: i128, a: i128, b: i128) -> Integer {
         Op::Neg => -a,
         Op::Add => a + b,
         Op::Sub => a - b,
-        Op::Mul => a * b,
+        // Products of u64 may have more than 127 bits.
+        Op::Mul => a.wrapping_mul(b),
         Op::FloorDiv if b == 0 => 0,
         // Euclid's remainder is not negative.
         Op::FloorDiv if b > 0 => a.div_euclid(b),
@@ -62,7 +72,7 @@ fn integer(op: Op, bits: i128, a: i128, b: i128) -> Integer {
         Op::Or => a | b,
         Op::Xor => a ^ b,
         Op::Shl if b < 0 || b >= bits => 0,
-        Op::Shl => a * (1 << b),
+        Op::Shl => a.wrapping_mul(1 << b),
         Op::Shr if b < 0 || b >= bits => -i128::from(a < 0),
         Op::Shr => a.div_euclid(1 << b),
         Op::Abs => a.abs(),
@@ -84,6 +94,7 @@ fn cast(a: Value, to: Type) -> Value {
                 Type::Bool => Bool($a != (0 as _)),
                 Type::I32 => I32($a as i32),
                 Type::I64 => I64($a as i64),
+                Type::U64 => U64($a as u64),
                 Type::F32 => F32($a as f32),
                 Type::F64 => F64($a as f64),
             }
@@ -93,6 +104,7 @@ fn cast(a: Value, to: Type) -> Value {
         Bool(a) => from_number!(u8::from(a)),
         I32(a) => from_number!(a),
         I64(a) => from_number!(a),
+        U64(a) => from_number!(a),
         F32(a) => from_number!(a),
         F64(a) => from_number!(a),
     }

@@ -4,7 +4,7 @@ use gpuvec_expr::{Element, Form, Input};
 
 /// The inputs of the tests: a to d are of f32, those of other types have the type in their names; k and h
 /// are a Python integer and a Python float.
-pub const INPUTS: [Input<'static>; 16] = [
+pub const INPUTS: [Input<'static>; 19] = [
     array("a", Element::F32),
     array("b", Element::F32),
     array("c", Element::F32),
@@ -21,6 +21,9 @@ pub const INPUTS: [Input<'static>; 16] = [
     array("x_f64", Element::F64),
     Input { name: "k", element: Element::I64, form: Form::Number },
     Input { name: "h", element: Element::F64, form: Form::Number },
+    array("x_u64", Element::U64),
+    array("x_f16", Element::F16),
+    array("x_bf16", Element::Bf16),
 ];
 
 /// An array of a type.
@@ -123,6 +126,9 @@ impl<'b> Generator<'b> {
                 "x_i32",
                 "x_i64",
                 "x_f64",
+                "x_u64",
+                "x_f16",
+                "x_bf16",
                 "k",
                 "k",
                 "h",
@@ -166,7 +172,7 @@ impl<'b> Generator<'b> {
                 call("where", &[condition, x, y])
             }
             5 => {
-                let cast = self.choose(&["f32", "f64", "i32", "i64"]);
+                let cast = self.choose(&["f32", "f64", "i32", "i64", "u64", "f16", "bf16"]);
                 let x = if self.choose(&[true, false]) {
                     self.number(deeper)
                 } else {
@@ -217,10 +223,10 @@ impl<'b> Generator<'b> {
 
     /// An integer, not deeper than this.
     fn integer(&mut self, depth: usize) -> Text {
-        let names = ["x_i32", "x_i64", "x_u8", "x_i16", "x_u32", "3", "40", "k"];
+        let names = ["x_i32", "x_i64", "x_u64", "x_u8", "x_i16", "x_u32", "3", "40", "k"];
         match self.choose(&[0, 1, 2]) {
             1 if depth > 0 => self.bits(depth - 1),
-            2 if depth > 0 => call(self.choose(&["i32", "i64"]), &[self.number(depth - 1)]),
+            2 if depth > 0 => call(self.choose(&["i32", "i64", "u64"]), &[self.number(depth - 1)]),
             _ => Text::atom(self.choose(&names)),
         }
     }

@@ -1,5 +1,6 @@
 //! Values of the language's types.
 
+use crate::half;
 use gpuvec_expr::{Element, Type};
 
 /// A value.
@@ -9,6 +10,7 @@ pub enum Value {
     Bool(bool),
     I32(i32),
     I64(i64),
+    U64(u64),
     F32(f32),
     F64(f64),
 }
@@ -21,6 +23,7 @@ impl Value {
             Type::Bool => Value::Bool(bits & 0xFF != 0),
             Type::I32 => Value::I32(bits as i32),
             Type::I64 => Value::I64(bits as i64),
+            Type::U64 => Value::U64(bits),
             Type::F32 => Value::F32(f32::from_bits(bits as u32)),
             Type::F64 => Value::F64(f64::from_bits(bits)),
         }
@@ -35,17 +38,20 @@ impl Value {
             Element::U16 => Value::I32((bits as u16).into()),
             Element::I16 => Value::I32((bits as i16).into()),
             Element::U32 => Value::I64((bits as u32).into()),
+            Element::F16 => Value::F32(half::f32_of_f16(bits as u16)),
+            Element::Bf16 => Value::F32(f32::from_bits((bits as u32) << 16)),
             _ => Value::of_bits(element.widened(), bits),
         }
     }
 
-    /// The bits with which the value is stored.
+    /// The bits with which the value is stored as an element of its own type.
     #[must_use]
     pub fn stored(self) -> u64 {
         match self {
             Value::Bool(x) => x.into(),
             Value::I32(x) => u64::from(x as u32),
             Value::I64(x) => x as u64,
+            Value::U64(x) => x,
             Value::F32(x) if x.is_nan() => 0x7FC0_0000,
             Value::F32(x) => x.to_bits().into(),
             Value::F64(x) if x.is_nan() => 0x7FF8_0000_0000_0000,

@@ -10,7 +10,7 @@
 //! element types, and the output's. The results' hashes are in a file of the case's name.
 
 use gpuvec_emulator::HostMemory;
-use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, compile};
+use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, Type, compile};
 use gpuvec_ptx::{Along, Kernel, LANES_APART, Limits, NAME, Order, Variant};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -356,13 +356,14 @@ fn main() {
     }
     for &element in Element::ALL {
         for &op in Op::ALL {
+            let is_float = matches!(element.widened(), Type::F32 | Type::F64);
             let takes = match op.rule() {
                 Rule::Cast => false,
                 Rule::Logic => element == Element::Bool,
-                Rule::Bits => !matches!(element, Element::F32 | Element::F64),
-                Rule::Integer => !matches!(element, Element::Bool | Element::F32 | Element::F64),
+                Rule::Bits => !is_float,
+                Rule::Integer => !is_float && element != Element::Bool,
                 Rule::Select | Rule::Comparison => true,
-                Rule::FloatOnly => matches!(element, Element::F32 | Element::F64),
+                Rule::FloatOnly => is_float,
                 _ => element != Element::Bool,
             };
             if takes {
@@ -370,7 +371,8 @@ fn main() {
                 cases.add(&name, &operation(op), element, OPERATION_ELEMENTS);
             }
         }
-        for cast in ["bool", "i32", "i64", "f32", "f64"] {
+        for to in Element::ALL.iter().filter(|to| to.is_of_results()) {
+            let cast = to.name();
             let text = format!("{cast}(a)");
             cases.add(&format!("to_{cast}"), &text, element, OPERATION_ELEMENTS);
         }

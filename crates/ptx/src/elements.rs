@@ -1,6 +1,7 @@
 //! The code of a program for each element: loads, operations, stores.
 
 use crate::function;
+use crate::halves;
 use crate::large::Large;
 use crate::operation::{apply, canonical, operand_type};
 use crate::writer::{Class, Operand, Writer};
@@ -135,10 +136,9 @@ impl Array {
     pub(crate) fn store_to(
         self, writer: &Writer, place: Operand, values: &[Operand], is_canonical: bool,
     ) {
-        let ty = self.element.widened();
-        let raw = |&value: &Operand| match is_canonical {
+        let raw = |&value: &Operand| match is_canonical && !self.element.is_half() {
             true => writer.in_register(value),
-            false => stored(writer, ty, value),
+            false => stored(writer, self.element, value),
         };
         let raw: Vec<Operand> = values.iter().map(raw).collect();
         self.transfer(writer, "st.global", access(self.element).0, place, &raw);
@@ -164,11 +164,11 @@ pub(crate) const fn access(element: Element) -> (&'static str, Class) {
     match element {
         Element::Bool | Element::U8 => (".u8", Class::B32),
         Element::I8 => (".s8", Class::B32),
-        Element::U16 => (".u16", Class::B32),
+        Element::U16 | Element::F16 | Element::Bf16 => (".u16", Class::B32),
         Element::I16 => (".s16", Class::B32),
         Element::U32 => (".u32", Class::B64),
         Element::I32 => (".u32", Class::B32),
-        Element::I64 => (".u64", Class::B64),
+        Element::I64 | Element::U64 => (".u64", Class::B64),
         Element::F32 => (".f32", Class::F32),
         Element::F64 => (".f64", Class::F64),
     }
@@ -178,18 +178,22 @@ pub(crate) const fn access(element: Element) -> (&'static str, Class) {
 pub(crate) fn widened(writer: &Writer, element: Element, raw: Operand) -> Operand {
     match element {
         Element::Bool => writer.emit("setp.ne.s32", Class::Predicate, &[raw, Operand::b32(0)]),
+        Element::F16 => halves::f32_of_f16(writer, raw),
+        Element::Bf16 => halves::f32_of_bf16(writer, raw),
         _ => raw,
     }
 }
 
 /// A value as it is stored.
-pub(crate) fn stored(writer: &Writer, ty: Type, value: Operand) -> Operand {
-    match ty {
-        Type::Bool => {
+pub(crate) fn stored(writer: &Writer, element: Element, value: Operand) -> Operand {
+    match element {
+        Element::Bool => {
             let [one, zero] = [1, 0].map(Operand::b32);
             writer.emit("selp.b32", Class::B32, &[one, zero, value])
         }
-        _ => writer.in_register(canonical(writer, ty, value)),
+        Element::F16 => halves::f16_bits(writer, value),
+        Element::Bf16 => halves::bf16_bits(writer, value),
+        _ => writer.in_register(canonical(writer, element.widened(), value)),
     }
 }
 

@@ -6,20 +6,26 @@
 
 use crate::hooks::Hook;
 use crate::operation::quiet_nan;
-use crate::reduction::Element;
 use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::{Reduction, Type};
+use crate::{halves, reduction};
+use gpuvec_expr::half::{BF16_NAN, F16_NAN};
+use gpuvec_expr::{Element, Program, Reduction, Type};
 
 /// A reduction, and the type of what it reduces.
 #[derive(Clone, Copy)]
 pub(crate) struct Fold {
     reduction: Reduction,
     ty: Type,
+    /// The type of a least or greatest value in memory, if it is converted to that: a float of 16 bits, or u64.
+    converted: Option<Element>,
 }
 
 impl Fold {
-    pub(crate) const fn new(reduction: Reduction, ty: Type) -> Fold {
-        Fold { reduction, ty }
+    /// The fold of a program's only output, if that is a reduction.
+    pub(crate) fn of(program: &Program) -> Option<Fold> {
+        let [output] = program.outputs() else { return None };
+        let converted = output.conversion().map(|_| output.element);
+        Some(Fold { reduction: output.reduction?, ty: output.ty, converted })
     }
 
     pub(crate) const fn reduction(self) -> Reduction {
@@ -29,6 +35,11 @@ impl Fold {
     /// The type of what is reduced.
     pub(crate) const fn ty(self) -> Type {
         self.ty
+    }
+
+    /// The type of the result in memory, if it is converted to that.
+    pub(crate) const fn converted(self) -> Option<Element> {
+        self.converted
     }
 
     const fn is_float(self) -> bool {
@@ -75,7 +86,9 @@ impl Fold {
     }
 
     /// Adds an element to a thread's state, behind those it has.
-    pub(crate) fn add(self, writer: &Writer, [state, place]: [Operand; 2], element: &Element) {
+    pub(crate) fn add(
+        self, writer: &Writer, [state, place]: [Operand; 2], element: &reduction::Element,
+    ) {
         if self.adds() {
             let term = self.term(writer, element);
             return writer.set("add.s64", state, &[state, term]);
@@ -119,7 +132,7 @@ impl Fold {
     }
 
     /// The term of an element in a sum or a count: zero if the element is past the end.
-    fn term(self, writer: &Writer, element: &Element) -> Operand {
+    fn term(self, writer: &Writer, element: &reduction::Element) -> Operand {
         let mut values = element.values.clone();
         let nothing = match self.ty {
             Type::Bool => Operand::Constant(Class::Predicate, 0),
@@ -142,7 +155,7 @@ impl Fold {
     }
 
     /// The factor of an element in a product: one if the element is past the end.
-    fn factor(self, writer: &Writer, element: &Element) -> Operand {
+    fn factor(self, writer: &Writer, element: &reduction::Element) -> Operand {
         let is_there = element.is_there(writer);
         let value = self.wide(writer, element.values[0]);
         writer.emit("selp.b64", Class::B64, &[value, Operand::b64(1), is_there])
@@ -165,7 +178,7 @@ impl Fold {
                 writer.emit("selp.b64", Class::B64, &[one, zero, value])
             }
             Type::I32 => writer.emit("cvt.s64.s32", Class::B64, &[value]),
-            Type::I64 => value,
+            Type::I64 | Type::U64 => value,
             Type::F32 => {
                 let wide = writer.emit("cvt.f64.f32", Class::F64, &[value]);
                 writer.emit("mov.b64", Class::B64, &[wide])
@@ -305,7 +318,7 @@ impl Fold {
                 )
             }
             Reduction::ArgMin | Reduction::ArgMax => "st.u64 [{0}], {2};\n".into(),
-            _ => self.value(),
+            _ => self.converted.map_or_else(|| self.value(), |element| self.value_as(element)),
         }
     }
 
@@ -326,6 +339,28 @@ impl Fold {
              setp.lt.s{bits} %mp, %mv, 0;\nselp.b{bits} %mv, %mo, %mv, %mp;\n\
              setp.eq.s64 %mp, {{1}}, {key_of_nan:#x};\nselp.b{bits} %mv, {nan:#x}, %mv, %mp;\n\
              st.u{bits} [{{0}}], %mv;\n}}\n"
+        )
+    }
+
+    /// Stores the value {1} at {0} as an element of another type.
+    fn value_as(self, element: Element) -> String {
+        let nan = match element {
+            Element::F16 => F16_NAN,
+            Element::Bf16 => BF16_NAN,
+            _ => {
+                let sign = 1u64 << 63;
+                return format!(
+                    "{{\n.reg .b64 %mv;\nxor.b64 %mv, {{1}}, {sign:#x};\nst.u64 [{{0}}], %mv;\n}}\n"
+                );
+            }
+        };
+        let (most, key_of_nan) = (i32::MAX, self.key_of_nan());
+        let rounded = halves::lines(element);
+        format!(
+            "{{\n.reg .b32 %mv, %mo;\n.reg .f32 %mf;\n.reg .pred %mp;\ncvt.u32.u64 %mv, {{1}};\n\
+             xor.b32 %mo, %mv, {most:#x};\nsetp.lt.s32 %mp, %mv, 0;\nselp.b32 %mv, %mo, %mv, %mp;\n{rounded}\
+             setp.eq.s64 %mp, {{1}}, {key_of_nan:#x};\nselp.b32 %mv, {nan:#x}, %mv, %mp;\n\
+             st.u16 [{{0}}], %mv;\n}}\n"
         )
     }
 }

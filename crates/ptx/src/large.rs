@@ -185,7 +185,7 @@ impl<'l> Values<'l> {
     fn store(&self, id: usize, value: Operand) {
         if let Some(word) = self.large.words[id] {
             let ty = self.large.program.nodes()[id].ty;
-            let raw = stored(self.writer, ty, value);
+            let raw = stored(self.writer, ty.element(), value);
             let (ty, _) = access(ty.element());
             self.writer.access("st.local", ty, &[raw], self.memory, WORD * word);
         }

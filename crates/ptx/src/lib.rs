@@ -32,6 +32,7 @@ mod elementwise;
 mod fold;
 mod function;
 mod grid;
+mod halves;
 mod hooks;
 mod large;
 mod operation;
@@ -107,11 +108,8 @@ impl Kernel {
     pub fn with_limits(name: &str, program: &Program, frame: &str, limits: Limits) -> Kernel {
         debug_assert_eq!(outputs_of_kernels(program).len(), 1, "a program of one kernel");
         let large = Large::of(program, limits);
-        match program.reduction() {
-            Some((reduction, ty)) => {
-                let fold = Fold::new(reduction, ty);
-                reduction::kernel(name, program, fold, frame, large.as_ref(), None)
-            }
+        match Fold::of(program) {
+            Some(fold) => reduction::kernel(name, program, fold, frame, large.as_ref(), None),
             None => elementwise::kernel(name, program, large.as_ref()),
         }
     }
@@ -131,8 +129,7 @@ impl Kernel {
     pub fn along_axes(
         name: &str, program: &Program, frame: &str, along: Along, limits: Limits,
     ) -> Option<Kernel> {
-        let (reduction, ty) = program.reduction()?;
-        let (large, fold) = (Large::of(program, limits), Fold::new(reduction, ty));
+        let (large, fold) = (Large::of(program, limits), Fold::of(program)?);
         Some(reduction::kernel(name, program, fold, frame, large.as_ref(), Some(along)))
     }
 

@@ -1,15 +1,16 @@
 //! Operations on values in registers, as instructions.
 
 use crate::function::function;
+use crate::halves;
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Node, Op, Program, Type};
 
-/// The name of an instruction for a type: for bools, i32, i64, f32 and f64.
+/// The name of an instruction for a type: for bools, i32, i64 or u64, f32 and f64.
 fn named(ty: Type, names: [&'static str; 5]) -> &'static str {
     match ty {
         Type::Bool => names[0],
         Type::I32 => names[1],
-        Type::I64 => names[2],
+        Type::I64 | Type::U64 => names[2],
         Type::F32 => names[3],
         Type::F64 => names[4],
     }
@@ -65,9 +66,18 @@ pub(crate) fn apply(writer: &Writer, op: Op, last: Type, to: Type, values: &[Ope
         (Op::Shl | Op::Shr, &[a, b]) => {
             let count = writer.emit("min.u64", Class::B64, &[b, Operand::b64(64)]);
             let count = writer.emit("cvt.u32.u64", Class::B32, &[count]);
-            let name = if op == Op::Shl { "shl.b64" } else { "shr.s64" };
+            let name = match (op, last) {
+                (Op::Shl, _) => "shl.b64",
+                (_, Type::U64) => "shr.u64",
+                _ => "shr.s64",
+            };
             writer.emit(name, class, &[a, count])
         }
+        (Op::RoundOdd, &[x]) => halves::rounded_to_odd(writer, x),
+        (Op::RoundF16, &[x]) => halves::nearest_f16(writer, x),
+        (Op::RoundBf16, &[x]) => halves::nearest_bf16(writer, x),
+        (Op::FloorDiv, &[a, b]) if last == Type::U64 => divide_unsigned(writer, a, b).0,
+        (Op::Mod, &[a, b]) if last == Type::U64 => divide_unsigned(writer, a, b).1,
         (Op::FloorDiv, &[a, b]) if last.is_integer() => divide(writer, last, a, b).0,
         (Op::Mod, &[a, b]) if last.is_integer() => divide(writer, last, a, b).1,
         (Op::FloorDiv, &[a, b]) => float_floor_div(writer, last, a, b),
@@ -188,8 +198,20 @@ fn divide(writer: &Writer, ty: Type, a: Operand, b: Operand) -> (Operand, Operan
     (quotient, emit(["add.s32", "add.s64"], &[remainder, up]))
 }
 
+/// The quotient of integers of u64, and the remainder; both are 0 for the divisor 0.
+fn divide_unsigned(writer: &Writer, a: Operand, b: Operand) -> (Operand, Operand) {
+    let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
+    let [zero, one] = [0, 1].map(Operand::b64);
+    let is_zero = writer.emit("setp.eq.s64", Class::Predicate, &[b, zero]);
+    let dividend = emit("selp.b64", &[zero, a, is_zero]);
+    let divisor = emit("selp.b64", &[one, b, is_zero]);
+    let quotient = emit("div.u64", &[dividend, divisor]);
+    let product = emit("mul.lo.s64", &[quotient, divisor]);
+    (quotient, emit("sub.s64", &[dividend, product]))
+}
+
 fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
-    use Type::{Bool, F32, F64, I32, I64};
+    use Type::{Bool, F32, F64, I32, I64, U64};
     let class = Class::of(to);
     let name = match (from, to) {
         (Bool, _) => {
@@ -201,8 +223,9 @@ fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
             return writer.emit(test, class, &[x, zero(from)]);
         }
         // NaN to 0: what the instruction makes of it depends on the types.
-        (F32 | F64, I32 | I64) => {
+        (F32 | F64, I32 | I64 | U64) => {
             let name = match (from, to) {
+                (_, U64) => "cvt.rzi.u64.f64",
                 (F32, I32) => "cvt.rzi.s32.f32",
                 (F32, _) => "cvt.rzi.s64.f32",
                 (_, I32) => "cvt.rzi.s32.f64",
@@ -213,15 +236,17 @@ fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
             let number = writer.emit(name, class, &[x]);
             return select(writer, to, is_nan, zero(to), number);
         }
-        (I32, I64) => "cvt.s64.s32",
-        (I64, I32) => "cvt.u32.u64",
+        (I32, I64 | U64) => "cvt.s64.s32",
+        (I64 | U64, I32) => "cvt.u32.u64",
         (I32, F32) => "cvt.rn.f32.s32",
         (I32, F64) => "cvt.rn.f64.s32",
         (I64, F32) => "cvt.rn.f32.s64",
         (I64, F64) => "cvt.rn.f64.s64",
+        (U64, F32) => "cvt.rn.f32.u64",
+        (U64, F64) => "cvt.rn.f64.u64",
         (F32, F64) => "cvt.f64.f32",
         (F64, F32) => "cvt.rn.f32.f64",
-        (I32, I32) | (I64, I64) | (F32, F32) | (F64, F64) => return x,
+        (I32, I32) | (I64 | U64, I64 | U64) | (F32, F32) | (F64, F64) => return x,
     };
     writer.emit(name, class, &[x])
 }

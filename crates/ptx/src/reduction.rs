@@ -165,7 +165,9 @@ fn elements(
     // The results of an exact sum's turns are all kept.
     let is_small = batch.is_small && (batch.group == len || !fold.is_exact());
     let (len, ty) = (len.to_string(), fold.ty().name());
-    text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty, ": "]);
+    text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty]);
+    fold.converted().into_iter().for_each(|to| text.extend([" as ", to.name()]));
+    text.push_str(": ");
     text.extend([&operands.join(" "), "\n{\n"]);
     large.into_iter().for_each(|large| large.declare(text));
     writer.finish(text);

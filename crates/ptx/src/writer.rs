@@ -25,7 +25,7 @@ impl Class {
         match ty {
             Type::Bool => Class::Predicate,
             Type::I32 => Class::B32,
-            Type::I64 => Class::B64,
+            Type::I64 | Type::U64 => Class::B64,
             Type::F32 => Class::F32,
             Type::F64 => Class::F64,
         }

@@ -1,7 +1,7 @@
 //! NumPy's arrays, and those of other libraries and of GPUs, read where they are.
 
 use crate::device_array::DeviceArrays;
-use crate::foreign::Foreign;
+use crate::foreign::{Foreign, LEGACY_DEFAULT_STREAM, NativeStream};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -37,6 +37,8 @@ pub(crate) struct NumPy {
     /// "transpose". (pyo3's `intern` makes strings when they are first needed: a child that is forked meanwhile
     /// would wait for ever.)
     transpose: Py<PyString>,
+    /// "_native", the native stream of a stream of the package.
+    native: Py<PyString>,
     foreign: Foreign,
 }
 
@@ -51,8 +53,9 @@ impl NumPy {
         let module = py.import("numpy")?;
         let [ndarray, empty] = ["ndarray", "empty"].map(|name| module.getattr(name));
         let (ndarray, empty) = (ndarray?.unbind(), empty?.unbind());
-        let transpose = PyString::new(py, "transpose").unbind();
-        let numpy = NumPy { ndarray, empty, transpose, foreign: Foreign::new(&module)? };
+        let [transpose, native] =
+            ["transpose", "_native"].map(|name| PyString::new(py, name).unbind());
+        let numpy = NumPy { ndarray, empty, transpose, native, foreign: Foreign::new(&module)? };
         let known = numpy.empty.bind(py).call1(((3, 5), "f4"))?;
         if numpy.describes(&known, &[3, 5])? {
             return Ok(numpy);
@@ -85,18 +88,11 @@ impl NumPy {
         Some(Array { _owner: object.clone(), fields, device: None, _numbers: None })
     }
 
-    /// Returns the elements of an object: an ndarray, a DeviceArray without queued work, or an array of another
-    /// library. `None`: the package's general way accepts it, or tells what is wrong.
-    pub(crate) fn found<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
-        if let Some(array) = self.array(object) {
-            return Ok(Some(array));
-        }
-        match DeviceArrays::get(object.py()) {
-            Some(known) if known.has(object) => known.found(self, object),
-            // Masked arrays, for example.
-            _ if object.is_instance(self.ndarray.bind(object.py()))? => Ok(None),
-            _ => self.foreign.found(object),
-        }
+    /// Returns the DLPack capsule of an array of another library: see [`Exchange::capsule`].
+    pub(crate) fn exported<'py>(
+        &self, object: &Bound<'py, PyAny>, stream: NativeStream,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.foreign.exchange.capsule(object, stream)
     }
 
     /// Makes a contiguous array: in memory of a device, if there is one.
@@ -126,6 +122,51 @@ impl NumPy {
     }
 }
 
+/// Finds the arrays of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrays {
+    pub(crate) numpy: &'static NumPy,
+    /// The stream on which the call is queued; without one the call does its work at once.
+    stream: Option<NativeStream>,
+}
+
+impl Arrays {
+    pub(crate) const fn of_call(numpy: &'static NumPy) -> Self {
+        Arrays { numpy, stream: None }
+    }
+
+    /// The arrays of a call on a stream, or on None. Returns `None` if it is something else.
+    pub(crate) fn of_call_on(
+        numpy: &'static NumPy, stream: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<Self>> {
+        if stream.is_none() {
+            return Ok(Some(Self::of_call(numpy)));
+        }
+        let native = stream.getattr_opt(&numpy.native)?.and_then(|native| native.extract().ok());
+        Ok(native.map(|native| Arrays { numpy, stream: Some(native) }))
+    }
+
+    /// Returns the elements of an object: an ndarray, a DeviceArray, or an array of another library, whose work so
+    /// far precedes the call's. Without a stream a DeviceArray must have no queued work. `None`: the package's general
+    /// way accepts it, or tells what is wrong.
+    pub(crate) fn found<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
+        if let Some(array) = self.numpy.array(object) {
+            return Ok(Some(array));
+        }
+        match DeviceArrays::get(object.py()) {
+            Some(known) if known.has(object) => {
+                known.found(self.numpy, object, self.stream.is_some())
+            }
+            // Masked arrays, for example.
+            _ if object.is_instance(self.numpy.ndarray.bind(object.py()))? => Ok(None),
+            _ => {
+                let stream = self.stream.unwrap_or(LEGACY_DEFAULT_STREAM);
+                self.numpy.foreign.found(object, stream)
+            }
+        }
+    }
+}
+
 /// An array's fields, as they are while Python runs no other code.
 pub(crate) struct Array<'py> {
     /// Keeps the memory.
@@ -141,6 +182,11 @@ impl Array<'_> {
     /// The address of the first element.
     pub(crate) fn address(&self) -> usize {
         self.fields.data.addr()
+    }
+
+    pub(crate) fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        // SAFETY: the array, or this module, keeps the dtype.
+        unsafe { Bound::from_borrowed_ptr(py, self.fields.dtype.cast_mut().cast()) }
     }
 
     pub(crate) fn has_dtype(&self, dtype: &Py<PyAny>) -> bool {

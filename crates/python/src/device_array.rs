@@ -36,11 +36,12 @@ impl DeviceArrays {
         object.get_type().as_ptr() == self.class.as_ptr()
     }
 
-    /// Returns an array's elements, unless queued work on them was not waited for.
+    /// Returns an array's elements, unless queued work on them was not waited for; for a call that is queued, too,
+    /// in any case.
     pub(crate) fn found<'py>(
-        &self, numpy: &NumPy, object: &Bound<'py, PyAny>,
+        &self, numpy: &NumPy, object: &Bound<'py, PyAny>, is_queued: bool,
     ) -> PyResult<Option<Array<'py>>> {
-        if !object.getattr(&self.uses)?.is_empty()? {
+        if !is_queued && !object.getattr(&self.uses)?.is_empty()? {
             return Ok(None);
         }
         let found = object.getattr(&self.found)?.cast_into::<PyTuple>()?;

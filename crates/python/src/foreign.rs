@@ -1,6 +1,7 @@
 //! Arrays of other libraries, by DLPack or the CUDA array interface.
 
 use crate::array::{ALIGNED, Array, CONTIGUOUS, Fields, WRITEABLE};
+use crate::exchange::{Exchange, VERSIONED};
 use pyo3::exceptions::PyException;
 use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid};
 use pyo3::prelude::*;
@@ -35,28 +36,33 @@ struct Versioned {
     tensor: Tensor,
 }
 
-const VERSIONED: &CStr = c"dltensor_versioned";
 const UNVERSIONED: &CStr = c"dltensor";
 
 /// Flags of a tensor: it is read-only, or a copy, whose changes do not reach the exporter.
 const UNWRITABLE: u64 = 1 | 2;
 
 /// DLDeviceType: the host's memory, also page-locked, and a GPU's.
-const ON_HOST: [i32; 2] = [1, 3];
-const ON_GPU: [i32; 2] = [2, 13];
+pub(crate) const ON_HOST: [i32; 2] = [1, 3];
+pub(crate) const ON_GPU: [i32; 2] = [2, 13];
 
-/// The legacy default stream, with which every call is ordered.
-const LEGACY_DEFAULT_STREAM: i32 = 1;
+/// A stream as DLPack numbers it: the driver's handle, or 1 for the legacy default stream.
+pub(crate) type NativeStream = usize;
+
+/// The legacy default stream, with which every call is ordered, and the library's own streams.
+pub(crate) const LEGACY_DEFAULT_STREAM: NativeStream = 1;
 
 /// The element types: NumPy's typestr, DLPack's code and bits, and the bytes.
-const TYPES: [(&str, u8, isize); 9] = [
+const TYPES: [(&str, u8, isize); 12] = [
+    ("|b1", 6, 1),
     ("|u1", 1, 1),
     ("|i1", 0, 1),
     ("<u2", 1, 2),
     ("<i2", 0, 2),
     ("<u4", 1, 4),
     ("<i4", 0, 4),
+    ("<u8", 1, 8),
     ("<i8", 0, 8),
+    ("<f2", 2, 2),
     ("<f4", 2, 4),
     ("<f8", 2, 8),
 ];
@@ -67,7 +73,8 @@ pub(crate) struct Foreign {
     dlpack_device: Py<PyString>,
     interface: Py<PyString>,
     arrow: Py<PyString>,
-    /// The arguments of `__dlpack__` for arrays of the host and of a GPU.
+    pub(crate) exchange: Exchange,
+    /// The arguments of `__dlpack__` for arrays of the host, and of a GPU for the legacy default stream.
     keywords: [Py<PyDict>; 2],
     /// NumPy's dtypes for the rows of [`TYPES`].
     dtypes: Vec<Py<PyAny>>,
@@ -84,16 +91,18 @@ struct Place<'py> {
     device: Option<i32>,
 }
 
+/// The arguments of `__dlpack__` for an array, whose work precedes later work of a stream.
+fn keywords(py: Python<'_>, stream: Option<NativeStream>) -> PyResult<Py<PyDict>> {
+    let keywords = PyDict::new(py);
+    keywords.set_item("stream", stream)?;
+    keywords.set_item("max_version", (1, 0))?;
+    Ok(keywords.unbind())
+}
+
 impl Foreign {
     pub(crate) fn new(numpy: &Bound<'_, PyModule>) -> PyResult<Self> {
         let py = numpy.py();
         let name = |name| PyString::new(py, name).unbind();
-        let keywords = |stream: Option<i32>| -> PyResult<Py<PyDict>> {
-            let keywords = PyDict::new(py);
-            keywords.set_item("stream", stream)?;
-            keywords.set_item("max_version", (1, 0))?;
-            Ok(keywords.unbind())
-        };
         let dtype = numpy.getattr("dtype")?;
         let dtypes = TYPES.iter().map(|(typestr, ..)| Ok(dtype.call1((*typestr,))?.unbind()));
         Ok(Foreign {
@@ -101,30 +110,42 @@ impl Foreign {
             dlpack_device: name("__dlpack_device__"),
             interface: name("__cuda_array_interface__"),
             arrow: name("__arrow_c_array__"),
-            keywords: [keywords(None)?, keywords(Some(LEGACY_DEFAULT_STREAM))?],
+            exchange: Exchange::new(py),
+            keywords: [keywords(py, None)?, keywords(py, Some(LEGACY_DEFAULT_STREAM))?],
             dtypes: dtypes.collect::<PyResult<_>>()?,
         })
     }
 
-    /// Returns the elements of another library's array, which are ordered with its work so far. `None`: the
-    /// package's general way accepts it, or tells what is wrong; errors of the library are met again there.
-    pub(crate) fn found<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
-        self.read(object).or_else(|error| {
+    /// Returns the elements of another library's array, whose work so far precedes later work of `stream`. `None`:
+    /// the package's general way accepts it, or tells what is wrong; errors of the library are met again there.
+    pub(crate) fn found<'py>(
+        &self, object: &Bound<'py, PyAny>, stream: NativeStream,
+    ) -> PyResult<Option<Array<'py>>> {
+        self.read(object, stream).or_else(|error| {
             if error.is_instance_of::<PyException>(object.py()) { Ok(None) } else { Err(error) }
         })
     }
 
-    fn read<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
+    fn read<'py>(
+        &self, object: &Bound<'py, PyAny>, stream: NativeStream,
+    ) -> PyResult<Option<Array<'py>>> {
         let py = object.py();
+        if let Some(capsule) = self.exchange.capsule(object, stream)? {
+            return Ok(self.tensor(capsule));
+        }
         if let Some(device) = object.getattr_opt(&self.dlpack_device)? {
             let (kind, _): (i32, i32) = device.call0()?.extract()?;
             let is_on_gpu = ON_GPU.contains(&kind);
             if !is_on_gpu && !ON_HOST.contains(&kind) {
                 return Ok(None);
             }
-            let keywords = self.keywords[usize::from(is_on_gpu)].bind(py);
+            let of_stream = is_on_gpu && stream != LEGACY_DEFAULT_STREAM;
+            let keywords = match of_stream {
+                true => keywords(py, Some(stream))?,
+                false => self.keywords[usize::from(is_on_gpu)].clone_ref(py),
+            };
             let method = object.getattr(&self.dlpack)?;
-            let array = self.tensor(method.call((), Some(keywords))?);
+            let array = self.tensor(method.call((), Some(keywords.bind(py)))?);
             // Arrow's arrays are read-only, though not all versions of pyarrow say so. Their results are Arrow's, too,
             // which the package makes.
             let is_arrow = !is_on_gpu && object.hasattr(&self.arrow)?;
@@ -184,7 +205,7 @@ impl Foreign {
         &self, object: &Bound<'py, PyAny>, interface: &Bound<'py, PyDict>,
     ) -> PyResult<Option<Array<'py>>> {
         let entry = |name| Ok::<_, PyErr>(interface.get_item(name)?.filter(|one| !one.is_none()));
-        let stream: Option<i32> = entry("stream")?.map(|one| one.extract()).transpose()?;
+        let stream: Option<NativeStream> = entry("stream")?.map(|one| one.extract()).transpose()?;
         let is_ordered = stream.is_none_or(|stream| stream == LEGACY_DEFAULT_STREAM);
         let (Some(shape), Some(typestr), Some(data)) =
             (entry("shape")?, entry("typestr")?, entry("data")?)

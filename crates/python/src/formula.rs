@@ -1,9 +1,10 @@
 //! Calls of compiled expressions with arrays and single values.
 
-use crate::array::{Array, NumPy};
+use crate::array::{Array, Arrays, NumPy};
 use crate::function::{Run, RunStrided, StridedArray};
 use crate::input::Input;
 use crate::output::{Output, Target};
+use crate::queued::queue;
 use crate::strided::{Reduced, broadcast, order, strides_in};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -20,6 +21,8 @@ pub(crate) struct Formula {
     outputs: Vec<Output>,
     is_tuple: bool,
     most_axes: usize,
+    is_of_passes: bool,
+    queued: Py<PyAny>,
     failure: Py<PyAny>,
 }
 
@@ -46,19 +49,23 @@ impl Formula {
     /// Makes the formula of an expression's handle, which outlives it. `functions` has the addresses of
     /// `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`. Each input has a name, a dtype, a form and whether
     /// it has the elements' shape; each output a dtype and whether it is a reduction, and behind the outputs is
-    /// whether a call returns a tuple. The inputs have at most `most_axes` axes, unless they are reduced along
-    /// some. `failure` makes an exception of a status that is an error.
+    /// whether a call returns a tuple. Of `limits`, the inputs have at most as many axes as the first says,
+    /// unless they are reduced along some, and the second says whether the formula has reductions inside, which the
+    /// package calls for arrays that are not contiguous. Of `calls`, the first queues work on a stream, and the second makes an exception of a status that is an error.
     #[new]
     fn new(
         py: Python<'_>, functions: (usize, usize), handle: usize,
         inputs: Vec<(Py<PyString>, Py<PyAny>, String, bool)>,
-        outputs: (Vec<(Py<PyAny>, bool)>, bool), most_axes: usize, failure: Py<PyAny>,
+        outputs: (Vec<(Py<PyAny>, bool)>, bool), limits: (usize, bool),
+        calls: (Py<PyAny>, Py<PyAny>),
     ) -> PyResult<Self> {
         // SAFETY: the package takes the addresses of these functions from the library.
         let (run, run_strided) = unsafe { (Run::at(functions.0), RunStrided::at(functions.1)) };
         let inputs = inputs.into_iter().map(|input| Input::new(py, input));
         let inputs = inputs.collect::<PyResult<_>>()?;
         let (outputs, is_tuple) = outputs;
+        let (most_axes, is_of_passes) = limits;
+        let (queued, failure) = calls;
         let output = |(dtype, is_reduction)| Output { dtype, is_reduction };
         let outputs = outputs.into_iter().map(output).collect();
         let numpy = NumPy::get(py)?;
@@ -71,17 +78,21 @@ impl Formula {
             outputs,
             is_tuple,
             most_axes,
+            is_of_passes,
+            queued,
             failure,
         })
     }
 
     /// Runs the expression with the values of its inputs. Returns None unless all are arrays, at least one, and
-    /// single values that this module knows, of shapes that fit each other, `out` and `axis`.
+    /// single values that this module knows, of shapes that fit each other, `out` and `axis`; of a call on a stream
+    /// also contiguous.
     fn call<'py>(
-        &self, inputs: &Bound<'py, PyDict>, out: &Bound<'py, PyAny>, axis: &Bound<'py, PyAny>,
-        keepdims: &Bound<'py, PyAny>,
+        &self, inputs: &Bound<'py, PyDict>, out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>,
+        axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(values) = self.values(inputs)? else { return Ok(None) };
+        let Some(arrays) = Arrays::of_call_on(self.numpy, stream)? else { return Ok(None) };
+        let Some(values) = self.values(arrays, inputs)? else { return Ok(None) };
         let call = Call { out, axis, keepdims: keepdims.is_truthy()? };
         let first = &values.arrays[0];
         let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
@@ -90,20 +101,31 @@ impl Formula {
             && first.shape().len() <= self.most_axes
         {
             let device = values.device();
-            let target = |output: &Output, out: &_| output.target(self.numpy, out, first, device);
+            let target = |output: &Output, out: &_| output.target(arrays, out, first, device);
             if let Some(targets) = self.targets(out, target)? {
                 let to: Vec<usize> =
                     targets.iter().map(|target| target.elements.address()).collect();
                 let (addresses, n) = (self.addresses(&values), first.size());
                 let (run, handle) = (self.run, self.handle);
                 // SAFETY: the package keeps the handle. The arrays have these lengths, and this call holds
-                // them and the single values. Like NumPy's own functions it relies on other threads not to
-                // resize arrays against NumPy's advice.
-                let status = out.py().detach(|| unsafe { run.call(handle, &addresses, &to, n) });
+                // them and the single values; what is queued, the stream. Like NumPy's own functions it relies on
+                // other threads not to resize arrays against NumPy's advice.
+                let run = move |stream| unsafe { run.call(handle, &addresses, &to, n, stream) };
+                let mut status = 0;
+                if stream.is_none() {
+                    status = out.py().detach(|| run(0));
+                } else {
+                    let results = targets.iter().map(|target| target.array.clone());
+                    let objects = inputs.values().iter().chain(results).collect();
+                    let written = targets.iter().map(|target| &target.elements);
+                    let kept = values.arrays.iter().chain(&values.others).chain(written).collect();
+                    queue(&self.queued, stream, objects, kept, run)?;
+                }
                 return self.result(status, targets, out.py());
             }
         }
-        self.call_strided(&values, call)
+        let is_general = self.is_of_passes || !stream.is_none();
+        if is_general { Ok(None) } else { self.call_strided(&values, call) }
     }
 }
 
@@ -135,7 +157,9 @@ impl Formula {
 
     /// Returns the values in the order of the inputs. Returns `None` if an input is missing, has another type or is
     /// not declared, and if no input is an array.
-    fn values<'py>(&self, inputs: &Bound<'py, PyDict>) -> PyResult<Option<Values<'py>>> {
+    fn values<'py>(
+        &self, arrays: Arrays, inputs: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<Values<'py>>> {
         if inputs.len() != self.inputs.len() {
             return Ok(None);
         }
@@ -152,7 +176,7 @@ impl Formula {
                 values.all.push(bits);
                 continue;
             }
-            let array = self.numpy.found(&value)?;
+            let array = arrays.found(&value)?;
             let fits = |array: &Array| array.is_input() && array.has_dtype(&input.dtype);
             let Some(array) = array.filter(fits) else { return Ok(None) };
             values.all.push(array.address() as Value);
@@ -270,7 +294,7 @@ impl Formula {
         let fits = |target: &Target| {
             target.elements.shape() == wanted || (is_single && target.elements.size() == 1)
         };
-        Ok(output.writable(self.numpy, array, is_value)?.filter(fits))
+        Ok(output.writable(Arrays::of_call(self.numpy), array, is_value)?.filter(fits))
     }
 
     /// Returns what a call returns, or its error.

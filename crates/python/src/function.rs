@@ -41,24 +41,24 @@ impl Function {
         }
     }
 
-    /// Calls the function without a stream; returns its status. A function of one input ignores `b`, and
-    /// one without a factor ignores it.
+    /// Calls the function with a stream's handle, or 0; returns its status. A function of one input ignores `b`,
+    /// and one without a factor ignores it.
     ///
     /// # Safety
     ///
     /// As the header says: the inputs and the output have `n` elements, or the output one.
     pub(crate) unsafe fn call(
-        self, factor: f64, [a, b]: [usize; 2], out: usize, n: usize,
+        self, factor: f64, [a, b]: [usize; 2], out: usize, n: usize, stream: usize,
     ) -> c_int {
         // SAFETY: by the caller's promise, and that of `at`.
         unsafe {
             match self {
-                Function::One(function) => function(a, out, n, 0),
-                Function::Two(function) => function(a, b, out, n, 0),
-                Function::OneWithF32(function) => function(factor as f32, a, out, n, 0),
-                Function::OneWithF64(function) => function(factor, a, out, n, 0),
-                Function::TwoWithF32(function) => function(factor as f32, a, b, out, n, 0),
-                Function::TwoWithF64(function) => function(factor, a, b, out, n, 0),
+                Function::One(function) => function(a, out, n, stream),
+                Function::Two(function) => function(a, b, out, n, stream),
+                Function::OneWithF32(function) => function(factor as f32, a, out, n, stream),
+                Function::OneWithF64(function) => function(factor, a, out, n, stream),
+                Function::TwoWithF32(function) => function(factor as f32, a, b, out, n, stream),
+                Function::TwoWithF64(function) => function(factor, a, b, out, n, stream),
             }
         }
     }
@@ -83,16 +83,16 @@ impl Run {
         Run(unsafe { transmute::<usize, ExprRun>(address) })
     }
 
-    /// Calls the function without a stream; returns its status.
+    /// Calls the function with a stream's handle, or 0; returns its status.
     ///
     /// # Safety
     ///
     /// As the header says.
     pub(crate) unsafe fn call(
-        self, handle: usize, inputs: &[usize], outputs: &[usize], n: usize,
+        self, handle: usize, inputs: &[usize], outputs: &[usize], n: usize, stream: usize,
     ) -> c_int {
         // SAFETY: by the caller's promise.
-        unsafe { (self.0)(handle, inputs.as_ptr(), outputs.as_ptr(), outputs.len(), n, 0) }
+        unsafe { (self.0)(handle, inputs.as_ptr(), outputs.as_ptr(), outputs.len(), n, stream) }
     }
 }
 

@@ -24,6 +24,8 @@ enum Form {
     F64(Class),
     Signed(Class),
     Unsigned(Class),
+    /// A float of 16 bits, which the package's general way converts.
+    Half,
 }
 
 /// The address of a class, which NumPy keeps.
@@ -43,6 +45,7 @@ impl Input {
             "bool" => Form::Bool,
             "float32" => Form::F32(class),
             "float64" => Form::F64(class),
+            "float16" | "bfloat16" => Form::Half,
             name if name.starts_with("int") => Form::Signed(class),
             name if name.starts_with("uint") => Form::Unsigned(class),
             _ => return Err(PyValueError::new_err("no input has such a form")),

@@ -1,9 +1,10 @@
 //! Calls of operations on NumPy's arrays.
 
-use crate::array::{Array, NumPy};
+use crate::array::{Array, Arrays, NumPy};
 use crate::formula::{Call, Formula};
 use crate::function::Function;
 use crate::output::{Output, Target};
+use crate::queued::queue;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -17,6 +18,7 @@ pub(crate) struct Operation {
     most_axes: usize,
     formula: Py<PyAny>,
     general: Py<PyAny>,
+    queued: Py<PyAny>,
     failure: Py<PyAny>,
 }
 
@@ -40,13 +42,13 @@ impl Operation {
     /// Makes an operation of `inputs` arrays with at most `most_axes` axes. `functions` has for each
     /// element type a dtype, an address in the library, the factor's size in bytes (0: none) and the
     /// output's dtype. Of `calls`, `formula(dtype)` returns the [`Formula`] for arrays of any strides,
-    /// `general` is called with arguments that are not ordinary arrays, and `failure` makes an exception of
-    /// a status that is an error.
+    /// `general` is called with arguments that are not ordinary arrays, `queued` queues work on a stream, and
+    /// `failure` makes an exception of a status that is an error.
     #[new]
     fn new(
         py: Python<'_>, inputs: usize, is_reduction: bool, most_axes: usize,
         functions: Vec<(Py<PyAny>, usize, usize, Py<PyAny>)>,
-        calls: (Py<PyAny>, Py<PyAny>, Py<PyAny>),
+        calls: (Py<PyAny>, Py<PyAny>, Py<PyAny>, Py<PyAny>),
     ) -> PyResult<Self> {
         let typed = functions.into_iter().map(|(dtype, address, factor_bytes, result)| {
             // SAFETY: the package takes the address from the library, and the rest from its table of
@@ -59,8 +61,8 @@ impl Operation {
                 .ok_or_else(|| PyValueError::new_err("no function has such arguments"))
         });
         let typed = typed.collect::<PyResult<_>>()?;
-        let (numpy, (formula, general, failure)) = (NumPy::get(py)?, calls);
-        Ok(Operation { numpy, inputs, typed, most_axes, formula, general, failure })
+        let (numpy, (formula, general, queued, failure)) = (NumPy::get(py)?, calls);
+        Ok(Operation { numpy, inputs, typed, most_axes, formula, general, queued, failure })
     }
 
     /// Calls the operation. One of a single input gets it as `a` and as `b`.
@@ -69,24 +71,33 @@ impl Operation {
         &self, py: Python<'py>, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
         out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>, factor: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if stream.is_none()
-            && let Some((typed, inputs)) = self.arrays(a, b)?
+        if let Some(arrays) = Arrays::of_call_on(self.numpy, stream)?
+            && let Some((typed, inputs)) = self.arrays(arrays, a, b)?
         {
-            if let Some(target) = self.plain_target(typed, &inputs, out)? {
-                let (function, out) = (typed.function, target.elements.address());
+            if let Some(target) = self.plain_target(arrays, typed, &inputs, out)? {
+                let (function, to) = (typed.function, target.elements.address());
                 let factor = factor.unwrap_or(0.0);
                 let (addresses, n) = (inputs.addresses(), inputs.first.size());
-                // SAFETY: the arrays have these lengths, and this call holds them. Like NumPy's own
-                // functions it relies on other threads not to resize arrays against NumPy's advice.
-                let status = py.detach(|| unsafe { function.call(factor, addresses, out, n) });
-                if status != 0 {
-                    return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
+                // SAFETY: the arrays have these lengths, and this call holds them; what is queued, the stream. Like
+                // NumPy's own functions it relies on other threads not to resize arrays against NumPy's advice.
+                let run = move |stream| unsafe { function.call(factor, addresses, to, n, stream) };
+                if !stream.is_none() {
+                    let objects = vec![a.clone(), b.clone(), target.array.clone()];
+                    let kept = inputs.iter().chain([&target.elements]).collect();
+                    queue(&self.queued, stream, objects, kept, run)?;
+                } else {
+                    let status = py.detach(|| run(0));
+                    if status != 0 {
+                        return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
+                    }
                 }
                 return target.result();
             }
             let axis = &py.None().into_bound(py);
             let call = Call { out, axis, keepdims: false };
-            if let Some(result) = self.strided(typed, inputs, factor, call)? {
+            if stream.is_none()
+                && let Some(result) = self.strided(typed, inputs, factor, call)?
+            {
                 return Ok(result);
             }
         }
@@ -102,7 +113,8 @@ impl Operation {
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((typed, inputs)) = self.arrays(a, b)? else { return Ok(None) };
+        let arrays = Arrays::of_call(self.numpy);
+        let Some((typed, inputs)) = self.arrays(arrays, a, b)? else { return Ok(None) };
         self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
     }
 }
@@ -111,14 +123,14 @@ impl Operation {
     /// Returns the target for contiguous inputs of one shape. `None`: another way accepts the arguments, or
     /// tells what is wrong.
     fn plain_target<'py>(
-        &self, typed: &Typed, inputs: &Inputs<'py>, out: &Bound<'py, PyAny>,
+        &self, arrays: Arrays, typed: &Typed, inputs: &Inputs<'py>, out: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Target<'py>>> {
         let first = &inputs.first;
         let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
         if !inputs.iter().all(is_plain) || first.shape().len() > self.most_axes {
             return Ok(None);
         }
-        typed.output.target(self.numpy, out, first, inputs.device())
+        typed.output.target(arrays, out, first, inputs.device())
     }
 
     /// Calls the operation as a formula, on arrays of any strides.
@@ -148,15 +160,15 @@ impl Operation {
 
     /// Returns the inputs as arrays of one type, and its function.
     fn arrays<'s, 'py>(
-        &'s self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
+        &'s self, arrays: Arrays, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
     ) -> PyResult<Option<(&'s Typed, Inputs<'py>)>> {
-        let Some(first) = self.numpy.found(a)? else { return Ok(None) };
+        let Some(first) = arrays.found(a)? else { return Ok(None) };
         let typed = self.typed.iter().find(|typed| first.has_dtype(&typed.dtype));
         let Some(typed) = typed.filter(|_| first.is_input()) else { return Ok(None) };
         if self.inputs == 1 {
             return Ok(Some((typed, Inputs { first, second: None })));
         }
-        let second = self.numpy.found(b)?;
+        let second = arrays.found(b)?;
         let second = second.filter(|array| array.is_input() && array.has_dtype(&typed.dtype));
         Ok(second.map(|second| (typed, Inputs { first, second: Some(second) })))
     }

@@ -1,6 +1,6 @@
 //! The arrays that calls write.
 
-use crate::array::{Array, NumPy};
+use crate::array::{Array, Arrays};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -13,7 +13,7 @@ pub(crate) struct Output {
 /// The array that a call writes.
 pub(crate) struct Target<'py> {
     /// The array as a Python object, which the call returns.
-    array: Bound<'py, PyAny>,
+    pub(crate) array: Bound<'py, PyAny>,
     /// True if the call returns the only element in place of the array.
     is_value: bool,
     /// Its elements.
@@ -25,7 +25,7 @@ impl Output {
     /// inputs are there. `None` if the caller's is not a contiguous array of the right type and shape, or
     /// nothing has the shape of a new one on a device.
     pub(crate) fn target<'py>(
-        &self, numpy: &NumPy, out: &Bound<'py, PyAny>, first: &Array<'py>, device: Option<i32>,
+        &self, arrays: Arrays, out: &Bound<'py, PyAny>, first: &Array<'py>, device: Option<i32>,
     ) -> PyResult<Option<Target<'py>>> {
         let (is_new, py) = (out.is_none(), out.py());
         let shape = if self.is_reduction { &[] } else { first.shape() };
@@ -34,10 +34,10 @@ impl Output {
             if device.is_some() && shape.is_empty() {
                 return Ok(None);
             }
-            let array = numpy.empty(shape.iter().copied(), py, &self.dtype, device)?;
-            self.writable(numpy, array, self.is_reduction)?
+            let array = arrays.numpy.empty(shape.iter().copied(), py, &self.dtype, device)?;
+            self.writable(arrays, array, self.is_reduction)?
         } else {
-            self.writable(numpy, out.clone(), false)?
+            self.writable(arrays, out.clone(), false)?
         };
         Ok(target.filter(|target| self.fits(&target.elements, first)))
     }
@@ -50,9 +50,9 @@ impl Output {
 
     /// Returns an array as a target; `None` if the library cannot write the result's elements there.
     pub(crate) fn writable<'py>(
-        &self, numpy: &NumPy, array: Bound<'py, PyAny>, is_value: bool,
+        &self, arrays: Arrays, array: Bound<'py, PyAny>, is_value: bool,
     ) -> PyResult<Option<Target<'py>>> {
-        let elements = numpy.found(&array)?;
+        let elements = arrays.found(&array)?;
         let elements = elements.filter(|out| out.is_output() && out.has_dtype(&self.dtype));
         Ok(elements.map(|elements| Target { array, is_value, elements }))
     }

@@ -2,11 +2,13 @@
 
 use super::fuse::Pairs;
 use super::loops::{GRAIN, Loop, Loops};
-use super::operations::{copy, load, operation};
+use super::operations::{copy, load, operation, store};
 use crate::arch::Version;
 use crate::call::picoseconds as cost;
 use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES};
-use gpuvec_expr::{Form, Input, Node, NodeId, Op, Output, Program, Reduction, Source, Type};
+use gpuvec_expr::{
+    Element, Form, Input, Node, NodeId, Op, Output, Program, Reduction, Source, Type,
+};
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
@@ -214,10 +216,12 @@ impl<'p> Compiler<'p> {
         Step { run: self.compiled.version.bind(loops), operands, out }
     }
 
-    /// The output that a node's loop writes: none where arrays are read later, which may be that output.
+    /// The output that a node's loop writes: none where arrays are read later, which may be that output, or where
+    /// it has elements of another type.
     fn output_of(&self, id: usize) -> Option<Place> {
-        let number =
-            stored(self.program).position(|output| usize::from(output.operands()[0]) == id);
+        let number = stored(self.program).position(|output| {
+            usize::from(output.operands()[0]) == id && output.element == output.ty.element()
+        });
         number.filter(|_| id >= self.last_read).map(|number| self.output(number))
     }
 
@@ -283,20 +287,20 @@ impl<'p> Compiler<'p> {
     /// Writes the outputs that no loop has written. Those of several that are in arrays are copied first:
     /// another output may be the array.
     fn store(&mut self) {
-        let outputs: Vec<(Type, Place)> = stored(self.program)
-            .map(|output| (output.ty, self.values[usize::from(output.operands()[0])]))
+        let outputs: Vec<(Element, Place)> = stored(self.program)
+            .map(|output| (output.element, self.values[usize::from(output.operands()[0])]))
             .collect();
         let is_input = |place: Place| usize::from(place.index) < self.compiled.inputs;
         let read: Vec<bool> =
             outputs.iter().map(|(_, place)| outputs.len() > 1 && is_input(*place)).collect();
         let mut places = Vec::new();
-        for ((ty, place), is_read) in outputs.iter().zip(read) {
-            places.push(if is_read { self.copied(*ty, *place) } else { *place });
+        for ((element, place), is_read) in outputs.iter().zip(read) {
+            places.push(if is_read { self.copied(element.widened(), *place) } else { *place });
         }
-        for (number, (place, (ty, _))) in places.into_iter().zip(outputs).enumerate() {
+        for (number, (place, (element, _))) in places.into_iter().zip(outputs).enumerate() {
             let out = self.output(number);
             if place.index != out.index {
-                let step = self.loop_on(copy(ty), &[place], out);
+                let step = self.loop_on(store(element), &[place], out);
                 self.compiled.steps.push(step);
             }
             self.compiled.cost += cost::MOVE;

@@ -89,7 +89,13 @@ pub(crate) fn erased_states(output: &Output) -> Box<dyn ErasedStates> {
     match (output.reduction.expect("a reduction"), output.ty) {
         (reduction, Type::F32) if reduction.has_two_sums() => Box::new(TwoSums::of::<f32>(output)),
         (reduction, _) if reduction.has_two_sums() => Box::new(TwoSums::of::<f64>(output)),
-        (reduction, ty) => of_one_state(reduction, ty),
+        (reduction, ty) => {
+            let states = of_one_state(reduction, ty);
+            match output.conversion() {
+                Some(conversion) => Box::new(Converted { states, conversion }),
+                None => states,
+            }
+        }
     }
 }
 
@@ -220,5 +226,73 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
 
     fn state_bytes(&self) -> usize {
         size_of::<S>()
+    }
+}
+
+/// States whose results are converted to another type.
+struct Converted {
+    states: Box<dyn ErasedStates>,
+    conversion: fn(u64) -> u64,
+}
+
+impl Converted {
+    /// The states of others that are converted likewise.
+    ///
+    /// # Panics
+    /// If they are not converted.
+    fn of(states: &dyn ErasedStates) -> &dyn ErasedStates {
+        let states: &dyn Any = states;
+        let converted: &Self = states.downcast_ref().expect("states of the same type");
+        &*converted.states
+    }
+}
+
+impl ErasedStates for Converted {
+    fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
+        let states = self.states.identities(count)?;
+        Ok(Box::new(Converted { states, conversion: self.conversion }))
+    }
+
+    fn clear(&mut self) {
+        self.states.clear();
+    }
+
+    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize) {
+        self.states.add(state, version, values, first);
+    }
+
+    fn add_columns(
+        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
+    ) {
+        self.states.add_columns(state, version, columns, first);
+    }
+
+    fn row(&self, version: Version, values: Values<'_>) -> u64 {
+        (self.conversion)(self.states.row(version, values))
+    }
+
+    fn complete(&mut self) {
+        self.states.complete();
+    }
+
+    fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize) {
+        self.states.merge(first, Self::of(others), count);
+    }
+
+    fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize) {
+        self.states.merge_words(first, words, bytes);
+    }
+
+    fn result(&mut self, state: usize) -> u64 {
+        (self.conversion)(self.states.result(state))
+    }
+
+    fn results(&mut self, results: &mut [u64]) {
+        self.states.results(results);
+        results.iter_mut().for_each(|bits| *bits = (self.conversion)(*bits));
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.states.state_bytes()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::functions;
 use super::loops::{Loops, element_loops};
-use gpuvec_expr::{Element, Op, Type};
+use gpuvec_expr::{Element, Op, Type, half};
 use gpuvec_ops::{Accumulator, Max, Min};
 
 /// The loops of an operation on operands of type `from`, with a result of type `to`. For `where`, `from`
@@ -10,10 +10,16 @@ use gpuvec_ops::{Accumulator, Max, Min};
 pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
     match (op, from) {
         (Op::Cast, _) => cast(from, to),
+        (Op::RoundOdd, _) => Some(element_loops!(|a: f64| -> f32 { half::rounded_to_odd(a) })),
+        (Op::RoundF16, _) => Some(element_loops!(|a: f32| -> f32 { half::nearest_f16(a) })),
+        (Op::RoundBf16, _) => {
+            Some(element_loops!(|a: f32| -> f32 { half::f32_of_bf16(half::bf16_bits(a)) }))
+        }
         (Op::Where, _) => Some(choice(to)),
         (_, Type::Bool) => logic(op),
         (_, Type::I32) => of_i32(op),
         (_, Type::I64) => of_i64(op),
+        (_, Type::U64) => of_u64(op),
         (_, Type::F32) => of_f32(op).or_else(|| functions::of_f32(op)),
         (_, Type::F64) => of_f64(op).or_else(|| functions::of_f64(op)),
     }
@@ -102,6 +108,22 @@ macro_rules! goes_below {
 integers!(of_i32, i32, Short);
 integers!(of_i64, i64, Newest);
 
+/// The loops of u64: those of i64, but for what depends on the sign. Programs compare integers of i64 instead.
+fn of_u64(op: Op) -> Option<Loops> {
+    match op {
+        Op::FloorDiv => {
+            Some(element_loops!(Scalar, |a: u64, b: u64| -> u64 { a.checked_div(b).unwrap_or(0) }))
+        }
+        Op::Mod => {
+            Some(element_loops!(Scalar, |a: u64, b: u64| -> u64 { a.checked_rem(b).unwrap_or(0) }))
+        }
+        Op::Shr => Some(element_loops!(Newest, |a: u64, b: u64| -> u64 {
+            if b < 64 { a >> b } else { 0 }
+        })),
+        _ => of_i64(op),
+    }
+}
+
 /// The remainder with the sign of the divisor.
 macro_rules! remainder {
     ($rest:expr, $b:ident) => {{
@@ -177,7 +199,7 @@ macro_rules! of_each_type {
         match $ty {
             Type::Bool => $loops!(u8),
             Type::I32 => $loops!(i32),
-            Type::I64 => $loops!(i64),
+            Type::I64 | Type::U64 => $loops!(i64),
             Type::F32 => $loops!(f32),
             Type::F64 => $loops!(f64),
         }
@@ -214,6 +236,9 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
     macro_rules! casts {
         ($($chunks:ident $from:ident $A:ty => $to:ident $Out:ty, |$a:ident| $formula:block;)+) => {
             match (from, to) {
+                (Type::I64, Type::U64) | (Type::U64, Type::I64) => Some(copy(to)),
+                (Type::Bool | Type::I32, Type::U64) => cast(from, Type::I64),
+                (Type::U64, Type::Bool | Type::I32) => cast(Type::I64, to),
                 $((Type::$from, Type::$to) => {
                     Some(element_loops!($chunks, |$a: $A| -> $Out $formula))
                 })+
@@ -235,6 +260,9 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
         Short I64 i64 => I32 i32, |a| { a as i32 };
         Newest I64 i64 => F32 f32, |a| { a as f32 };
         Newest I64 i64 => F64 f64, |a| { a as f64 };
+        Newest U64 u64 => F32 f32, |a| { a as f32 };
+        Newest U64 u64 => F64 f64, |a| { a as f64 };
+        Scalar F64 f64 => U64 u64, |a| { a as u64 };
         Short F32 f32 => Bool bool, |a| { a != 0.0 };
         Short F32 f32 => I32 i32, |a| { saturated!(a as i32) };
         Newest F32 f32 => I64 i64, |a| { saturated!(a as i64) };
@@ -255,7 +283,18 @@ pub(super) fn load(element: Element) -> Option<Loops> {
         Element::U16 => Some(element_loops!(|a: u16| -> i32 { a.into() })),
         Element::I16 => Some(element_loops!(|a: i16| -> i32 { a.into() })),
         Element::U32 => Some(element_loops!(|a: u32| -> i64 { a.into() })),
-        Element::I32 | Element::I64 | Element::F32 | Element::F64 => None,
+        Element::F16 => Some(element_loops!(|a: u16| -> f32 { half::f32_of_f16(a) })),
+        Element::Bf16 => Some(element_loops!(|a: u16| -> f32 { half::f32_of_bf16(a) })),
+        Element::I32 | Element::I64 | Element::U64 | Element::F32 | Element::F64 => None,
+    }
+}
+
+/// The loops that store values as elements of an array.
+pub(super) fn store(element: Element) -> Loops {
+    match element {
+        Element::F16 => element_loops!(|a: f32| -> u16 { half::f16_bits(a) }),
+        Element::Bf16 => element_loops!(|a: f32| -> u16 { half::bf16_bits(a) }),
+        _ => copy(element.widened()),
     }
 }
 

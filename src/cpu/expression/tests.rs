@@ -3,7 +3,7 @@
 use super::*;
 use crate::arch::Version;
 use crate::call::{Binding, Formula};
-use gpuvec_expr::{Element, Form, Input, Op, Output, Program, Type, compile};
+use gpuvec_expr::{Element, Form, Input, Op, Output, Program, Rule, compile};
 use gpuvec_ops::Accumulator;
 use gpuvec_oracle::outputs;
 use gpuvec_oracle::random::{Generator, INPUTS};
@@ -258,6 +258,13 @@ impl ReductionVisitor for HasEmptyResult {
     }
 }
 
+/// Zeros, the least and the greatest subnormal, the least normal, ones, the largest, infinities, NaNs.
+const F16: [u16; 13] =
+    [0, 0x8000, 1, 0x83FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7C01, 0xFE12];
+/// The same of bf16.
+const BF16: [u16; 13] =
+    [0, 0x8000, 1, 0x807F, 0x0080, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7F81, 0xFFD2];
+
 /// Values at which operations behave differently.
 fn special(element: Element) -> Vec<u64> {
     let f64s = [
@@ -308,6 +315,8 @@ fn special(element: Element) -> Vec<u64> {
             let nans = [0x7FF8 << 48, 0xFFF8 << 48, (0x7FF0 << 48) + 1, (0xFFF8 << 48) + 0x1234];
             both.map(f64::to_bits).chain(nans).collect()
         }
+        Element::F16 => (0..=u16::MAX).step_by(613).chain(F16).map(u64::from).collect(),
+        Element::Bf16 => (0..=u16::MAX).step_by(613).chain(BF16).map(u64::from).collect(),
         // 2 is true, too.
         Element::Bool => vec![0, 1, 2],
         _ => {
@@ -358,7 +367,7 @@ fn check_special(text: &str, elements: &[Element]) -> bool {
 fn every_operation_of_every_type_on_special_values() {
     for &op in Op::ALL {
         let text = match (op, op.arity()) {
-            (Op::Cast, _) => continue,
+            _ if op.rule() == Rule::Cast => continue,
             (Op::Where, _) => "where(z, x, y)".into(),
             (_, arity) if Op::FUNCTIONS.contains(&op) => {
                 format!("{}({})", op.name(), ["x", "x, y", "x, y, z"][arity - 1])
@@ -381,8 +390,9 @@ fn every_operation_of_every_type_on_special_values() {
 #[test]
 fn every_cast_of_special_values() {
     for &element in Element::ALL {
-        for ty in Type::ALL {
-            assert!(check_special(&format!("{ty}(x)"), &[element]));
+        for to in Element::ALL.iter().filter(|to| to.is_of_results()) {
+            assert!(check_special(&format!("{}(x)", to.name()), &[element]));
+            check_special(&format!("{}(x) * 3", to.name()), &[element]);
         }
     }
 }
@@ -400,8 +410,14 @@ fn column(element: Element, n: usize, seed: u64, has_nans: bool) -> Vec<u64> {
         Element::Bool => bits >> 40 & 1,
         Element::F32 if has_nans && bits.is_multiple_of(61) => 0xFFC0_0001,
         Element::F64 if has_nans && bits.is_multiple_of(61) => 0xFFF8 << 48,
+        Element::F16 if has_nans && bits.is_multiple_of(61) => 0xFE12,
+        Element::Bf16 if has_nans && bits.is_multiple_of(61) => 0xFFD2,
+        // Of any size and sign, but finite.
+        Element::F16 => bits & 0xBFFF,
+        Element::Bf16 => bits & 0x83FF | 0x3C00,
         Element::F32 => u64::from(((bits as i16) as f32 / 256.0).to_bits()),
         Element::F64 => ((bits as i32) as f64 / 65536.0).to_bits(),
+        Element::U64 => bits,
         _ => (bits as i16) as u64,
     };
     (0..n).map(|_| value(next())).collect()
@@ -435,6 +451,15 @@ fn every_size_and_alignment() {
         "x_f64 * a + sqrt(abs(x_f64)) - 0.5",
         "(a + b) * (a - b) + (c + d) * (c - d) + a * b * c * d",
         "x_i32 < x_u8",
+        "x_f16",
+        "x_bf16 * x_f16 + a",
+        "x_f16 * 0.1 - x_f16 // 3",
+        "sqrt(abs(x_bf16)); x_f16; f16(a); x_u16 + 1",
+        "f16(x_f64); bf16(x_f64)",
+        "x_u64 // 7 + x_u64 % 10 * 3",
+        "x_f16; max(x_f16); bf16(x_f16); min(x_u64)",
+        "dot(x_f16, x_bf16)",
+        "max(x_bf16 * a)",
         "exp(a / 8) + log(abs(b) + 1)",
         "sum(a * b + c)",
         "sum(a)",
@@ -465,7 +490,19 @@ fn every_size_and_alignment() {
 #[test]
 fn every_reduction_of_every_type() {
     for name in ["sum", "mean", "norm", "min", "max", "argmin", "argmax"] {
-        for x in ["a", "x_f64", "x_i32", "x_i64", "x_u8", "a * b - 1", "abs(x_f64) // 16"] {
+        for x in [
+            "a",
+            "x_f64",
+            "x_i32",
+            "x_i64",
+            "x_u8",
+            "x_u64",
+            "x_f16",
+            "x_bf16",
+            "x_f16 * x_f16",
+            "a * b - 1",
+            "abs(x_f64) // 16",
+        ] {
             for n in [0, 1, 33, 2048, 4100] {
                 check_sized(&format!("{name}({x})"), n, n % 4, false);
                 check_sized(&format!("{name}({x})"), n, n % 4, true);

@@ -54,7 +54,7 @@ macro_rules! without_nans {
     };
 }
 
-without_nans!(bool u8 i32 i64);
+without_nans!(bool u8 u16 i32 i64 u64);
 
 /// Masks of the NaNs in chunks, which the compiler keeps in vector registers.
 pub(super) struct NanMasks<T: Value, const CHUNK: usize>([T::Mask; CHUNK]);

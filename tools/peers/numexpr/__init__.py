@@ -10,12 +10,11 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import gpuvec
 import numpy as np
+from record import noted
 
 # The version whose interface this is, which pandas asks for.
 __version__ = "2.14.2"
@@ -26,9 +25,6 @@ OPTIONS = {"optimization": ("none", "moderate", "aggressive"), "truediv": (True,
 ORDERS = "KCA"
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
-# Whether a test has used gpuvec, and the refusals, since it began.
-has_run: list[bool] = []
-refusals: list[Exception] = []
 _last = threading.local()
 
 
@@ -40,18 +36,6 @@ def refuse(message: str) -> Any:
     """Raises the refusal of a part of numexpr."""
     with noted():
         raise Lacking(message)
-
-
-@contextmanager
-def noted() -> Iterator[None]:
-    """Marks errors as refusals."""
-    has_run[:] = [True]
-    try:
-        yield
-    except Exception as error:
-        error.is_refusal = True
-        refusals.append(error)
-        raise
 
 
 def names_in(text: str) -> list[str]:

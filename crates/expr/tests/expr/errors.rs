@@ -84,6 +84,12 @@ fn numbers_that_are_wrong_or_do_not_fit() {
         ("1_000", 0, "'1_000' is no number: write digits, as in 12, 0.5 or 1e-3"),
         ("1e", 0, "'1e' is no number: write digits, as in 12, 0.5 or 1e-3"),
         ("x_i32 + 3000000000", 8, "3000000000 does not fit into i32: compute in i64, as in i64(x)"),
+        ("x_u64 + -1", 8, "-1 does not fit into u64: compute in i64, as in i64(x)"),
+        (
+            "x_u64 + 2**64",
+            8,
+            "18446744073709551616 does not fit into u64: write a float, 18446744073709551616.0",
+        ),
         ("i32(3000000000)", 4, "3000000000 does not fit into i32: compute in i64, as in i64(x)"),
         (
             "9223372036854775808",
@@ -274,6 +280,16 @@ fn operands_of_wrong_types() {
             "a & b",
             2,
             "'&' takes bools and integers, not f32: put comparisons in parentheses, as in (a < b) & (c < d)",
+        ),
+        (
+            "x_f16 & 1",
+            6,
+            "'&' takes bools and integers, not f16: put comparisons in parentheses, as in (a < b) & (c < d)",
+        ),
+        (
+            "x_u64 & x_i64",
+            6,
+            "'&' takes no u64 with integers that may be negative: write u64(x) or i64(x) for one of them",
         ),
         (
             "a < b & c < d",

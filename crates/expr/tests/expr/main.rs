@@ -1,6 +1,7 @@
 //! Expressions: their types against NumPy, their programs, the limits, and the text of every error.
 
 mod errors;
+mod halves;
 mod limits;
 mod program;
 mod promotion;

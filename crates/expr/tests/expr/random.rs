@@ -2,7 +2,7 @@
 
 use crate::written::{written, written_nodes};
 use crate::{compiled, program};
-use gpuvec_expr::{MAX_NODES, Program};
+use gpuvec_expr::{MAX_NODES, Output, Program};
 use gpuvec_oracle::random::Generator;
 use proptest::prelude::*;
 
@@ -30,7 +30,9 @@ const MOST_WRITTEN: usize = 1000;
 fn check_written(text: &str) -> Result<(), TestCaseError> {
     let Ok(first) = compiled(text) else { return Ok(()) };
     check_invariants(&first)?;
-    if written_nodes(&first) > MOST_WRITTEN {
+    // No text has a value of f16 alone that is not rounded.
+    let is_of_halves = |output: &Output| output.reduction.is_some() && output.element.is_half();
+    if written_nodes(&first) > MOST_WRITTEN || first.outputs().iter().any(is_of_halves) {
         return Ok(());
     }
     let second = program(&written(&first));

@@ -101,7 +101,8 @@ fn check_along(random: &mut Random, program: &Program, element: Element, in_vect
             results(program, &inputs)
         };
         let elements: Vec<_> = (0..n).map(of_element).collect();
-        gpuvec_oracle::reduced(reduction, ty, &elements).expect("elements").stored()
+        let value = gpuvec_oracle::reduced(reduction, ty, &elements).expect("elements");
+        gpuvec_oracle::stored(&program.outputs()[0], value)
     };
     let address = |number: usize| (number as u64 + 1) << 32;
     let mut parameters: Vec<u64> = (0..arrays).map(address).collect();
@@ -144,7 +145,16 @@ fn check_along(random: &mut Random, program: &Program, element: Element, in_vect
 fn check_every_reduction(times: usize) {
     let mut random = Random(11);
     let mut checked = 0;
-    for element in [Element::F32, Element::F64, Element::I32, Element::I64, Element::U8] {
+    for element in [
+        Element::F32,
+        Element::F64,
+        Element::I32,
+        Element::I64,
+        Element::U8,
+        Element::U64,
+        Element::F16,
+        Element::Bf16,
+    ] {
         for reduction in of_one_kernel() {
             let name = reduction.name();
             let text = match reduction {

@@ -7,6 +7,7 @@ use gpuvec_expr::{Element as Type, Reduction};
 use gpuvec_ops::{
     Accumulator, All, Any, ArgMax, ArgMin, Element, Indexed, Max, Min, WrappingProduct, WrappingSum,
 };
+use gpuvec_oracle::half;
 use gpuvec_ptx::{Kernel, NAME};
 
 /// Merges two states, whose words are in the first array, in the registers of the first; then with none.
@@ -160,6 +161,33 @@ fn smallest_and_largest() {
     check_value::<Max<f64>, f64>(Reduction::Max, Type::F64);
     check_value::<Max<i32>, i32>(Reduction::Max, Type::I32);
     check_value::<Max<i64>, i64>(Reduction::Max, Type::I64);
+}
+
+/// Results of another type than their states: of f32 rounded to f16 or bf16, of i64 in the order of u64.
+fn check_converted<A: Accumulator<State = T, Result = T>, T: Word>(
+    reduction: Reduction, to: Type, stored: impl Fn(T) -> u64,
+) {
+    let merge = Merge::new(reduction, to);
+    let of_nan = if reduction == Reduction::Min { i64::MIN } else { i64::MAX };
+    for value in special(T::TYPE.element()).into_iter().map(T::from_bits) {
+        let key = value.key(of_nan).cast_unsigned();
+        let (state, result) = merge.of([key, 0, A::IDENTITY.key(of_nan).cast_unsigned(), 0]);
+        let bits = value.canonical().bits();
+        assert_eq!(state, low_bytes(bits, size_of::<T>(), 16), "{reduction:?} {to:?}");
+        assert_eq!(result, low_bytes(stored(value), to.bytes(), 8), "{reduction:?} {to:?}");
+    }
+}
+
+#[test]
+fn smallest_and_largest_of_other_types() {
+    let [f16, bf16] = [half::f16_bits, half::bf16_bits].map(|of| move |x| u64::from(of(x)));
+    let unsigned = |x: i64| (i128::from(x) + (1 << 63)) as u64;
+    check_converted::<Min<f32>, f32>(Reduction::Min, Type::F16, f16);
+    check_converted::<Max<f32>, f32>(Reduction::Max, Type::F16, f16);
+    check_converted::<Min<f32>, f32>(Reduction::Min, Type::Bf16, bf16);
+    check_converted::<Max<f32>, f32>(Reduction::Max, Type::Bf16, bf16);
+    check_converted::<Min<i64>, i64>(Reduction::Min, Type::U64, unsigned);
+    check_converted::<Max<i64>, i64>(Reduction::Max, Type::U64, unsigned);
 }
 
 #[test]

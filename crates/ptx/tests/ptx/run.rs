@@ -166,7 +166,8 @@ fn compare(program: &Program, found: &[Vec<Bits>], inputs: &[Vec<Bits>], launch:
         };
         let of_element: Vec<Bits> = inputs.iter().zip(&shapes).map(at).collect();
         for (output, result) in results(program, &of_element).into_iter().enumerate() {
-            let (found, expected) = (found[output][i], result.stored());
+            let expected = gpuvec_oracle::stored(&program.outputs()[output], result);
+            let found = found[output][i];
             assert!(
                 found == expected,
                 "element {i} of output {output}, {launch:?}: {found:#x}, not {expected:#x}, \
@@ -189,7 +190,8 @@ pub(crate) fn check_reduction(program: &Program, inputs: &[Vec<Bits>], launch: L
     };
     let values: Vec<_> = (0..launch.n).map(of_element).collect();
     let (reduction, ty) = program.reduction().expect("a reduction");
-    let expected = gpuvec_oracle::reduced(reduction, ty, &values).map(gpuvec_oracle::Value::stored);
+    let expected = gpuvec_oracle::reduced(reduction, ty, &values);
+    let expected = expected.map(|value| gpuvec_oracle::stored(&program.outputs()[0], value));
     for limits in LIMITS {
         let found = run(program, &text(program, limits), inputs, launch);
         assert_eq!(Some(found[0][0]), expected, "{launch:?}\n{program}");

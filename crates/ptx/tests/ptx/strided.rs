@@ -166,8 +166,10 @@ impl<'p> Case<'p> {
                 view.value(if input.form == Form::Array { &index } else { &zero })
             });
             let values: Vec<Bits> = values.collect();
-            for (output, result) in outputs.iter_mut().zip(results(self.program, &values)) {
-                output.set(&index, result.stored());
+            let declared = self.program.outputs();
+            let results = results(self.program, &values);
+            for (output, (of, result)) in outputs.iter_mut().zip(declared.iter().zip(results)) {
+                output.set(&index, gpuvec_oracle::stored(of, result));
             }
         }
         outputs

@@ -85,6 +85,12 @@ const F64: [u64; 34] = [
     0x47EF_FFFF_F000_0000,
 ];
 
+/// Zeros, subnormals, the least normal, ones, the largest, infinities, NaNs.
+const F16: [u16; 24] = [
+    0x0000, 0x8000, 0x0001, 0x8001, 0x0002, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x0401, 0x3800, 0x3BFF,
+    0x3C00, 0xBC00, 0x3C01, 0x3E00, 0x4248, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01,
+];
+
 /// The special values of an element type.
 pub(crate) fn special(element: Element) -> Vec<Bits> {
     let integers = |bits: u32| -> Vec<Bits> {
@@ -98,7 +104,9 @@ pub(crate) fn special(element: Element) -> Vec<Bits> {
         Element::U8 | Element::I8 => integers(8),
         Element::U16 | Element::I16 => integers(16),
         Element::U32 | Element::I32 => integers(32),
-        Element::I64 => integers(64),
+        Element::I64 | Element::U64 => integers(64),
+        Element::F16 => F16.map(u64::from).to_vec(),
+        Element::Bf16 => F32.map(|bits| u64::from(bits >> 16)).to_vec(),
         Element::F32 => F32.map(u64::from).to_vec(),
         Element::F64 => F64.to_vec(),
     }
