@@ -155,79 +155,107 @@ LOG_BIAS = mpf("5e-11")
 CELLS = range(31, 63)
 
 
-def inverse(cell):
-    """The multiple of 1/128 with the least r = m c - 1 in a cell, of those with exact r; its r."""
+def inverse(cell, at_1):
+    """The multiple c of 1/128 with the least exact r = m c - at_1 in a cell; the ends of r."""
     if cell in (31, 62):
         low, high = max(cell - 0.5, 31) / 31, min(cell + 0.5, 62) / 31
-        c = 31 / cell
-        return c, low * c - 1, high * c - 1
+        c = at_1 * 31 / cell
+        return c, low * c - at_1, high * c - at_1
     ends = [(cell - 0.5) / 31, (cell + 0.5) / 31]
 
     def greatest(c):
-        return max(abs(m * c - 1) for m in ends)
+        return max(abs(m * c - at_1) for m in ends)
 
     # Where c is a multiple of u, r is one of 2^-23 u: exact below 2 u.
-    units = {n / 128: (n & -n) / 128 for n in range(64, 129)}
+    units = {n / 128: (n & -n) / 128 for n in range(int(64 * at_1), int(128 * at_1) + 1)}
     exact = [c for c, unit in units.items() if greatest(c) < 2 * unit]
     c = min(exact, key=greatest)
-    return c, ends[0] * c - 1, ends[1] * c - 1
+    return c, ends[0] * c - at_1, ends[1] * c - at_1
+
+
+# The logarithm of e; c at 1; the factor of -r in high parts; and the logarithm of 2 over the unit,
+# in multiples of 2^-16, or None if it is in two parts. (Found by trying all factors of few bits.
+# To base 10, 29/32 and 29/16 would do, but for H - Y, which is not exact from m = 1.01613 on.)
+LOGARITHMS = {
+    "LOG": (mpf(1), 1.0, 2.0, None),
+    "LOG2": (1 / log(2), 35 / 32, 35 / 16, 108678),
+    "LOG10": (1 / log(10), 1.0, 2.0, None),
+}
 
 
 def logarithm():
     """The logarithms: log x = k log 2 - log c + log(1 + r), with c from a table."""
     print("\n// log")
+    print_constant("The bias, as a share.", "LOG_BIAS", nearest(LOG_BIAS))
+    for name, (scale, at_1, factor, of_2) in LOGARITHMS.items():
+        logarithm_to_base(name, scale, at_1, factor, of_2)
+
+
+def logarithm_to_base(name, scale, at_1, factor, of_2):
+    """The tables and the polynomial of a logarithm: `scale` is that of e."""
+    base = name.lower()
     # The low bits of a cell are its place.
-    cells = [inverse(cell) for cell in sorted(CELLS, key=lambda cell: cell % 32)]
+    order = sorted(CELLS, key=lambda cell: cell % 32)
+    cells = [inverse(cell, at_1) for cell in order]
     inverses = [mpf(c) for c, _, _ in cells]
-    print_array("c, next to 1 / m for the significands m of a cell.", "LOG_INVERSE", inverses)
+    if name != "LOG10":
+        doc = f"c, next to {literal(at_1)} / m for the significands m of a cell."
+        print_array(doc, f"{name}_INVERSE", inverses)
 
     def weight(r):
         """The square of r over the least logarithm of an argument with it."""
-        others = [(1 + r) / c for c, low, high in cells if low <= r <= high and c not in (1, 0.5)]
-        least = min([abs(log(m / n)) for m in others for n in (1, 2)], default=mpf(1))
-        if float(-mpf(1) / 124) <= r <= float(mpf(1) / 62):
-            least = min(least, abs(log(1 + r)))
+        others = [c for c, low, high in cells if low <= r <= high and c not in (at_1, at_1 / 2)]
+        ends = [(at_1 + r) / c for c in others]
+        least = min([abs(log(m / n)) for m in ends for n in (1, 2)], default=mpf(1))
+        if float(-mpf(at_1) / 124) <= r <= float(mpf(at_1) / 62):
+            least = min(least, abs(log(1 + r / at_1)))
         return r**2 / least if r else mpf(0)
 
-    lowest = min(low for _, low, _ in cells)
-    highest = max(high for _, _, high in cells)
-    print_constant("The bias, as a share.", "LOG_BIAS", nearest(LOG_BIAS))
-    for scale, name in ((mpf(1), "LOG"), (1 / log(2), "LOG2"), (1 / log(10), "LOG10")):
-        base = name.lower()
-        # High parts are the logarithm over a number, such that they are -2 times the natural one.
-        unit = nearest(-scale / 2)
-        print_constant(f"-{base} e / 2.", f"{name}_UNIT", unit)
+    # High parts are the logarithm over the unit: -factor r + r², nearly.
+    if of_2:
+        unit = nearest(-scale * log(2) * (1 - LOG_BIAS) / of_2 * 2**16)
+        of_2 = [-of_2 / 2**16, 0.0]
+    else:
+        unit = nearest(-scale / at_1 / factor)
+    print_constant("The unit of high parts.", f"{name}_UNIT", unit)
 
-        def in_two_parts_over_unit(value, scale=scale, unit=unit):
-            """A logarithm over the unit in its first bits, and the rest, with the bias."""
-            high = multiple(value * scale / unit, mpf(2) ** -16)
-            return high, nearest(value * scale * (1 - LOG_BIAS) - high * mpf(unit))
+    def in_two_parts_over_unit(value):
+        """A logarithm over the unit in its first bits, and the rest, with the bias."""
+        high = multiple(value / unit, mpf(2) ** -16)
+        return high, nearest(value * (1 - LOG_BIAS) - high * mpf(unit))
 
-        rest_doc = "The rest of it, not over the unit, and its bias."
-        high, low = in_two_parts_over_unit(log(2))
-        print_constant(f"{base} 2 over the unit, in its first bits.", f"{name}_2", high)
-        print_constant(rest_doc, f"{name}_2_LOW", low)
-        entries = [in_two_parts_over_unit(-log(c)) for c in inverses]
-        doc = f"-{base} c over the unit, in its first bits."
-        print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
-        print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
-        slope = scale * (1 - LOG_BIAS) + 2 * mpf(unit)
-        doc = f"The difference of {base} e and -2 units, and its bias."
-        print_constant(doc, f"{name}_SLOPE", nearest(slope))
+    of_2 = of_2 or in_two_parts_over_unit(scale * log(2))
+    print_constant(f"{base} 2 over the unit, in its first bits.", f"{name}_2", of_2[0])
+    rest_doc = "The rest of it, not over the unit, and its bias."
+    print_constant(rest_doc, f"{name}_2_LOW", of_2[1])
+    # An error of log 2 without a low part is in the logarithms next to it, too, and cancels out.
+    error = 0 if of_2[1] else mpf(of_2[0]) * unit - scale * log(2) * (1 - LOG_BIAS)
+    entries = []
+    for cell, c in zip(order, inverses):
+        value = scale * log(at_1 / c) + (error / (1 - LOG_BIAS) if cell > 44 else 0)
+        entries.append(in_two_parts_over_unit(value) if cell < 62 else tuple(of_2))
+    doc = f"-{base} c over the unit, in its first bits."
+    print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
+    print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
+    slope = scale / at_1 * (1 - LOG_BIAS) + factor * mpf(unit)
+    doc = "What r's factor in high parts lacks, and its bias."
+    print_constant(doc, f"{name}_SLOPE", nearest(slope))
 
-        def rest(r, scale=scale, unit=unit):
-            """What the polynomial is for."""
-            return (scale * (log(1 + r) - r) - unit * r**2) / r**2 if r else -scale / 2 - unit
+    def rest(r):
+        """What the polynomial is for."""
+        if not r:
+            return -scale / 2 / at_1**2 - unit
+        return (scale * (log(1 + r / at_1) - r / at_1) - unit * r**2) / r**2
 
-        print_polynomial(
-            f"{base}(1 + r) = {base} e r + {name}_UNIT r² + r² {name}(r), relative to it",
-            name,
-            rest,
-            lambda r, scale=scale: weight(r) / scale,
-            lowest,
-            highest,
-            4,
-        )
+    print_polynomial(
+        f"The rest is r² {name}(r), relative to the logarithm",
+        name,
+        rest,
+        lambda r: weight(r) / scale,
+        min(low for _, low, _ in cells),
+        max(high for _, _, high in cells),
+        4,
+    )
 
 
 def trigonometric():

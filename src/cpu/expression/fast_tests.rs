@@ -13,6 +13,7 @@ const BLOCK: u32 = 1 << 16;
 const BLOCKS: u32 = 1 << 16;
 
 type Function = fn(&[f32], &mut [f32]);
+type OfElement = fn(f32) -> f32;
 /// The bits of an input, of its result, and of the right one.
 type Wrong = (u32, u32, u32);
 
@@ -67,36 +68,44 @@ fn wrong_in_versions(name: &str, exact: Function, step: usize, blocks: &[u32]) -
     found.collect()
 }
 
-/// Evaluates the sine, from one array to another or in place.
-fn sines(program: &BlockProgram, mut inputs: Vec<f32>, in_place: bool) -> Vec<u32> {
+/// Evaluates a function, from one array to another or in place.
+fn results(program: &BlockProgram, mut inputs: Vec<f32>, in_place: bool) -> Vec<u32> {
     let mut scratch = program.scratch(inputs.len()).expect("memory");
-    let mut results = vec![0.0_f32; inputs.len()];
-    let to = if in_place { inputs.as_mut_ptr() } else { results.as_mut_ptr() };
+    let mut apart = vec![0.0_f32; inputs.len()];
+    let to = if in_place { inputs.as_mut_ptr() } else { apart.as_mut_ptr() };
     let (arrays, outputs) = (&[inputs.as_mut_ptr().cast_const().cast()], &[to.cast()]);
     // SAFETY: the input and the output have as many elements, and are the same or apart.
     let range = unsafe { Range::new(&[Binding::Array], arrays, outputs, inputs.len()) };
     program.map(&mut scratch, range);
-    if in_place { &inputs } else { &results }.iter().map(|y| y.to_bits()).collect()
+    if in_place { &inputs } else { &apart }.iter().map(|y| y.to_bits()).collect()
 }
 
-/// Returns whether the sines of an array are right whose elements begin each period with a run of some from 2048 on, which
-/// are left to f64.
-fn has_right_sines(program: &BlockProgram, len: usize, [period, run]: [usize; 2]) -> bool {
+/// Returns whether the results for an array are right whose elements begin each period with a run of some from 2048 on,
+/// which sine and tangent leave to f64.
+fn is_right(
+    program: &BlockProgram, exact: OfElement, len: usize, [period, run]: [usize; 2],
+) -> bool {
     let first = |i: usize| if (i + 1) % period < run { 1e5 } else { 0.1 };
     let inputs: Vec<f32> = (0..len).map(|i| first(i) + i as f32 / 32.0).collect();
-    let right: Vec<u32> = inputs.iter().map(|x| gpuvec_math::sin(&Scalar, *x).to_bits()).collect();
-    [false, true].iter().all(|in_place| sines(program, inputs.clone(), *in_place) == right)
+    let right: Vec<u32> = inputs.iter().map(|x| exact(*x).to_bits()).collect();
+    [false, true].iter().all(|in_place| results(program, inputs.clone(), *in_place) == right)
 }
 
 #[test]
 fn elements_left_to_f64_may_be_anywhere() {
     const RUNS: [[usize; 2]; 7] =
         [[1, 1], [2, 1], [64, 16], [64, 17], [700, 1], [700, 650], [5000, 1700]];
+    // Loops of the tangent take more vectors at once.
+    let functions: [(&str, OfElement); 2] =
+        [("sin", |x| gpuvec_math::sin(&Scalar, x)), ("tan", |x| gpuvec_math::tan(&Scalar, x))];
     for version in Version::all().filter(|version| version.has_fma()) {
-        let program = program("sin", version);
-        for runs in RUNS {
-            for len in [1, 33, 511, 512, 1000, 3585, 20_011] {
-                assert!(has_right_sines(&program, len, runs), "{version:?} {len} {runs:?}");
+        for (name, exact) in functions {
+            let program = program(name, version);
+            for runs in RUNS {
+                for len in [1, 32, 33, 96, 511, 512, 1000, 3585, 20_011] {
+                    let is_right = is_right(&program, exact, len, runs);
+                    assert!(is_right, "{name} {version:?} {len} {runs:?}");
+                }
             }
         }
     }

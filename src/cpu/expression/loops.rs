@@ -301,6 +301,7 @@ macro_rules! fast_loops {
 
         impl super::fast::Fast for This {
             const HAS_LARGE_TABLES: bool = super::fast::has_large_tables(stringify!($fast));
+            const IS_LONG_CHAIN: bool = super::fast::is_long_chain(stringify!($fast));
 
             #[inline(always)]
             fn fast<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {

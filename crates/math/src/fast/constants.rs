@@ -91,16 +91,16 @@ pub(super) const EXP2_POWERS: [f32; 16] = [
 pub(super) const EXPM1: [f32; 3] = [0.16666667, 0.041667234, 0.008333475];
 
 // log
-/// c, next to 1 / m for the significands m of a cell.
+/// The bias, as a share.
+pub(super) const LOG_BIAS: f32 = 5e-11;
+/// c, next to 1.0 / m for the significands m of a cell.
 pub(super) const LOG_INVERSE: [f32; 32] = [
     0.96875, 0.9375, 0.90625, 0.890625, 0.859375, 0.84375, 0.8125, 0.796875, 0.7734375, 0.7578125,
     0.734375, 0.71875, 0.703125, 0.6875, 0.671875, 0.65625, 0.6484375, 0.6328125, 0.6171875,
     0.609375, 0.59375, 0.5859375, 0.578125, 0.5625, 0.5546875, 0.546875, 0.53125, 0.5234375,
     0.515625, 0.5078125, 0.5, 1.0,
 ];
-/// The bias, as a share.
-pub(super) const LOG_BIAS: f32 = 5e-11;
-/// -log e / 2.
+/// The unit of high parts.
 pub(super) const LOG_UNIT: f32 = -0.5;
 /// log 2 over the unit, in its first bits.
 pub(super) const LOG_2: f32 = -1.3862915;
@@ -176,91 +176,98 @@ pub(super) const LOG_TABLE_LOW: [f32; 32] = [
     1.4285722e-6,
     0.0,
 ];
-/// The difference of log e and -2 units, and its bias.
+/// What r's factor in high parts lacks, and its bias.
 pub(super) const LOG_SLOPE: f32 = -5e-11;
-/// log(1 + r) = log e r + LOG_UNIT r² + r² LOG(r), relative to it, with an error of 2^-35.2.
+/// The rest is r² LOG(r), relative to the logarithm, with an error of 2^-35.2.
 pub(super) const LOG: [f32; 4] = [5.2264175e-9, 0.3333332, -0.25006688, 0.20074743];
-/// -log2 e / 2.
-pub(super) const LOG2_UNIT: f32 = -0.7213475;
+/// c, next to 1.09375 / m for the significands m of a cell.
+pub(super) const LOG2_INVERSE: [f32; 32] = [
+    1.0625, 1.03125, 1.0, 0.96875, 0.9375, 0.921875, 0.890625, 0.875, 0.84375, 0.828125, 0.8125,
+    0.7890625, 0.765625, 0.75, 0.734375, 0.71875, 0.703125, 0.6875, 0.6796875, 0.6640625, 0.65625,
+    0.640625, 0.625, 0.6171875, 0.609375, 0.59375, 0.5859375, 0.578125, 0.5625, 0.5546875,
+    0.546875, 1.09375,
+];
+/// The unit of high parts.
+pub(super) const LOG2_UNIT: f32 = -0.60302913;
 /// log2 2 over the unit, in its first bits.
-pub(super) const LOG2_2: f32 = -1.3862915;
+pub(super) const LOG2_2: f32 = -1.6582947;
 /// The rest of it, not over the unit, and its bias.
-pub(super) const LOG2_2_LOW: f32 = 2.0743437e-6;
+pub(super) const LOG2_2_LOW: f32 = 0.0;
 /// -log2 c over the unit, in its first bits.
 pub(super) const LOG2_TABLE: [f32; 32] = [
-    -0.06349182,
-    -0.1290741,
-    -0.19688416,
-    -0.23165894,
-    -0.3031006,
-    -0.33979797,
-    -0.4152832,
-    -0.45411682,
-    -0.51382446,
-    -0.5546417,
-    -0.6174774,
-    -0.6604767,
-    -0.70443726,
-    -0.74938965,
-    -0.7953644,
-    -0.8424225,
-    -0.8663788,
-    -0.91516113,
-    -0.9651642,
-    -0.99064636,
-    -1.0425873,
-    -1.0690918,
-    -1.095932,
-    -1.1507263,
-    -1.1786957,
-    -1.207077,
-    -1.2650452,
-    -1.2946777,
-    -1.3247528,
-    -1.3552856,
-    -1.3862915,
+    -0.0693512,
+    -0.14077759,
+    -0.21438599,
+    -0.29034424,
+    -0.36878967,
+    -0.40899658,
+    -0.49150085,
+    -0.53385925,
+    -0.62086487,
+    -0.6655731,
+    -0.7111511,
+    -0.7811737,
+    -0.85331726,
+    -0.9026489,
+    -0.9530182,
+    -1.0044708,
+    -1.0570526,
+    -1.1108093,
+    -1.1381531,
+    -1.1937866,
+    -1.2221069,
+    -1.2797546,
+    -1.3388367,
+    -1.368927,
+    -1.3993988,
+    -1.4615479,
+    -1.4932404,
+    -1.5253448,
+    -1.5908966,
+    -1.6243591,
+    -1.6582947,
     0.0,
 ];
 /// The rest of it, not over the unit, and its bias.
 pub(super) const LOG2_TABLE_LOW: [f32; 32] = [
-    4.0223667e-6,
-    2.1260362e-6,
-    -2.89046e-6,
-    3.3893123e-6,
-    -5.667281e-7,
-    7.5364376e-8,
-    -3.2230134e-6,
-    -1.3806438e-6,
-    -2.6174e-6,
-    -2.2689437e-6,
-    -4.6494315e-6,
-    4.8315533e-6,
-    2.8426057e-6,
-    -1.976195e-6,
-    1.1296501e-6,
-    3.2143282e-6,
-    3.8923116e-7,
-    7.9193376e-7,
-    4.6972082e-7,
-    -2.5064442e-6,
-    4.7470867e-6,
-    -5.3970425e-6,
-    -1.1908216e-6,
-    1.4331388e-6,
-    3.6866068e-6,
-    -5.02532e-6,
-    -2.2869465e-8,
-    -1.7515031e-6,
-    -1.2596256e-6,
-    2.607972e-7,
-    2.0743437e-6,
+    -6.1600116e-7,
+    -4.0890327e-6,
+    2.0217137e-6,
+    6.725895e-7,
+    1.5050559e-6,
+    3.113763e-6,
+    3.669158e-6,
+    -4.5869742e-6,
+    -4.0877067e-6,
+    2.5815286e-6,
+    -1.5455906e-6,
+    1.0323527e-6,
+    -1.9941676e-6,
+    -3.0819372e-6,
+    -3.5656524e-6,
+    -4.108887e-6,
+    -3.5985952e-6,
+    1.0145991e-6,
+    5.956169e-8,
+    3.970973e-6,
+    -4.8913074e-7,
+    1.6834795e-6,
+    -2.5928066e-6,
+    -5.929002e-7,
+    2.5522527e-6,
+    -4.2870428e-7,
+    -3.1094644e-6,
+    2.271348e-6,
+    1.0159251e-6,
+    2.0813529e-8,
+    0.0,
     0.0,
 ];
-/// The difference of log2 e and -2 units, and its bias.
-pub(super) const LOG2_SLOPE: f32 = 1.9187496e-8;
-/// log2(1 + r) = log2 e r + LOG2_UNIT r² + r² LOG2(r), relative to it, with an error of 2^-35.3.
-pub(super) const LOG2: [f32; 4] = [-2.0896882e-9, 0.48089814, -0.36077023, 0.28961733];
-/// -log10 e / 2.
+/// What r's factor in high parts lacks, and its bias.
+pub(super) const LOG2_SLOPE: f32 = -0.00009076012;
+/// The rest is r² LOG2(r), relative to the logarithm, with an error of 2^-35.9.
+pub(super) const LOG2: [f32; 4] = [0.00004149453, 0.36753544, -0.25208023, 0.18383332];
+/// The unit of high parts.
 pub(super) const LOG10_UNIT: f32 = -0.21714725;
 /// log10 2 over the unit, in its first bits.
 pub(super) const LOG10_2: f32 = -1.3862915;
@@ -336,9 +343,9 @@ pub(super) const LOG10_TABLE_LOW: [f32; 32] = [
     6.1341814e-7,
     0.0,
 ];
-/// The difference of log10 e and -2 units, and its bias.
+/// What r's factor in high parts lacks, and its bias.
 pub(super) const LOG10_SLOPE: f32 = -1.0124765e-8;
-/// log10(1 + r) = log10 e r + LOG10_UNIT r² + r² LOG10(r), relative to it, with an error of 2^-35.3.
+/// The rest is r² LOG10(r), relative to the logarithm, with an error of 2^-35.3.
 pub(super) const LOG10: [f32; 4] = [7.3213293e-9, 0.14476477, -0.10860266, 0.0871835];
 
 // sin, cos

@@ -1,14 +1,14 @@
-//! Logarithms: x = 2^k m, r = m c - 1, and log x = k log 2 - log c + log(1 + r).
+//! Logarithms: x = 2^k m, r = m c - a, and log x = k log 2 - log(c/a) + log(1 + r/a).
 //!
-//! m is from 1 to 2. c, next to 1/m, is from a table of cells of m, in whose middles are the multiples of 1/31; it is
-//! a multiple of 1/64 where |r| < 2^-5, or of 1/128 where |r| < 2^-6, so that r is exact. Near 1, c = 1 and r = x - 1;
-//! near 2, c = 1/2 and -log c = log 2, which k = -1 takes away.
+//! m is from 1 to 2. a is 1, or next to 1 (see below). c, next to a/m, is from a table of cells of m, in whose middles are
+//! the multiples of 1/31; it is a multiple of 1/64 where |r| < 2^-5, or of 1/128 where |r| < 2^-6, so that r is exact. Near
+//! 1, c = a and r = a (x - 1); near 2, c = a/2 and -log(c/a) = log 2, which k = -1 takes away.
 //!
-//! High parts are the logarithm over a unit, an f32 that is -1/2 or next to -1/2 of the logarithm of e, so that they are
-//! -2 r + r² to every base, without a product that is rounded: k log 2 - log c is exact in its first part H, where all
-//! terms are multiples of 2^-16, and Y = H - 2 r + r². (H - Y) - 2 r is exact: H - Y, about 2 r, and 2 r are multiples
-//! of the last bits of Y and r, and their sum is about r²; a last fma with r² makes it what Y lacks. Low parts are not
-//! over the unit; what the unit lacks from the logarithm of e is among r's factors there.
+//! High parts are the logarithm over a unit, an f32, that makes them -f r + r² without a product that is rounded, for a
+//! factor f = 2 a of a few bits: the unit is -1/2, or next to -1/2, of the logarithm of e over a². k log 2 - log(c/a) is exact
+//! in its first part H, where all terms are multiples of 2^-16, and Y = H - f r + r². (H - Y) - f r is exact: H - Y, about
+//! f r, and f r are multiples of the last bits of Y and of r/16, and their sum is about r²; a last fma with r² makes it
+//! what Y lacks. Low parts are not over the unit; what the unit lacks is among r's factors there.
 //!
 //! Relative to the result, r² is at most 2^-11.9: the four roundings of the term r³/3, of at most 2^-24 of it each, err
 //! by 2^-35.5 together, and the polynomial by 2^-35.2. Low parts are below 2^-17; where there is one, the result is at
@@ -17,26 +17,34 @@
 //!
 //! So as to test one interval from the computed low part, all terms of it are less by a bias: the tables, the low part of
 //! log 2, and r's factor. The interval's length is twice the bias, which is the bound of the error.
+//!
+//! To base 2, a = 35/32 makes log 2 with its bias a multiple of 2^-16 units but for 0.38 of the bias: it has no low part.
+//! From m = 1.44 on the table makes up for that difference where k = -1, so that it stays in proportion to results: at
+//! most 0.76 of the bias, near k log 2 + log 1.44, where other errors are below 0.1 of it.
 
 use super::constants::{
     LOG, LOG_2, LOG_2_LOW, LOG_BIAS, LOG_INVERSE, LOG_SLOPE, LOG_TABLE, LOG_TABLE_LOW, LOG_UNIT,
-    LOG2, LOG2_2, LOG2_2_LOW, LOG2_SLOPE, LOG2_TABLE, LOG2_TABLE_LOW, LOG2_UNIT, LOG10, LOG10_2,
-    LOG10_2_LOW, LOG10_SLOPE, LOG10_TABLE, LOG10_TABLE_LOW, LOG10_UNIT,
+    LOG2, LOG2_2, LOG2_2_LOW, LOG2_INVERSE, LOG2_SLOPE, LOG2_TABLE, LOG2_TABLE_LOW, LOG2_UNIT,
+    LOG10, LOG10_2, LOG10_2_LOW, LOG10_SLOPE, LOG10_TABLE, LOG10_TABLE_LOW, LOG10_UNIT,
 };
 use super::{Machine32, TO_INTEGER, Tables, polynomial, sum, with_sign_of};
 
-/// A base, with a table of c and tables of the logarithms of its inverses in two parts. The first ones are over a unit.
+/// A base, with a table of c and tables of the logarithms of a/c in two parts. The first ones are over a unit.
 trait Base: Tables<3> {
+    /// a and f.
+    const AT_1: f32;
+    const FACTOR: f32;
     /// The logarithm of 2, likewise in two parts.
     const OF_2: [f32; 2];
     const UNIT: f32;
-    /// The difference of the logarithm of e and -2 units.
+    /// The difference of the logarithm of e over a and -f units.
     const SLOPE: f32;
     const COEFFICIENTS: [f32; 4];
 }
 
 macro_rules! bases {
-    ($($name:ident: $tables:expr, $of_2:expr, $unit:ident, $slope:ident, $coefficients:ident;)*) => {
+    ($($name:ident($at_1:expr, $factor:expr): $tables:expr, $of_2:expr, $unit:ident, $slope:ident,
+        $coefficients:ident;)*) => {
         $(struct $name;
 
         impl Tables<3> for $name {
@@ -44,6 +52,8 @@ macro_rules! bases {
         }
 
         impl Base for $name {
+            const AT_1: f32 = $at_1;
+            const FACTOR: f32 = $factor;
             const OF_2: [f32; 2] = $of_2;
             const UNIT: f32 = $unit;
             const SLOPE: f32 = $slope;
@@ -53,11 +63,11 @@ macro_rules! bases {
 }
 
 bases! {
-    Natural: [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
+    Natural(1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
         [LOG_2, LOG_2_LOW], LOG_UNIT, LOG_SLOPE, LOG;
-    Binary: [&LOG_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
+    Binary(35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
         [LOG2_2, LOG2_2_LOW], LOG2_UNIT, LOG2_SLOPE, LOG2;
-    Decimal: [&LOG_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
+    Decimal(1.0, 2.0): [&LOG_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
         [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10;
 }
 
@@ -78,22 +88,25 @@ impl<M: Machine32> Reduced<M> {
         let place = m.bits(m.fma(significand, m.f32(31.0), m.f32(TO_INTEGER)));
         let [c, table, table_low] = m.lookups::<3, B>(place);
         let high = m.fma(k, m.f32(B::OF_2[0] / M::EXPONENT), table);
-        let low = m.fma(k, m.f32(B::OF_2[1] / M::EXPONENT), table_low);
+        let low = match B::OF_2[1] {
+            0.0 => table_low,
+            rest => m.fma(k, m.f32(rest / M::EXPONENT), table_low),
+        };
         Reduced { k, significand, c, high, low, is_right }
     }
 
-    /// m c - 1.
+    /// m c - a.
     #[inline(always)]
-    fn r(&self, m: &M) -> M::F32 {
-        m.fma(self.significand, self.c, m.f32(-1.0))
+    fn r<B: Base>(&self, m: &M) -> M::F32 {
+        m.fma(self.significand, self.c, m.f32(-B::AT_1))
     }
 
     /// The logarithm in two parts, the first one over the unit, where r may lack `r_low`.
     #[inline(always)]
     fn parts<B: Base>(&self, m: &M, r: M::F32, r_low: Option<M::F32>) -> [M::F32; 2] {
-        let (minus_2, unit, slope) = (m.f32(-2.0), m.f32(B::UNIT), m.f32(B::SLOPE));
-        let y = m.fma(r, r, m.fma(r, minus_2, self.high));
-        let y_low = m.fma(r, r, m.fma(r, minus_2, self.high - y));
+        let (factor, unit, slope) = (m.f32(-B::FACTOR), m.f32(B::UNIT), m.f32(B::SLOPE));
+        let y = m.fma(r, r, m.fma(r, factor, self.high));
+        let y_low = m.fma(r, r, m.fma(r, factor, self.high - y));
         let (low, slope) = match r_low {
             Some(rest) => (self.low + rest, slope - rest),
             None => (self.low, slope),
@@ -114,7 +127,7 @@ fn rounded<B: Base, M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::B
 #[inline(always)]
 fn to_base<B: Base, M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let reduced = Reduced::new::<B>(m, x);
-    let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, reduced.r(m), None));
+    let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, reduced.r::<B>(m), None));
     (y, is_sure & reduced.is_right)
 }
 
@@ -149,7 +162,7 @@ pub(super) fn of_sum<M: Machine32>(
     let reduced = Reduced::new::<Natural>(m, above);
     let exponent = m.bits(above) - m.bits(reduced.significand);
     let c = m.float(m.bits(reduced.c) - exponent);
-    let (r, r_low) = sum::<M>(reduced.r(m), rest * c);
+    let (r, r_low) = sum::<M>(reduced.r::<Natural>(m), rest * c);
     (reduced.parts::<Natural>(m, r, Some(r_low)), reduced.k, reduced.is_right)
 }
 
