@@ -195,6 +195,8 @@ macro_rules! rust_numbers {
             type I32 = Wrapping<i32>;
             type Bool = bool;
 
+            const LARGE_TABLES: bool = true;
+
             #[inline(always)]
             fn f32(&self, value: f32) -> f32 {
                 value
