@@ -380,6 +380,8 @@ impl<'r> Machine32 for &'r Recorder {
     type I32 = Bits32<'r>;
     type Bool = Truth<'r>;
 
+    const LARGE_TABLES: bool = true;
+
     fn f32(&self, value: f32) -> Float32<'r> {
         self.constant(Step::Float32, value.to_bits().into())
     }

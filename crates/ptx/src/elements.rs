@@ -63,7 +63,7 @@ impl Array {
     }
 
     /// The address of an element.
-    fn place(self, writer: &Writer, index: Operand) -> Operand {
+    pub(crate) fn place(self, writer: &Writer, index: Operand) -> Operand {
         let offset = match self.shift() {
             0 => index,
             shift => writer.emit("shl.b64", Class::B64, &[index, Operand::b32(shift as i32)]),
@@ -136,12 +136,26 @@ impl Array {
     pub(crate) fn store_to(
         self, writer: &Writer, place: Operand, values: &[Operand], is_canonical: bool,
     ) {
-        let raw = |&value: &Operand| match is_canonical && !self.element.is_half() {
-            true => writer.in_register(value),
-            false => stored(writer, self.element, value),
-        };
+        let raw = |&value: &Operand| self.raw(writer, value, is_canonical);
         let raw: Vec<Operand> = values.iter().map(raw).collect();
         self.transfer(writer, "st.global", access(self.element).0, place, &raw);
+    }
+
+    /// Writes the element of a number behind one, as [`Array::store`].
+    pub(crate) fn store_lane(
+        self, writer: &Writer, index: Operand, lane: u32, value: Operand, is_canonical: bool,
+    ) {
+        let raw = self.raw(writer, value, is_canonical);
+        let (place, offset) = (self.place(writer, index), lane << self.shift());
+        writer.access("st.global", access(self.element).0, &[raw], place, offset);
+    }
+
+    /// A value as it is stored.
+    fn raw(self, writer: &Writer, value: Operand, is_canonical: bool) -> Operand {
+        match is_canonical && !self.element.is_half() {
+            true => writer.in_register(value),
+            false => stored(writer, self.element, value),
+        }
     }
 
     fn transfer(self, writer: &Writer, what: &str, ty: &str, place: Operand, raw: &[Operand]) {
@@ -264,19 +278,11 @@ impl<'p> Elements<'p> {
         self.arrays.iter().map(|(node, _)| *node).zip(values).collect()
     }
 
-    /// Computes the results of one element or of several, which begin vectors in all arrays: for each
-    /// the values that are stored or reduced.
-    pub(crate) fn results(&self, index: Operand, lanes: usize) -> Vec<Vec<Operand>> {
-        let writer = self.writer;
-        let load = |index, lanes| {
-            let of_array =
-                |&(node, array): &(usize, Array)| (node, array.load(writer, index, lanes));
-            self.arrays.iter().map(of_array).collect()
-        };
-        self.results_from(lanes, load(index, lanes), &|lane| {
-            let lane = writer.emit("cvt.u64.u32", Class::B64, &[lane]);
-            load(writer.emit("add.s64", Class::B64, &[index, lane]), 1)
-        })
+    /// Loads an element of each array, or several, which begin vectors in all arrays.
+    pub(crate) fn load(&self, index: Operand, lanes: usize) -> Loaded {
+        let of_array =
+            |&(node, array): &(usize, Array)| (node, array.load(self.writer, index, lanes));
+        self.arrays.iter().map(of_array).collect()
     }
 
     /// The addresses of an element in the arrays, for elements at distances from it.
@@ -348,28 +354,56 @@ impl<'p> Elements<'p> {
     pub(crate) fn results_from(
         &self, lanes: usize, loaded: Loaded, again: &dyn Fn(Operand) -> Loaded,
     ) -> Vec<Vec<Operand>> {
-        let of_lane = |lane: usize| -> Vec<(usize, Operand)> {
-            loaded.iter().map(|(node, values)| (*node, values[lane])).collect()
-        };
-        if let Some(large) = self.large {
-            let known = |lane| self.known(&of_lane(lane));
-            return (0..lanes).map(|lane| large.results(self.writer, &known(lane))).collect();
-        }
-        let mut rights = Vec::new();
-        let results: Vec<_> = (0..lanes)
-            .map(|lane| {
-                let mut right = None;
-                let values = self.values(&of_lane(lane), Some(&mut right));
-                rights.extend(right);
-                self.results_in(&values)
-            })
-            .collect();
+        let (results, rights) = self.fast_results(lanes, &loaded);
         if rights.is_empty() {
             return results;
         }
         let results = results.into_iter().map(|of_lane| self.own(of_lane)).collect();
         self.repair(&results, &rights, |lane| if lanes == 1 { loaded } else { again(lane) });
         results
+    }
+
+    /// Computes the results of elements from the loaded operands by fast functions, and for each element the predicate
+    /// that says whether they are right. There are no predicates if there are no such functions.
+    pub(crate) fn fast_results(
+        &self, lanes: usize, loaded: &Loaded,
+    ) -> (Vec<Vec<Operand>>, Vec<Operand>) {
+        let of_lane = |lane: usize| -> Vec<(usize, Operand)> {
+            loaded.iter().map(|(node, values)| (*node, values[lane])).collect()
+        };
+        if let Some(large) = self.large {
+            let known = |lane| self.known(&of_lane(lane));
+            let results = (0..lanes).map(|lane| large.results(self.writer, &known(lane)));
+            return (results.collect(), Vec::new());
+        }
+        let mut rights = Vec::new();
+        let results = (0..lanes).map(|lane| {
+            let mut right = None;
+            let values = self.values(&of_lane(lane), Some(&mut right));
+            rights.extend(right);
+            self.results_in(&values)
+        });
+        (results.collect(), rights)
+    }
+
+    /// Computes the results of an element from its loaded operands, without fast functions.
+    pub(crate) fn exact_results(&self, loaded: &Loaded) -> Vec<Operand> {
+        let of_array = |(node, values): &(usize, Vec<Operand>)| (*node, values[0]);
+        let loaded: Vec<_> = loaded.iter().map(of_array).collect();
+        self.results_in(&self.values(&loaded, None))
+    }
+
+    /// The bits of the elements that are not right.
+    pub(crate) fn wrong(&self, rights: &[Operand]) -> Operand {
+        // One instruction for each element, which sets its bit under a predicate.
+        let with_bit = |wrong, (lane, &right): (i32, &Operand)| {
+            let set = match wrong {
+                Operand::Constant(..) => Operand::b32(1 << lane),
+                _ => self.writer.emit("or.b32", Class::B32, &[wrong, Operand::b32(1 << lane)]),
+            };
+            self.writer.emit("selp.b32", Class::B32, &[wrong, set, right])
+        };
+        (0..).zip(rights).fold(Operand::b32(0), with_bit)
     }
 
     /// Says of each result whether it has no NaN other than the quiet one: a fast function is not right where its
@@ -400,39 +434,30 @@ impl<'p> Elements<'p> {
         &self, results: &Vec<Vec<Operand>>, rights: &[Operand],
         load: impl FnOnce(Operand) -> Loaded,
     ) {
-        let writer = self.writer;
-        let [zero, one] = [0, 1].map(Operand::b32);
-        // One instruction for each element, which sets its bit under a predicate.
-        let with_bit = |wrong, (lane, &right): (i32, &Operand)| {
-            let set = match wrong {
-                Operand::Constant(..) => Operand::b32(1 << lane),
-                _ => writer.emit("or.b32", Class::B32, &[wrong, Operand::b32(1 << lane)]),
-            };
-            writer.emit("selp.b32", Class::B32, &[wrong, set, right])
-        };
-        let wrong = (0..).zip(rights).fold(zero, with_bit);
-        let [again, end] = [writer.label(), writer.label()];
-        writer.jump_if(writer.emit("setp.eq.s32", Class::Predicate, &[wrong, zero]), end);
+        let (writer, end) = (self.writer, self.writer.label());
+        let wrong = self.wrong(rights);
+        let none = writer.emit("setp.eq.s32", Class::Predicate, &[wrong, Operand::b32(0)]);
+        writer.jump_if(none, end);
         let before = writer.instructions();
+        let again = writer.label();
         writer.place(again);
         let lane = writer.emit("bfind.u32", Class::B32, &[wrong]);
-        let of_array = |(node, values): (usize, Vec<Operand>)| (node, values[0]);
-        let loaded: Vec<_> = load(lane).into_iter().map(of_array).collect();
-        let exact = self.results_in(&self.values(&loaded, None));
+        let exact = self.exact_results(&load(lane));
         let exact = exact.into_iter().zip(self.are_canonical()).map(|(value, is_canonical)| {
             if is_canonical { canonical(writer, Type::F32, value) } else { value }
         });
         let exact: Vec<_> = exact.collect();
         for (number, of_lane) in (0..).zip(results) {
-            let is_this =
-                writer.emit("setp.eq.s32", Class::Predicate, &[lane, Operand::b32(number)]);
+            let number = Operand::b32(number);
+            let is_this = writer.emit("setp.eq.s32", Class::Predicate, &[lane, number]);
             for (&result, &exact) in of_lane.iter().zip(&exact) {
                 writer.replace_if(is_this, result, exact);
             }
         }
-        let bit = writer.emit("shl.b32", Class::B32, &[one, lane]);
+        let bit = writer.emit("shl.b32", Class::B32, &[Operand::b32(1), lane]);
         writer.set("xor.b32", wrong, &[wrong, bit]);
-        writer.jump_if(writer.emit("setp.ne.s32", Class::Predicate, &[wrong, zero]), again);
+        let more = writer.emit("setp.ne.s32", Class::Predicate, &[wrong, Operand::b32(0)]);
+        writer.jump_if(more, again);
         writer.are_rare_since(before);
         writer.place(end);
     }

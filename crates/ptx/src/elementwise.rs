@@ -11,7 +11,7 @@ use crate::hooks::least_blocks;
 use crate::large::Large;
 use crate::operation::operand_type;
 use crate::writer::{Class, Operand, Writer, entry};
-use gpuvec_expr::{Node, Program, Source, Type};
+use gpuvec_expr::{Node, Op, Program, Source, Type};
 
 /// The elements that each thread of a large grid takes.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ struct PerThread {
 
 impl PerThread {
     /// Chooses them for `instructions` for an element, and `arrays` with elements of up to `bytes`; `is_fast` if
-    /// there are fast functions, and no instructions of f64.
+    /// there are fast functions, and no instructions of f64; `function` is the program if it is a fast one of an array.
     ///
     /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350,
     /// 4281; 20 operations 4104, 4205, 4080. Shares of a copy's rate on an H100, 2^27 elements, with 8 packs a
@@ -34,8 +34,12 @@ impl PerThread {
     /// 0.991, 0.914. With one vector at once and two, 2^26 elements: sines of f32 0.925, 0.944; with 5 blocks 0.961
     /// instead of those with 4. With 2 blocks, 3 and 4, of f64: sines 0.847, 0.927, 0.956; exponentials 0.973, 0.977,
     /// 0.984. With one vector of 8 bytes at once and two, an H200, 2^27 elements: copies of f16 0.874, 0.995, an add
-    /// 0.994, 1.038, square roots 0.743, 0.924; bools of u8 0.502, 0.738.
-    fn new(instructions: usize, arrays: usize, bytes: usize, is_fast: bool) -> PerThread {
+    /// 0.994, 1.038, square roots 0.743, 0.924; bools of u8 0.502, 0.738. Functions of f32 alone there, with 4 blocks
+    /// and 3 packs, 5 and 6, 6 and 6: sines 0.80, 0.91, 0.95; inverse cosines 0.74, 0.84, 0.87; exponentials with 5
+    /// blocks and 3 packs 0.98, 6 packs 0.96.
+    fn new(
+        instructions: usize, arrays: usize, bytes: usize, is_fast: bool, function: Option<Op>,
+    ) -> PerThread {
         let per_array = instructions / arrays;
         let vector = if bytes <= 4 { 4 } else { 2 };
         let most_of_two = if is_fast || bytes > 4 { 128 } else { 37 };
@@ -51,16 +55,19 @@ impl PerThread {
         let packs = match per_array {
             ..6 => 1,
             6..16 => 2,
+            _ if function.is_some() && instructions >= 60 => 6,
             _ if is_fast && lanes == 2 * vector => 3,
             _ => 4,
         };
-        let blocks = match instructions {
+        let blocks = match (instructions, function) {
             _ if packs < 3 || lanes < 4 => 2,
-            // Logarithms, with 50, spill on Volta.
-            ..=48 if is_fast => 5,
+            (..=48, _) if is_fast => 5,
+            // These spill with more.
+            (_, Some(Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 5,
+            (_, Some(_)) => 6,
             _ if is_fast => 4,
             // Error functions of f64, with 100, spill.
-            ..=96 if arrays == 2 => 4,
+            (..=96, _) if arrays == 2 => 4,
             _ => 3,
         };
         PerThread { lanes, packs, blocks }
@@ -85,7 +92,10 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     let arrays: Vec<Array> = elements.arrays().chain(outputs.iter().copied()).collect();
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
     let PerThread { lanes, packs, blocks } = match large {
-        None => PerThread::new(instructions, arrays.len(), 1 << widest, is_fast(program)),
+        None => {
+            let (is_fast, function) = (is_fast(program), fast_function(program));
+            PerThread::new(instructions, arrays.len(), 1 << widest, is_fast, function)
+        }
         Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
     };
     if lanes == 1 {
@@ -97,9 +107,11 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
             let index = packs.element(&writer, i);
             step(&elements, &writer, &outputs, index, lanes);
         });
-        let singles = writer.emit("sub.s64", Class::B64, &[n, packs.elements]);
+        // After the loop, so that no register holds it meanwhile.
+        let in_packs = packs.elements(&writer);
+        let singles = writer.emit("sub.s64", Class::B64, &[n, in_packs]);
         grid.for_each(&writer, i, singles, || {
-            let behind = writer.emit("add.s64", Class::B64, &[i, packs.elements]);
+            let behind = writer.emit("add.s64", Class::B64, &[i, in_packs]);
             let is_before = writer.emit("setp.lt.u64", Class::Predicate, &[i, packs.head]);
             writer.set("selp.b64", index, &[i, behind, is_before]);
             writer.append(&single);
@@ -145,14 +157,115 @@ fn is_fast(program: &Program) -> bool {
     !nodes.iter().any(in_f64) && nodes.iter().any(|node| function(node) == Some(true))
 }
 
+/// The fast function that a program is, if it is one of an array.
+fn fast_function(program: &Program) -> Option<Op> {
+    let [input, node] = program.nodes() else { return None };
+    let Source::Op(op) = node.source else { return None };
+    let is_fast = function::is_fast(operand_type(program, node), op) == Some(true);
+    (is_fast && matches!(input.source, Source::Input(_))).then_some(op)
+}
+
 /// Computes and stores elements from an index on: all are computed before the first is stored, since outputs
 /// may be inputs.
+///
+/// An element for which a fast function is not right is computed once more from memory, after the others are stored,
+/// so that few registers are in use meanwhile.
 fn step(elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Operand, lanes: usize) {
-    let results = elements.results(index, lanes);
-    for (number, (output, is_canonical)) in outputs.iter().zip(elements.are_canonical()).enumerate()
-    {
-        let values: Vec<Operand> = results.iter().map(|of_lane| of_lane[number]).collect();
-        output.store(writer, index, &values, is_canonical);
+    let (results, rights) = elements.fast_results(lanes, &elements.load(index, lanes));
+    let pack = Pack { elements, writer, outputs, index, results };
+    if rights.is_empty() {
+        return pack.store();
+    }
+    let wrong = elements.wrong(&rights);
+    let [whole, apart, again, compute, end] = [(); 5].map(|()| writer.label());
+    let [zero, one] = [0, 1].map(Operand::b32);
+    let none = writer.emit("setp.eq.s32", Class::Predicate, &[wrong, zero]);
+    writer.jump_if(none, whole);
+    let before = writer.instructions();
+    let lane = writer.register(Class::B32);
+    let raw: Vec<Operand> = elements.arrays().map(|array| array.register(writer)).collect();
+    if lanes > 1 {
+        let less = writer.emit("sub.s32", Class::B32, &[wrong, one]);
+        let others = writer.emit("and.b32", Class::B32, &[wrong, less]);
+        let several = writer.emit("setp.ne.s32", Class::Predicate, &[others, zero]);
+        writer.jump_if(several, apart);
+        pack.load_last(wrong, lane, &raw);
+        pack.store();
+        writer.jump(compute);
+        writer.place(apart);
+        pack.store_right(wrong);
+    }
+    writer.place(again);
+    pack.load_last(wrong, lane, &raw);
+    writer.place(compute);
+    pack.store_exact(lane, &raw);
+    let bit = writer.emit("shl.b32", Class::B32, &[one, lane]);
+    writer.set("xor.b32", wrong, &[wrong, bit]);
+    writer.jump_if(writer.emit("setp.ne.s32", Class::Predicate, &[wrong, zero]), again);
+    writer.jump(end);
+    writer.are_rare_since(before);
+    writer.place(whole);
+    pack.store();
+    writer.place(end);
+}
+
+/// Elements from an index on, with results that may be wrong for some.
+struct Pack<'p> {
+    elements: &'p Elements<'p>,
+    writer: &'p Writer,
+    outputs: &'p [Array],
+    index: Operand,
+    results: Vec<Vec<Operand>>,
+}
+
+impl Pack<'_> {
+    /// Stores the results.
+    fn store(&self) {
+        let outputs = self.outputs.iter().zip(self.elements.are_canonical());
+        for (number, (output, is_canonical)) in outputs.enumerate() {
+            let values: Vec<Operand> = self.results.iter().map(|of_lane| of_lane[number]).collect();
+            output.store(self.writer, self.index, &values, is_canonical);
+        }
+    }
+
+    /// Stores those that are right, one by one: an output may be an input of those that are wrong.
+    fn store_right(&self, wrong: Operand) {
+        let writer = self.writer;
+        for (number, values) in (0..).zip(&self.results) {
+            let skip = writer.label();
+            let bit = writer.emit("and.b32", Class::B32, &[wrong, Operand::b32(1 << number)]);
+            let is_wrong = writer.emit("setp.ne.s32", Class::Predicate, &[bit, Operand::b32(0)]);
+            writer.jump_if(is_wrong, skip);
+            let outputs = self.outputs.iter().zip(self.elements.are_canonical());
+            for ((output, is_canonical), &value) in outputs.zip(values) {
+                output.store_lane(writer, self.index, number, value, is_canonical);
+            }
+            writer.place(skip);
+        }
+    }
+
+    /// The index of the element of a number among these.
+    fn place(&self, lane: Operand) -> Operand {
+        let lane = self.writer.emit("cvt.u64.u32", Class::B64, &[lane]);
+        self.writer.emit("add.s64", Class::B64, &[self.index, lane])
+    }
+
+    /// Loads the inputs of the last element that is wrong, and its number.
+    fn load_last(&self, wrong: Operand, lane: Operand, raw: &[Operand]) {
+        self.writer.set("bfind.u32", lane, &[wrong]);
+        let place = self.place(lane);
+        for (array, &raw) in self.elements.arrays().zip(raw) {
+            array.load_to(self.writer, array.place(self.writer, place), &[raw]);
+        }
+    }
+
+    /// Computes the element of a number without fast functions, and stores it.
+    fn store_exact(&self, lane: Operand, raw: &[Operand]) {
+        let loaded = self.elements.widened(raw.iter().map(|&raw| vec![raw]).collect());
+        let (exact, place) = (self.elements.exact_results(&loaded), self.place(lane));
+        for (output, value) in self.outputs.iter().zip(exact) {
+            output.store(self.writer, place, &[value], false);
+        }
     }
 }
 
@@ -161,8 +274,6 @@ struct Packs {
     /// Elements before the first pack.
     head: Operand,
     count: Operand,
-    /// Elements of all packs.
-    elements: Operand,
     lanes: usize,
 }
 
@@ -179,8 +290,13 @@ impl Packs {
         let shift = Operand::b32(lanes.ilog2() as i32);
         let packs = writer.emit("shr.u64", Class::B64, &[rest, shift]);
         let count = writer.emit("selp.b64", Class::B64, &[packs, Operand::b64(0), aligned]);
-        let elements = writer.emit("shl.b64", Class::B64, &[count, shift]);
-        Packs { head, count, elements, lanes }
+        Packs { head, count, lanes }
+    }
+
+    /// The elements of all packs.
+    fn elements(&self, writer: &Writer) -> Operand {
+        let shift = Operand::b32(self.lanes.ilog2() as i32);
+        writer.emit("shl.b64", Class::B64, &[self.count, shift])
     }
 
     /// The first element of a pack.

@@ -5,8 +5,6 @@ use crate::writer::{Class, Operand, Writer};
 
 /// The calling thread's place in the grid.
 pub(crate) struct Grid {
-    /// The thread's number.
-    thread: Operand,
     /// The thread's number in its block, of 32 bits.
     in_block: Operand,
     /// The number of threads.
@@ -16,20 +14,27 @@ pub(crate) struct Grid {
 impl Grid {
     pub(crate) fn new(writer: &Writer) -> Grid {
         let special = |name| writer.emit("mov.u32", Class::B32, &[Operand::Named(name)]);
-        let [block, blocks, in_block] = ["%ctaid.x", "%nctaid.x", "%tid.x"].map(special);
+        let [blocks, in_block] = ["%nctaid.x", "%tid.x"].map(special);
         let block_threads = Operand::b32(BLOCK_THREADS as i32);
-        let first = writer.emit("mul.wide.u32", Class::B64, &[block, block_threads]);
-        let wide = writer.emit("cvt.u64.u32", Class::B64, &[in_block]);
-        let thread = writer.emit("add.s64", Class::B64, &[first, wide]);
         let threads = writer.emit("mul.wide.u32", Class::B64, &[blocks, block_threads]);
-        Grid { thread, in_block, threads }
+        Grid { in_block, threads }
+    }
+
+    /// The thread's number, which is computed where it is needed, so that no register holds it meanwhile.
+    fn thread(&self, writer: &Writer) -> Operand {
+        let block = writer.emit("mov.u32", Class::B32, &[Operand::Named("%ctaid.x")]);
+        let [block, thread] =
+            [block, self.in_block].map(|number| writer.emit("cvt.u64.u32", Class::B64, &[number]));
+        let shift = Operand::b32(BLOCK_THREADS.ilog2() as i32);
+        let first = writer.emit("shl.b64", Class::B64, &[block, shift]);
+        writer.emit("or.b64", Class::B64, &[first, thread])
     }
 
     /// Writes a loop in which each number below `limit` is that of one thread, in `i`.
     pub(crate) fn for_each(
         &self, writer: &Writer, i: Operand, limit: Operand, body: impl FnOnce(),
     ) {
-        for_each(writer, i, limit, [self.thread, self.threads], body);
+        for_each(writer, i, limit, [self.thread(writer), self.threads], body);
     }
 
     /// Writes a loop in which each number below `limit` is that of one block of threads, in `i`.
@@ -62,7 +67,7 @@ impl Grid {
         writer.line("membar.sys");
         let flags = writer.emit("cvta.to.global.u64", Class::B64, &[flags]);
         // The words of the warps: four bytes for 32 threads.
-        let offset = writer.emit("shr.u64", Class::B64, &[self.thread, Operand::b32(3)]);
+        let offset = writer.emit("shr.u64", Class::B64, &[self.thread(writer), Operand::b32(3)]);
         let place = writer.emit("add.s64", Class::B64, &[flags, offset]);
         let one = writer.in_register(Operand::b32(1));
         writer.access("st.volatile.global", ".u32", &[one], place, 0);

@@ -1,13 +1,15 @@
 //! The error function: |x| = c + h, where c is the nearest of 32 nodes, denser near 0, and with w = -c h
-//! erf |x| = E + D h (1 + w + w² W(w) + h² (SQUARE(w) + h² FOURTH(w))), where E is erf c and D its derivative.
+//! erf |x| = E + D (h + h w + h (w² W(w) + h² (SQUARE(w) + h² FOURTH(w)))), where E is erf c and D its derivative.
 //!
 //! c and its place's limits are within a factor of two, or their last bits are, so that h is exact. E is an f32 but
-//! for 2^-37.7 of it, and D is in two parts. E + D h + D h w is exact in two parts but for 2^-47.
+//! for 2^-37.7 of it, and D is in two parts. h + h w is exact in two parts, and E and the product of the first one and D
+//! are but for 2^-47.
 //!
 //! The series errs by 2^-36.1, E by 2^-37.7, and sums of low parts without its terms by 2^-45 each: together by less
-//! than 2^-35.6. Near 0, where most of the result is at stake, w is at most 0.11. There the terms of w² meet seven roundings (w
-//! and its square, the polynomial, its product and three sums), of 0.71 w² 2^-24 each, and those of h² five of 0.39 h² 2^-24,
-//! relative to D h: 5 · 2^-24 w² and 2 · 2^-24 h². For greater w, where x is above 2, the result is 1, and D h so
+//! than 2^-35.6. Near 0, where most of the result is at stake, w is at most 0.11. There the terms of w² meet seven roundings
+//! (w twice, its square, the polynomial, and three sums), of 0.71 w² 2^-24 each, and those of h² six of 0.39 h² 2^-24,
+//! relative to D h, and both lack the second part of D: less than 5.4 · 2^-24 w² and 2.7 · 2^-24 h². With c² h² for w²,
+//! D times that is below 2.2e-7 h², at most where c² is 1/2. For greater w, where x is above 2, the result is 1, and D h so
 //! small that they err by less than 2^-44.
 //!
 //! Below 2^-80 the second part of the product underflows: inputs other than 0 are left to f64.
@@ -16,7 +18,7 @@ use super::constants::{
     ERF_CURVE, ERF_FOURTH, ERF_NODES, ERF_SLOPE, ERF_SLOPES, ERF_SLOPES_LOW, ERF_SQUARE,
     ERF_VALUES, ERF_W,
 };
-use super::{Machine32, TO_INTEGER, Tables, polynomial, product, sum, with_sign_of};
+use super::{Machine32, TO_INTEGER, Tables, polynomial, product, with_sign_of};
 
 /// Nodes c, negated, the derivatives there in two parts, and the values.
 struct Nodes;
@@ -29,8 +31,7 @@ impl Tables<4> for Nodes {
 #[inline(always)]
 pub fn erf<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 2e-11; // 2^-35.5
-    const PER_W_SQUARE: f32 = 3.2e-7; // 5.4 · 2^-24
-    const PER_SQUARE: f32 = 1.3e-7; // 2.2 · 2^-24
+    const PER_CUBE: f32 = 2.2e-7;
     let size = m.magnitude(x);
     let bounded = m.min(size, m.f32(4.0));
     let steps = m.fma(bounded, m.f32(ERF_CURVE), m.f32(ERF_SLOPE));
@@ -38,20 +39,18 @@ pub fn erf<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let [minus_c, slope, slope_low, value] = m.lookups::<4, Nodes>(place);
     let h = bounded + minus_c;
     let (w, w_low) = product(m, minus_c, h);
-    let (first, first_low) = product(m, slope, h);
-    let first_low = m.fma(slope_low, h, first_low);
-    let (high, high_low) = sum::<M>(value, first);
-    let y = m.fma(first, w, high);
-    let y_low = m.fma(first, w, high - y);
+    let step = m.fma(h, w, h);
+    let step_low = m.fma(h, w, h - step);
+    let y = m.fma(slope, step, value);
+    let low = m.fma(slope_low, step, m.fma(slope, step, value - y));
     // The rest.
     let (square, w_square) = (h * h, w * w);
     let even = m.fma(square, polynomial(m, w, &ERF_FOURTH), polynomial(m, w, &ERF_SQUARE));
     let series = m.fma(w_square, polynomial(m, w, &ERF_W), m.fma(square, even, w_low));
-    let low = m.fma(first, series, m.fma(first_low, w, first_low));
-    let rest = (high_low + y_low) + low;
-    let error = m.fma(square, m.f32(PER_SQUARE), w_square * m.f32(PER_W_SQUARE));
-    let error = m.fma(m.magnitude(first), error, y * m.f32(BOUND));
-    let (y, is_sure) = m.rounded(y, [rest - error, rest + error]);
+    let low = m.fma(slope, m.fma(h, series, step_low), low);
+    let bound = m.f32(BOUND);
+    let error = m.fma(m.magnitude(h) * square, m.f32(PER_CUBE / BOUND), y);
+    let (y, is_sure) = m.rounded(y, [m.fnma(error, bound, low), m.fma(error, bound, low)]);
     (with_sign_of(m, y, x), is_sure & is_zero_or_large(m, size))
 }
 

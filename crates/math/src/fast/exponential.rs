@@ -20,8 +20,6 @@ use super::constants::{
 };
 use super::{Machine32, TO_SIXTEENTHS, polynomial, rounded};
 
-const EXPONENT: i32 = -1 << 23;
-pub(super) const ONE: i32 = 127 << 23;
 /// Arguments above that have results that are subnormal or infinite, or nearly.
 const GREATEST: f32 = 87.3;
 /// For this argument and lesser ones, e^x - 1 is -1 when rounded.
@@ -68,12 +66,6 @@ pub(super) fn reduce<M: Machine32>(
 #[inline(always)]
 pub(super) fn scaled_power<M: Machine32>(m: &M, place: M::I32) -> M::F32 {
     m.float(m.bits(m.lookup(&EXP_SHIFTED_POWERS, place)) + m.shift_left::<19>(place))
-}
-
-/// The bits that 2^⌊k⌋ adds to a number's encoding, for the sixteenths of k in the low bits of a place.
-#[inline(always)]
-pub(super) fn exponent<M: Machine32>(m: &M, place: M::I32) -> M::I32 {
-    m.shift_left::<19>(place) & m.i32(EXPONENT)
 }
 
 /// e^x = 2^k e^(r - excess). Arguments with subnormal or infinite results are left.

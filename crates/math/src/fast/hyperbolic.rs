@@ -1,11 +1,34 @@
 //! Hyperbolic sine and cosine, whose arguments are reduced as that of the exponential.
 
 use super::constants::{EXP, EXPM1_RESTS, INVERSE_POWERS, INVERSE_POWERS_LOW};
-use super::exponential::{ONE, Reduced, exponent, reduce, scaled_power};
+use super::exponential::{Reduced, reduce, scaled_power};
 use super::{Machine32, TO_SIXTEENTHS, polynomial, rounded, sum, with_sign_of};
 
 /// Arguments above have infinite results, or nearly.
 const GREATEST: f32 = 88.5;
+/// Those above have inverses that are subnormal, or nearly.
+const GREATEST_SINH: f32 = 85.0;
+
+/// A quarter of 2^(-i/16) with encodings greater by i · 2^19, which a place shifted by 19 bits takes away again.
+const SHIFTED_INVERSES: [f32; 16] = {
+    let mut shifted = [0.0; 16];
+    let mut i = 0;
+    while i < 16 {
+        shifted[i] = f32::from_bits(INVERSE_POWERS[i].to_bits() + ((i as u32) << 19));
+        i += 1;
+    }
+    shifted
+};
+/// The powers' second parts over the first ones.
+const INVERSE_RESTS: [f32; 16] = {
+    let mut rests = [0.0; 16];
+    let mut i = 0;
+    while i < 16 {
+        rests[i] = INVERSE_POWERS_LOW[i] / INVERSE_POWERS[i];
+        i += 1;
+    }
+    rests
+};
 
 /// The hyperbolic sine: S cosh r + C sinh r, where S = sinh a and C = cosh a, for |x| = a + r.
 ///
@@ -17,17 +40,17 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const SINH: [f32; 2] = [1.0 / 6.0, 1.0 / 120.0];
     const BOUND: f32 = 2.8e-11; // 2^-35.06
     let size = m.magnitude(x);
-    // The exponent is that of half the power.
+    // Both are halves: that of the power, and that of its inverse.
     let Reduced { place, r, excess, .. } = reduce(m, size, TO_SIXTEENTHS - 1.0, &EXPM1_RESTS);
     let power = scaled_power(m, place);
-    let scale = m.float(m.i32(ONE) - exponent(m, place));
-    let inverse = m.lookup(&INVERSE_POWERS, place);
-    let inverse_low = m.lookup(&INVERSE_POWERS_LOW, place);
-    let cosh = m.fma(inverse, scale, power);
-    let cosh_low = m.fma(inverse_low, scale, m.fma(inverse, scale, power - cosh));
+    let encoding = m.bits(m.lookup(&SHIFTED_INVERSES, place)) - m.shift_left::<19>(place);
+    let inverse = m.float(encoding);
+    let rest = m.lookup(&INVERSE_RESTS, place);
+    let cosh = power + inverse;
+    let cosh_low = m.fma(inverse, rest, (power - cosh) + inverse);
     // -S.
-    let sinh = m.fms(inverse, scale, power);
-    let sinh_low = m.fma(inverse_low, scale, m.fms(inverse, scale, power + sinh));
+    let sinh = inverse - power;
+    let sinh_low = m.fma(inverse, rest, inverse - (power + sinh));
 
     let square = r * r;
     let half = r * m.f32(0.5);
@@ -39,7 +62,7 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let low = m.fms(slope, r, sinh + y) - sinh_low;
     let low = m.fma(slope_low, r, m.fnma(excess, m.fma(half, y, slope), low));
     let (y, is_sure) = rounded(m, y, low, BOUND);
-    (with_sign_of(m, y, x), m.and_less(is_sure, size, m.f32(GREATEST)))
+    (with_sign_of(m, y, x), m.and_less(is_sure, size, m.f32(GREATEST_SINH)))
 }
 
 /// The hyperbolic cosine: half of e^|x| and its inverse.

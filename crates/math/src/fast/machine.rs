@@ -44,6 +44,9 @@ pub trait Machine32: Sized {
     /// One, in the unit of the exponents of [`Machine32::split`].
     const EXPONENT: f32 = 8_388_608.0; // 2^23
 
+    /// Says whether a table of 32 costs no more than one of 16.
+    const LARGE_TABLES: bool = false;
+
     /// A constant.
     fn f32(&self, value: f32) -> Self::F32;
     /// A constant.
@@ -191,6 +194,8 @@ macro_rules! rust_numbers {
             type F32 = f32;
             type I32 = Wrapping<i32>;
             type Bool = bool;
+
+            const LARGE_TABLES: bool = true;
 
             #[inline(always)]
             fn f32(&self, value: f32) -> f32 {

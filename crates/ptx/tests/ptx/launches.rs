@@ -1,7 +1,7 @@
 //! Heads, packs and tails: any length, alignment and grid, and outputs in place.
 
 use crate::run::{Launch, check, program_of};
-use crate::values::Random;
+use crate::values::{Bits, Random};
 use gpuvec_expr::{Element, Form, Input, compile};
 use gpuvec_ptx::outputs_of_kernels;
 
@@ -73,6 +73,25 @@ fn several_outputs() {
     for n in LENGTHS {
         check(&program, &values, Launch { in_place: Some(0), ..Launch::of(n) });
         check(&program, &values, Launch { in_place: Some(1), ..Launch::of(n) });
+    }
+}
+
+/// Numbers from 2048 on are left to the sequences of f64: here in all combinations of the elements of a pack.
+#[test]
+fn packs_with_elements_that_fast_functions_leave() {
+    let numbers = |scale: f32| -> Vec<Bits> {
+        let number =
+            |i: usize| if i >> 3 >> (i & 7) & 1 == 1 { 1e5 } else { 0.1 } + i as f32 * scale;
+        (0..2048 + 3).map(|i| number(i).to_bits().into()).collect()
+    };
+    let inputs = [0.01, 0.02, 0.03, 0.04].map(numbers);
+    for text in ["sin(x)", "cos(y) + sin(x)", "sin(y); cos(x) * y"] {
+        let program = program_of(text, Element::F32);
+        for past in [&[0][..], &[1], &[1, 2]] {
+            for in_place in [None, Some(0), Some(1)] {
+                check(&program, &inputs, Launch { past, in_place, ..Launch::of(2048 + 3) });
+            }
+        }
     }
 }
 
