@@ -139,9 +139,9 @@ def exponential():
         powers,
     )
     print_polynomial(
-        "e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r",
+        "e^r = 1 + r + r²/2 + r³ (1 + r/2) EXPM1(r), relative to r",
         "EXPM1",
-        lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3 if r else mpf(1) / 6,
+        lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3 / (1 + r / 2) if r else mpf(1) / 6,
         lambda r: r**2,
         -radius,
         radius,
