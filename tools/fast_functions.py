@@ -139,9 +139,9 @@ def exponential():
         powers,
     )
     print_polynomial(
-        "e^r = 1 + r + r²/2 + r³ EXPM1(r), relative to r",
+        "e^r = 1 + r + r²/2 + r³ (1 + r/2) EXPM1(r), relative to r",
         "EXPM1",
-        lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3 if r else mpf(1) / 6,
+        lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3 / (1 + r / 2) if r else mpf(1) / 6,
         lambda r: r**2,
         -radius,
         radius,
@@ -149,19 +149,16 @@ def exponential():
     )
 
 
-# The logarithms' results are biased by this share, down: the rounding test's interval begins there.
-LOG_BIAS = mpf("5e-11")
-# The significands from 1 to 2 are in cells, in whose middles are multiples of 1/31.
+# The significands from 1 to 2 are in cells, in whose middles are multiples of about 1/31.
 CELLS = range(31, 63)
 
 
-def inverse(cell, at_1):
+def inverse(cell, at_1, steps):
     """The multiple c of 1/128 with the least exact r = m c - at_1 in a cell; the ends of r."""
+    ends = [max((cell - 0.5) / steps, 1), min((cell + 0.5) / steps, 2)]
     if cell in (31, 62):
-        low, high = max(cell - 0.5, 31) / 31, min(cell + 0.5, 62) / 31
         c = at_1 * 31 / cell
-        return c, low * c - at_1, high * c - at_1
-    ends = [(cell - 0.5) / 31, (cell + 0.5) / 31]
+        return c, ends[0] * c - at_1, ends[1] * c - at_1
 
     def greatest(c):
         return max(abs(m * c - at_1) for m in ends)
@@ -173,47 +170,48 @@ def inverse(cell, at_1):
     return c, ends[0] * c - at_1, ends[1] * c - at_1
 
 
-# The logarithm of e; c at 1; the factor of -r in high parts; and the logarithm of 2 over the unit,
-# in multiples of 2^-16, or None if it is in two parts. (Found by trying all factors of few bits.
-# To base 10, 29/32 and 29/16 would do, but for H - Y, which is not exact from m = 1.01613 on.)
+# The share by which results are biased, down: the rounding test's interval begins there. Then the
+# logarithm of e; the steps from 1 to 2 by cells; c at 1; the factor of -r in high parts; and the
+# logarithm of 2 over the unit, in multiples of 2^-16, or None if it is in two parts. (Found by
+# trying all factors of few bits. To base 10, H - Y would not be exact from m = 1.01613 on in cell
+# 32, nor up to m = 1.98515 in cell 61: from 30.985 to 30.998 steps leave these to other cells.)
 LOGARITHMS = {
-    "LOG": (mpf(1), 1.0, 2.0, None),
-    "LOG2": (1 / log(2), 35 / 32, 35 / 16, 108678),
-    "LOG10": (1 / log(10), 1.0, 2.0, None),
+    "LOG": (mpf("5e-11"), mpf(1), 31, 1.0, 2.0, None),
+    "LOG2": (mpf("5e-11"), 1 / log(2), 31, 35 / 32, 35 / 16, 108678),
+    "LOG10": (mpf("6.5e-11"), 1 / log(10), 30.99, 29 / 32, 29 / 16, 74616),
 }
 
 
 def logarithm():
     """The logarithms: log x = k log 2 - log c + log(1 + r), with c from a table."""
     print("\n// log")
-    print_constant("The bias, as a share.", "LOG_BIAS", nearest(LOG_BIAS))
-    for name, (scale, at_1, factor, of_2) in LOGARITHMS.items():
-        logarithm_to_base(name, scale, at_1, factor, of_2)
+    for name, base in LOGARITHMS.items():
+        logarithm_to_base(name, *base)
 
 
-def logarithm_to_base(name, scale, at_1, factor, of_2):
+def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     """The tables and the polynomial of a logarithm: `scale` is that of e."""
     base = name.lower()
+    print_constant("The bias, as a share.", f"{name}_BIAS", nearest(bias))
     # The low bits of a cell are its place.
     order = sorted(CELLS, key=lambda cell: cell % 32)
-    cells = [inverse(cell, at_1) for cell in order]
+    cells = [inverse(cell, at_1, steps) for cell in order]
     inverses = [mpf(c) for c, _, _ in cells]
-    if name != "LOG10":
-        doc = f"c, next to {literal(at_1)} / m for the significands m of a cell."
-        print_array(doc, f"{name}_INVERSE", inverses)
+    doc = f"c, next to {literal(at_1)} / m for the significands m of a cell."
+    print_array(doc, f"{name}_INVERSE", inverses)
 
     def weight(r):
         """The square of r over the least logarithm of an argument with it."""
         others = [c for c, low, high in cells if low <= r <= high and c not in (at_1, at_1 / 2)]
         ends = [(at_1 + r) / c for c in others]
         least = min([abs(log(m / n)) for m in ends for n in (1, 2)], default=mpf(1))
-        if float(-mpf(at_1) / 124) <= r <= float(mpf(at_1) / 62):
+        if -at_1 / (4 * steps) <= r <= at_1 / (2 * steps):
             least = min(least, abs(log(1 + r / at_1)))
         return r**2 / least if r else mpf(0)
 
     # High parts are the logarithm over the unit: -factor r + r², nearly.
     if of_2:
-        unit = nearest(-scale * log(2) * (1 - LOG_BIAS) / of_2 * 2**16)
+        unit = nearest(-scale * log(2) * (1 - bias) / of_2 * 2**16)
         of_2 = [-of_2 / 2**16, 0.0]
     else:
         unit = nearest(-scale / at_1 / factor)
@@ -222,22 +220,22 @@ def logarithm_to_base(name, scale, at_1, factor, of_2):
     def in_two_parts_over_unit(value):
         """A logarithm over the unit in its first bits, and the rest, with the bias."""
         high = multiple(value / unit, mpf(2) ** -16)
-        return high, nearest(value * (1 - LOG_BIAS) - high * mpf(unit))
+        return high, nearest(value * (1 - bias) - high * mpf(unit))
 
     of_2 = of_2 or in_two_parts_over_unit(scale * log(2))
     print_constant(f"{base} 2 over the unit, in its first bits.", f"{name}_2", of_2[0])
     rest_doc = "The rest of it, not over the unit, and its bias."
     print_constant(rest_doc, f"{name}_2_LOW", of_2[1])
     # An error of log 2 without a low part is in the logarithms next to it, too, and cancels out.
-    error = 0 if of_2[1] else mpf(of_2[0]) * unit - scale * log(2) * (1 - LOG_BIAS)
+    error = 0 if of_2[1] else mpf(of_2[0]) * unit - scale * log(2) * (1 - bias)
     entries = []
     for cell, c in zip(order, inverses):
-        value = scale * log(at_1 / c) + (error / (1 - LOG_BIAS) if cell > 44 else 0)
+        value = scale * log(at_1 / c) + (error / (1 - bias) if cell > 44 else 0)
         entries.append(in_two_parts_over_unit(value) if cell < 62 else tuple(of_2))
     doc = f"-{base} c over the unit, in its first bits."
     print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
     print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
-    slope = scale / at_1 * (1 - LOG_BIAS) + factor * mpf(unit)
+    slope = scale / at_1 * (1 - bias) + factor * mpf(unit)
     doc = "What r's factor in high parts lacks, and its bias."
     print_constant(doc, f"{name}_SLOPE", nearest(slope))
 

@@ -447,19 +447,20 @@ vectors! {
         (F32x16(unsafe { _mm512_max_ps(_mm512_set1_ps(least), x.0) }), Bool16(u16::MAX))
     }
 
-    /// By the greater of both in magnitude, which is added first (Dekker).
+    /// By 1, which is added first (Dekker): it is a multiple of the last bits of numbers below 2^24. Greater ones
+    /// are the difference, negated, which then lacks 1. As x - 1 is rounded down, it is -0 where x = 1, and 1 - x
+    /// is 0.
     #[inline(always)]
     fn one_minus(&self, x: F32x16) -> (F32x16, F32x16) {
-        const LESSER: i32 = 0b0110;
-        const GREATER: i32 = 0b0111;
+        const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
         // SAFETY: a vector proves the instructions.
         unsafe {
             let (one, minus_one) = (_mm512_set1_ps(1.0), _mm512_set1_ps(-1.0));
-            let difference = _mm512_sub_ps(one, x.0);
-            let greater = _mm512_range_ps::<GREATER>(minus_one, x.0);
-            let lesser = _mm512_range_ps::<LESSER>(minus_one, x.0);
-            let excess = _mm512_add_ps(_mm512_add_ps(difference, greater), lesser);
-            (F32x16(difference), F32x16(excess))
+            let is_small = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x.0, _mm512_set1_ps(16_777_216.0));
+            let less_one = _mm512_mask_sub_round_ps::<DOWN>(x.0, is_small, x.0, one);
+            let excess =
+                _mm512_mask_sub_ps(minus_one, is_small, x.0, _mm512_add_ps(less_one, one));
+            (F32x16(_mm512_xor_ps(less_one, _mm512_set1_ps(-0.0))), F32x16(excess))
         }
     }
 

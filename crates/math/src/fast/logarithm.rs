@@ -1,8 +1,9 @@
 //! Logarithms: x = 2^k m, r = m c - a, and log x = k log 2 - log(c/a) + log(1 + r/a).
 //!
-//! m is from 1 to 2. a is 1, or next to 1 (see below). c, next to a/m, is from a table of cells of m, in whose middles are
-//! the multiples of 1/31; it is a multiple of 1/64 where |r| < 2^-5, or of 1/128 where |r| < 2^-6, so that r is exact. Near
-//! 1, c = a and r = a (x - 1); near 2, c = a/2 and -log(c/a) = log 2, which k = -1 takes away.
+//! m is from 1 to 2. a is 1, or next to 1 (see below). c, next to a/m, is from a table of cells of m, in whose
+//! middles are the multiples of 1/31, nearly; it is a multiple of 1/64 where |r| < 2^-5, or of 1/128 where |r| <
+//! 2^-6, so that r is exact. Near 1, c = a and r = a (x - 1); near 2, c = a/2 and -log(c/a) = log 2, which k = -1
+//! takes away.
 //!
 //! High parts are the logarithm over a unit, an f32, that makes them -f r + r² without a product that is rounded, for a
 //! factor f = 2 a of a few bits: the unit is -1/2, or next to -1/2, of the logarithm of e over a². k log 2 - log(c/a) is exact
@@ -10,27 +11,33 @@
 //! f r, and f r are multiples of the last bits of Y and of r/16, and their sum is about r²; a last fma with r² makes it
 //! what Y lacks. Low parts are not over the unit; what the unit lacks is among r's factors there.
 //!
-//! Relative to the result, r² is at most 2^-11.9: the four roundings of the term r³/3, of at most 2^-24 of it each, err
-//! by 2^-35.5 together, and the polynomial by 2^-35.2. Low parts are below 2^-17; where there is one, the result is at
-//! least 2^-7, and roundings of them add up to about as much. On each 31st float the greatest error of all bases is 0.85
-//! of the bias, 2^-34.2, and where k is neither 0 nor -1 results are greater and the errors not.
+//! Relative to the result, r² is at most 2^-11.9: the four roundings of the term r³/3, of at most 2^-24 of it each,
+//! err by 2^-35.5 together, and the polynomial by 2^-35.2. Low parts are below 2^-17; where there is one, the
+//! result is at least 2^-7, and roundings of them add up to about as much. On each 31st float the greatest error to
+//! bases e and 2 is 0.85 of the bias, 2^-34.2, and where k is neither 0 nor -1 results are greater and the errors
+//! not. To base 10, where c is farther from a/m near 1, the bias is 2^-33.8; of all floats from 0.5 to 4 the worst
+//! one has 0.98 of it.
 //!
 //! So as to test one interval from the computed low part, all terms of it are less by a bias: the tables, the low part of
 //! log 2, and r's factor. The interval's length is twice the bias, which is the bound of the error.
 //!
-//! To base 2, a = 35/32 makes log 2 with its bias a multiple of 2^-16 units but for 0.38 of the bias: it has no low part.
-//! From m = 1.44 on the table makes up for that difference where k = -1, so that it stays in proportion to results: at
-//! most 0.76 of the bias, near k log 2 + log 1.44, where other errors are below 0.1 of it.
+//! To base 2, a = 35/32 makes log 2 with its bias a multiple of 2^-16 units but for 0.38 of the bias, and to base
+//! 10 a = 29/32 but for 0.36: it has no low part. From m = 1.44 on the table makes up for that difference where k =
+//! -1, so that it stays in proportion to results: at most 0.76 of the bias, near k log 2 + log 1.44, where other
+//! errors are below 0.1 of it.
 
 use super::constants::{
     LOG, LOG_2, LOG_2_LOW, LOG_BIAS, LOG_INVERSE, LOG_SLOPE, LOG_TABLE, LOG_TABLE_LOW, LOG_UNIT,
-    LOG2, LOG2_2, LOG2_2_LOW, LOG2_INVERSE, LOG2_SLOPE, LOG2_TABLE, LOG2_TABLE_LOW, LOG2_UNIT,
-    LOG10, LOG10_2, LOG10_2_LOW, LOG10_SLOPE, LOG10_TABLE, LOG10_TABLE_LOW, LOG10_UNIT,
+    LOG2, LOG2_2, LOG2_2_LOW, LOG2_BIAS, LOG2_INVERSE, LOG2_SLOPE, LOG2_TABLE, LOG2_TABLE_LOW,
+    LOG2_UNIT, LOG10, LOG10_2, LOG10_2_LOW, LOG10_BIAS, LOG10_INVERSE, LOG10_SLOPE, LOG10_TABLE,
+    LOG10_TABLE_LOW, LOG10_UNIT,
 };
 use super::{Machine32, TO_INTEGER, Tables, polynomial, sum, with_sign_of};
 
 /// A base, with a table of c and tables of the logarithms of a/c in two parts. The first ones are over a unit.
 trait Base: Tables<3> {
+    /// The steps from 1 to 2 by cells.
+    const STEPS: f32;
     /// a and f.
     const AT_1: f32;
     const FACTOR: f32;
@@ -40,11 +47,13 @@ trait Base: Tables<3> {
     /// The difference of the logarithm of e over a and -f units.
     const SLOPE: f32;
     const COEFFICIENTS: [f32; 4];
+    /// The share that results are biased by, down.
+    const BIAS: f32;
 }
 
 macro_rules! bases {
-    ($($name:ident($at_1:expr, $factor:expr): $tables:expr, $of_2:expr, $unit:ident, $slope:ident,
-        $coefficients:ident;)*) => {
+    ($($name:ident($steps:expr, $at_1:expr, $factor:expr): $tables:expr, $of_2:expr, $unit:ident,
+        $slope:ident, $coefficients:ident, $bias:ident;)*) => {
         $(struct $name;
 
         impl Tables<3> for $name {
@@ -52,23 +61,25 @@ macro_rules! bases {
         }
 
         impl Base for $name {
+            const STEPS: f32 = $steps;
             const AT_1: f32 = $at_1;
             const FACTOR: f32 = $factor;
             const OF_2: [f32; 2] = $of_2;
             const UNIT: f32 = $unit;
             const SLOPE: f32 = $slope;
             const COEFFICIENTS: [f32; 4] = $coefficients;
+            const BIAS: f32 = $bias;
         })*
     };
 }
 
 bases! {
-    Natural(1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
-        [LOG_2, LOG_2_LOW], LOG_UNIT, LOG_SLOPE, LOG;
-    Binary(35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
-        [LOG2_2, LOG2_2_LOW], LOG2_UNIT, LOG2_SLOPE, LOG2;
-    Decimal(1.0, 2.0): [&LOG_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
-        [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10;
+    Natural(31.0, 1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
+        [LOG_2, LOG_2_LOW], LOG_UNIT, LOG_SLOPE, LOG, LOG_BIAS;
+    Binary(31.0, 35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
+        [LOG2_2, LOG2_2_LOW], LOG2_UNIT, LOG2_SLOPE, LOG2, LOG2_BIAS;
+    Decimal(30.99, 29.0 / 32.0, 29.0 / 16.0): [&LOG10_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
+        [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10, LOG10_BIAS;
 }
 
 /// An argument: k, m and c, and the logarithm without that of 1 + r, in two parts; and whether they are right.
@@ -85,7 +96,7 @@ impl<M: Machine32> Reduced<M> {
     #[inline(always)]
     fn new<B: Base>(m: &M, x: M::F32) -> Self {
         let (k, significand, is_right) = m.split(x);
-        let place = m.bits(m.fma(significand, m.f32(31.0), m.f32(TO_INTEGER)));
+        let place = m.bits(m.fma(significand, m.f32(B::STEPS), m.f32(TO_INTEGER)));
         let [c, table, table_low] = m.lookups::<3, B>(place);
         let high = m.fma(k, m.f32(B::OF_2[0] / M::EXPONENT), table);
         let low = match B::OF_2[1] {
@@ -119,7 +130,7 @@ impl<M: Machine32> Reduced<M> {
 /// Rounds a logarithm in two parts, the first one over the unit.
 #[inline(always)]
 fn rounded<B: Base, M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::Bool) {
-    let other = m.fma(y, m.f32(2.0 * LOG_BIAS * B::UNIT), low);
+    let other = m.fma(y, m.f32(2.0 * B::BIAS * B::UNIT), low);
     m.rounded_product(y, B::UNIT, [low, other])
 }
 

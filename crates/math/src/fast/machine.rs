@@ -179,6 +179,15 @@ pub trait Machine32: Sized {
         (y, self.equal(low, y))
     }
 
+    /// high + low, rounded, and whether that is right if low has an error of at most a share of itself, or of 2^-25
+    /// of high. (Where low is less than that, both ends are rounded to high.)
+    #[inline(always)]
+    fn rounded_sum(&self, high: Self::F32, low: Self::F32, share: f32) -> (Self::F32, Self::Bool) {
+        let least = self.fma(low, self.f32(1.0 - share), high);
+        let y = self.fma(low, self.f32(1.0 + share), high);
+        (y, self.equal(least, y))
+    }
+
     /// The float nearest to every number between high + one end and high + the other, and whether there
     /// is such a float.
     #[inline(always)]
@@ -294,6 +303,12 @@ rust_numbers! { Measuring {
     fn rounded(&self, high: f32, ends: [f32; 2]) -> (f32, bool) {
         self.0.set(ends.map(|end| f64::from(high) + f64::from(end)));
         Scalar.rounded(high, ends)
+    }
+
+    fn rounded_sum(&self, high: f32, low: f32, share: f32) -> (f32, bool) {
+        let radius = low.abs().max(high.abs() * 2.0_f32.powi(-25)) * share;
+        self.0.set([-radius, radius].map(|end| f64::from(high) + f64::from(low) + f64::from(end)));
+        Scalar.rounded_sum(high, low, share)
     }
 
     fn reciprocal(&self, x: f32) -> f32 {
