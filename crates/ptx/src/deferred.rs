@@ -2,78 +2,84 @@
 //!
 //! A thread that computed an element for which a fast function is not right by itself would let the others of its warp
 //! wait. So a block lists such elements in shared memory, and each of its threads computes one of the list at the end.
+//!
+//! The list has room for 128 elements, about ten times as many as a block has of usual arguments. It begins with their
+//! number. From 16 bytes on it has entries of 16 bytes: an element's place, and the argument, since the output may be the
+//! input.
 
 use crate::writer::{Class, Label, Operand, Writer};
 
-/// The most elements of the list: about ten times as many as a block has of usual arguments.
-const MOST: i32 = 128;
+/// The list in shared memory.
+pub(crate) const DECLARATION: &str = ".shared .align 16 .b8 deferred[2064];\n";
 
-/// The name of the list in shared memory: the number of its entries, and from `ENTRIES` on the entries, of 16 bytes: the
-/// element's place, and from `ARGUMENT` on the argument, an f32, since the output may be the input.
-const LIST: &str = "deferred";
-const ENTRIES: u32 = 16;
-const ARGUMENT: u32 = ENTRIES + 8;
+/// The address of the list or of an entry, a number, and an entry.
+const LIST: &str = "\
+.reg .pred %is;
+.reg .b32 %list, %number, %thread;
+.reg .b64 %place;
+.reg .f32 %argument;
+";
 
-/// The list of a block.
-pub(crate) struct Deferred<'w> {
-    writer: &'w Writer,
-    /// The thread's number in its block.
-    thread: Operand,
+/// Empties the list, before any thread of the block goes on.
+const EMPTY: &str = "\
+mov.b32 %list, deferred;
+mov.b32 %number, 0x0;
+mov.u32 %thread, %tid.x;
+setp.ne.s32 %is, %thread, 0x0;
+@%is bra $empty;
+st.shared.u32 [%list], %number;
+$empty:
+bar.sync 0;
+";
+
+/// Finds the number of a new entry, and whether there is no room for it.
+const NEW: &str = "\
+mov.b32 %list, deferred;
+atom.shared.add.u32 %number, [%list], 1;
+setp.ge.s32 %is, %number, 0x80;
+";
+
+const STORE: &str = "\
+shl.b32 %number, %number, 0x4;
+add.s32 %list, %list, %number;
+st.shared.u64 [%list+16], %place;
+st.shared.f32 [%list+24], %argument;
+";
+
+/// Waits for the block, and loads the thread's entry if there is one.
+const LOAD: &str = "\
+bar.sync 0;
+mov.b32 %list, deferred;
+ld.shared.u32 %number, [%list];
+min.s32 %number, %number, 0x80;
+mov.u32 %thread, %tid.x;
+setp.ge.s32 %is, %thread, %number;
+@%is bra $listed;
+shl.b32 %thread, %thread, 0x4;
+add.s32 %list, %list, %thread;
+ld.shared.u64 %place, [%list+16];
+ld.shared.f32 %argument, [%list+24];
+";
+
+/// Begins a kernel with an empty list.
+pub(crate) fn begin(writer: &Writer) {
+    writer.append(LIST);
+    writer.append(EMPTY);
 }
 
-impl<'w> Deferred<'w> {
-    /// Empties the list, before any thread of the block goes on.
-    pub(crate) fn new(writer: &'w Writer, thread: Operand) -> Self {
-        let list = Deferred { writer, thread };
-        let (zero, end) = (Operand::b32(0), writer.label());
-        let other = writer.emit("setp.ne.s32", Class::Predicate, &[thread, zero]);
-        writer.jump_if(other, end);
-        writer.access("st.shared", ".u32", &[writer.in_register(zero)], list.start(), 0);
-        writer.place(end);
-        writer.line("bar.sync 0");
-        list
-    }
+/// Adds an element to the list, or goes to `full`.
+pub(crate) fn add(writer: &Writer, place: Operand, argument: Operand, full: Label) {
+    writer.set("mov.b64", Operand::Named("%place"), &[place]);
+    writer.set("mov.f32", Operand::Named("%argument"), &[argument]);
+    writer.append(NEW);
+    writer.jump_if(Operand::Named("%is"), full);
+    writer.append(STORE);
+}
 
-    /// The declaration of the list.
-    pub(crate) fn declaration() -> String {
-        format!(".shared .align 16 .b8 {LIST}[{}];\n", ENTRIES as i32 + MOST * 16)
-    }
-
-    /// Adds an element to the list, or goes to `full`.
-    pub(crate) fn add(&self, place: Operand, argument: Operand, full: Label) {
-        let number = self.writer.register(Class::B32);
-        self.writer.add_shared(number, self.start());
-        let most = Operand::b32(MOST);
-        self.writer
-            .jump_if(self.writer.emit("setp.ge.s32", Class::Predicate, &[number, most]), full);
-        let entry = self.entry(number);
-        self.writer.access("st.shared", ".u64", &[place], entry, ENTRIES);
-        self.writer.access("st.shared", ".f32", &[argument], entry, ARGUMENT);
-    }
-
-    /// Waits for the block, and computes what is in the list: a thread's entry, from the place and the argument.
-    pub(crate) fn finish(&self, compute: impl FnOnce(Operand, Operand)) {
-        let (writer, end) = (self.writer, self.writer.label());
-        writer.line("bar.sync 0");
-        let [count, place, argument] =
-            [Class::B32, Class::B64, Class::F32].map(|c| writer.register(c));
-        writer.access("ld.shared", ".u32", &[count], self.start(), 0);
-        let listed = writer.emit("min.s32", Class::B32, &[count, Operand::b32(MOST)]);
-        writer.jump_if(writer.emit("setp.ge.s32", Class::Predicate, &[self.thread, listed]), end);
-        let entry = self.entry(self.thread);
-        writer.access("ld.shared", ".u64", &[place], entry, ENTRIES);
-        writer.access("ld.shared", ".f32", &[argument], entry, ARGUMENT);
-        compute(place, argument);
-        writer.place(end);
-    }
-
-    fn start(&self) -> Operand {
-        self.writer.emit("mov.b32", Class::B32, &[Operand::Named(LIST)])
-    }
-
-    /// The address of an entry, less `ENTRIES`.
-    fn entry(&self, number: Operand) -> Operand {
-        let offset = self.writer.emit("shl.b32", Class::B32, &[number, Operand::b32(4)]);
-        self.writer.emit("add.s32", Class::B32, &[self.start(), offset])
-    }
+/// Computes what is in the list: a thread's entry, from the place and the argument.
+pub(crate) fn finish(writer: &Writer, compute: impl FnOnce(Operand, Operand)) {
+    writer.append(LOAD);
+    let argument = writer.emit("mov.f32", Class::F32, &[Operand::Named("%argument")]);
+    compute(Operand::Named("%place"), argument);
+    writer.append("$listed:\n");
 }

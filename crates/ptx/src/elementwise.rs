@@ -4,7 +4,7 @@
 //! on, and the elements before and behind the packs singly; else all elements singly.
 
 use crate::Kernel;
-use crate::deferred::Deferred;
+use crate::deferred;
 use crate::elements::{Array, Elements, Loaded};
 use crate::function::{self, Tables};
 use crate::grid::Grid;
@@ -64,7 +64,7 @@ impl PerThread {
             _ if packs < 3 || lanes < 4 => 2,
             (..=48, _) if is_fast => 5,
             // These spill with more.
-            (_, Some(Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 5,
+            (_, Some(Op::Acos | Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 5,
             (_, Some(_)) => 6,
             _ if is_fast => 4,
             // Error functions of f64, with 100, spill.
@@ -88,7 +88,7 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     let grid = Grid::new(&writer);
     let before = writer.instructions();
     let index = writer.register(Class::B64);
-    let single = writer.aside(|| step(&elements, &writer, &outputs, index, 1, None));
+    let single = writer.aside(|| step(&elements, &writer, &outputs, index, 1, false));
     let instructions = writer.instructions() - before;
     let arrays: Vec<Array> = elements.arrays().chain(outputs.iter().copied()).collect();
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
@@ -99,16 +99,18 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
         }
         Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
     };
-    let mut declarations = String::new();
+    let defers = lanes > 1 && fast_function(program).is_some_and(function::is_long);
     if lanes == 1 {
         grid.for_each(&writer, index, n, || writer.append(&single));
     } else {
-        let deferred = fast_function(program).map(|_| Deferred::new(&writer, grid.in_block()));
+        if defers {
+            deferred::begin(&writer);
+        }
         let packs = Packs::new(&writer, &arrays, n, lanes);
         let i = writer.register(Class::B64);
         grid.for_each(&writer, i, packs.count, || {
             let index = packs.element(&writer, i);
-            step(&elements, &writer, &outputs, index, lanes, deferred.as_ref());
+            step(&elements, &writer, &outputs, index, lanes, defers);
         });
         // After the loop, so that no register holds it meanwhile.
         let in_packs = packs.elements(&writer);
@@ -119,9 +121,8 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
             writer.set("selp.b64", index, &[i, behind, is_before]);
             writer.append(&single);
         });
-        if let Some(deferred) = deferred {
-            declarations = Deferred::declaration();
-            deferred.finish(|place, argument| {
+        if defers {
+            deferred::finish(&writer, |place, argument| {
                 let exact = elements.exact_results(&elements.loaded([vec![argument]].into_iter()));
                 store_exact(&writer, &outputs, place, exact);
             });
@@ -129,7 +130,8 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     }
     let flags = outputs.len() + 1;
     grid.signal_completion(&writer, flags);
-    let text = whole(name, program, large, writer, &declarations, flags, blocks);
+    let declarations = if defers { deferred::DECLARATION } else { "" };
+    let text = whole(name, program, large, writer, declarations, flags, blocks);
     Kernel::of_text(name, text, [lanes, packs], blocks)
 }
 
@@ -178,11 +180,11 @@ fn fast_function(program: &Program) -> Option<Op> {
 /// Computes and stores elements from an index on: all are computed before the first is stored, since outputs
 /// may be inputs.
 ///
-/// An element for which a fast function is not right is deferred if there is a list with room for it. Else it is
+/// An element for which a fast function is not right is deferred if `defers` and there is room in the list. Else it is
 /// computed once more from memory, after the others are stored, so that few registers are in use meanwhile.
 fn step(
     elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Operand, lanes: usize,
-    deferred: Option<&Deferred<'_>>,
+    defers: bool,
 ) {
     let (results, rights) = elements.fast_results(lanes, &elements.load(index, lanes));
     let pack = Pack { elements, writer, outputs, index, results };
@@ -197,11 +199,11 @@ fn step(
     let before = writer.instructions();
     let lane = writer.register(Class::B32);
     let raw: Vec<Operand> = elements.arrays().map(|array| array.register(writer)).collect();
-    if let Some(deferred) = deferred {
+    if defers {
         let defer = writer.label();
         writer.place(defer);
         pack.load_last(wrong, lane, &raw);
-        deferred.add(pack.place(lane), pack.argument(&raw), apart);
+        deferred::add(writer, pack.place(lane), pack.argument(&raw), apart);
         let bit = writer.emit("shl.b32", Class::B32, &[one, lane]);
         writer.set("xor.b32", wrong, &[wrong, bit]);
         writer.jump_if(writer.emit("setp.ne.s32", Class::Predicate, &[wrong, zero]), defer);

@@ -3,7 +3,7 @@
 use crate::BLOCK_THREADS;
 use crate::large::DIVISION;
 use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::{Op, Program, Source, Type};
+use gpuvec_expr::{Node, Op, Program, Source, Type};
 use gpuvec_math::{Step, steps};
 
 /// Where the recordings of a function begin.
@@ -40,6 +40,13 @@ pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
     Some(usual_steps(ty, op)?.map(of_step).sum())
 }
 
+/// Says whether an operation has a long fast sequence, which limits its kernel on GPUs with the fastest memory. For shorter
+/// ones a barrier and copies of tables cost more than they save.
+pub(crate) fn is_long(op: Op) -> bool {
+    const SHORTER: usize = 55;
+    is_fast(Type::F32, op) == Some(true) && length(Type::F32, op) > Some(SHORTER)
+}
+
 /// Says whether a function of a type has a fast sequence; nothing of another operation.
 pub(crate) fn is_fast(ty: Type, op: Op) -> Option<bool> {
     Some(ty == Type::F32 && places(op)?.fast.is_some())
@@ -48,7 +55,7 @@ pub(crate) fn is_fast(ty: Type, op: Op) -> Option<bool> {
 /// The groups of tables that a program's functions look values up in. A function's are one behind the other, so that
 /// one address serves for all; and in a block's shared memory, since loads of global memory need more instructions.
 ///
-/// Those of a program that is one function are in rows if they are at least three: a row has the entries at the same
+/// Those of a program that is one long function are rows if they are at least three: a row has the entries at the same
 /// place, which one load takes.
 pub(crate) struct Tables {
     groups: Vec<usize>,
@@ -68,6 +75,33 @@ const COPIES_SHIFT: i32 = ROW_SHIFT + COPIES.ilog2() as i32;
 /// The rows: as many as tables have entries. (So each thread of a block makes one of the copies.)
 const ROWS: usize = BLOCK_THREADS as usize / COPIES;
 
+/// Makes a thread's copy of a row, between numbers of the group.
+const COPY_OF_ROW: &str = "\
+// tables
+{
+.reg .b32 %thread, %row;
+.reg .b64 %to, %from, %start;
+.reg .f32 %value<4>;
+mov.u32 %thread, %tid.x;
+mul.wide.u32 %to, %thread, 16;
+shr.u32 %row, %thread, 3;
+mul.wide.u32 %from, %row, 16;
+mov.b64 %start, values_";
+const TO_ROW: &str = ";
+add.s64 %from, %start, %from;
+mov.b64 %start, tables_";
+const END_OF_COPY: &str = ";
+add.s64 %to, %start, %to;
+ld.global.f32 %value0, [%from];
+ld.global.f32 %value1, [%from+4];
+ld.global.f32 %value2, [%from+8];
+ld.global.f32 %value3, [%from+12];
+st.shared.v4.f32 [%to], {%value0, %value1, %value2, %value3};
+bar.sync 0;
+}
+// end of tables
+";
+
 /// The names of a group in shared memory and of its values in global memory, before its number.
 const GROUP: &str = "tables_";
 const VALUES: &str = "values_";
@@ -85,8 +119,11 @@ impl Tables {
                 groups.push(group);
             }
         }
-        let is_function = program.nodes().len() == 2 && !is_large;
-        let are_rows = is_function && groups.iter().all(|&group| has_rows(group));
+        let is_long = match program.nodes() {
+            [_, Node { source: Source::Op(op), .. }] => !is_large && is_long(*op),
+            _ => false,
+        };
+        let are_rows = is_long && groups.iter().all(|&group| has_rows(group));
         Tables { groups, are_rows }
     }
 
@@ -116,6 +153,10 @@ impl Tables {
         if self.groups.is_empty() {
             return;
         }
+        if self.are_rows {
+            let number = self.groups[0].to_string();
+            return text.extend([COPY_OF_ROW, &number, TO_ROW, &number, END_OF_COPY]);
+        }
         let writer = Writer::new();
         let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named("%tid.x")]);
         let item = |name, group, number, bytes| {
@@ -124,18 +165,6 @@ impl Tables {
             writer.emit("add.s64", Class::B64, &[start, offset])
         };
         for &group in &self.groups {
-            if self.are_rows {
-                let copies = Operand::b32(COPIES.ilog2() as i32);
-                let row = writer.emit("shr.u32", Class::B32, &[thread, copies]);
-                let [from, to] = [(VALUES, row), (GROUP, thread)]
-                    .map(|(name, number)| item(name, group, number, 1 << ROW_SHIFT));
-                let values = [(); ROW].map(|()| writer.register(Class::F32));
-                for (place, &value) in (0..).zip(&values) {
-                    writer.access("ld.global", ".f32", &[value], from, 4 * place);
-                }
-                writer.access("st.shared", ".f32", &values, to, 0);
-                continue;
-            }
             let [from, to] = [VALUES, GROUP].map(|name| item(name, group, thread, 4));
             let (len, end) = (Operand::b32(entries(group).len() as i32), writer.label());
             writer.jump_if(writer.emit("setp.ge.s32", Class::Predicate, &[thread, len]), end);

@@ -368,16 +368,6 @@ impl Writer {
         text.push_str(";\n");
     }
 
-    /// Writes an atomic addition of 1 to a word of shared memory, with what that was before in a given register.
-    pub(crate) fn add_shared(&self, before: Operand, address: Operand) {
-        let text = &mut *self.text.borrow_mut();
-        text.push_str("atom.shared.add.u32 ");
-        before.write(text);
-        text.push_str(", ");
-        place(text, address, 0);
-        text.push_str(", 1;\n");
-    }
-
     /// Adds the text to another one, behind the declarations of its registers.
     pub(crate) fn finish(self, text: &mut String) {
         for class in Class::ALL {
