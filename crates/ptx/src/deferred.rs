@@ -12,8 +12,8 @@ use crate::writer::{Class, Label, Operand, Writer};
 /// The list in shared memory.
 pub(crate) const DECLARATION: &str = ".shared .align 16 .b8 deferred[2064];\n";
 
-/// The address of the list or of an entry, a number, and an entry.
-const LIST: &str = "\
+/// Registers for the address of the list or of an entry, for numbers, and for an entry.
+const REGISTERS: &str = "\
 .reg .pred %is;
 .reg .b32 %list, %number, %thread;
 .reg .b64 %place;
@@ -39,6 +39,7 @@ atom.shared.add.u32 %number, [%list], 1;
 setp.ge.s32 %is, %number, 0x80;
 ";
 
+/// Stores a new entry.
 const STORE: &str = "\
 shl.b32 %number, %number, 0x4;
 add.s32 %list, %list, %number;
@@ -63,7 +64,7 @@ ld.shared.f32 %argument, [%list+24];
 
 /// Begins a kernel with an empty list.
 pub(crate) fn begin(writer: &Writer) {
-    writer.append(LIST);
+    writer.append(REGISTERS);
     writer.append(EMPTY);
 }
 

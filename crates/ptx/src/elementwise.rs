@@ -64,7 +64,7 @@ impl PerThread {
             _ if packs < 3 || lanes < 4 => 2,
             (..=48, _) if is_fast => 5,
             // These spill with more.
-            (_, Some(Op::Acos | Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 5,
+            (_, Some(Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 5,
             (_, Some(_)) => 6,
             _ if is_fast => 4,
             // Error functions of f64, with 100, spill.

@@ -40,11 +40,12 @@ pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
     Some(usual_steps(ty, op)?.map(of_step).sum())
 }
 
-/// Says whether an operation has a long fast sequence, which limits its kernel on GPUs with the fastest memory. For shorter
-/// ones a barrier and copies of tables cost more than they save.
+/// Says whether an operation has a long fast sequence with tables that can be rows: it limits its kernel on GPUs with the
+/// fastest memory. For shorter ones a barrier and copies of tables cost more than they save.
 pub(crate) fn is_long(op: Op) -> bool {
     const SHORTER: usize = 55;
-    is_fast(Type::F32, op) == Some(true) && length(Type::F32, op) > Some(SHORTER)
+    let has_rows = places(op).is_some_and(|places| places.fast.is_some() && has_rows(places.group));
+    has_rows && length(Type::F32, op) > Some(SHORTER)
 }
 
 /// Says whether a function of a type has a fast sequence; nothing of another operation.
@@ -75,7 +76,7 @@ const COPIES_SHIFT: i32 = ROW_SHIFT + COPIES.ilog2() as i32;
 /// The rows: as many as tables have entries. (So each thread of a block makes one of the copies.)
 const ROWS: usize = BLOCK_THREADS as usize / COPIES;
 
-/// Makes a thread's copy of a row, between numbers of the group.
+/// Lines that make a thread's copy of a row; the group's number comes in between, twice. `ROWS` and `COPIES` are in them.
 const COPY_OF_ROW: &str = "\
 // tables
 {
@@ -119,11 +120,10 @@ impl Tables {
                 groups.push(group);
             }
         }
-        let is_long = match program.nodes() {
-            [_, Node { source: Source::Op(op), .. }] => !is_large && is_long(*op),
+        let are_rows = match program.nodes() {
+            [_, Node { ty: Type::F32, source: Source::Op(op), .. }] => !is_large && is_long(*op),
             _ => false,
         };
-        let are_rows = is_long && groups.iter().all(|&group| has_rows(group));
         Tables { groups, are_rows }
     }
 
@@ -159,14 +159,14 @@ impl Tables {
         }
         let writer = Writer::new();
         let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named("%tid.x")]);
-        let item = |name, group, number, bytes| {
-            let offset = writer.emit("mul.wide.u32", Class::B64, &[number, Operand::b32(bytes)]);
-            let start = writer.emit("mov.b64", Class::B64, &[Operand::Numbered(name, group)]);
-            writer.emit("add.s64", Class::B64, &[start, offset])
-        };
+        let offset = writer.emit("mul.wide.u32", Class::B64, &[thread, Operand::b32(4)]);
         for &group in &self.groups {
-            let [from, to] = [VALUES, GROUP].map(|name| item(name, group, thread, 4));
-            let (len, end) = (Operand::b32(entries(group).len() as i32), writer.label());
+            let place = |name| {
+                let start = writer.emit("mov.b64", Class::B64, &[Operand::Numbered(name, group)]);
+                writer.emit("add.s64", Class::B64, &[start, offset])
+            };
+            let (from, to, end) = (place(VALUES), place(GROUP), writer.label());
+            let len = Operand::b32(entries(group).len() as i32);
             writer.jump_if(writer.emit("setp.ge.s32", Class::Predicate, &[thread, len]), end);
             let value = writer.register(Class::F32);
             writer.access("ld.global", ".f32", &[value], from, 0);
@@ -234,7 +234,7 @@ pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand])
 }
 
 /// Writes the fast sequence of a function of f32, if there is one: its result, and the predicate that says
-/// whether it is right. Its tables may be rows.
+/// whether it is right. `are_rows` says whether its tables are rows.
 pub(crate) fn fast(
     writer: &Writer, ty: Type, op: Op, are_rows: bool, arguments: &[Operand],
 ) -> Option<(Operand, Operand)> {
