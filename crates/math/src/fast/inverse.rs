@@ -156,7 +156,7 @@ pub fn acos<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let unit = m.float(m.i32(ONE) | (m.bits(x) & m.i32(i32::MIN)));
     let of_cosine = m.select(angle.is_of_sine, m.f32(0.0), unit);
     // All exact: -1 times the sign, or twice it; and a half of π, or π and 0 by the sign.
-    let factor = m.select(angle.is_of_sine, m.f32(0.0) - unit, unit + unit);
+    let factor = m.minus_or_twice(angle.is_of_sine, of_cosine, unit);
     let (half, half_low) = (m.f32(0.5 * HALF_TURN[0]), m.f32(0.5 * HALF_TURN[1]));
     let parts = [m.fnma(of_cosine, half, half), m.fnma(of_cosine, half_low, half_low)];
     angle.scaled(m, factor, parts)
