@@ -41,11 +41,17 @@ enum Action {
     /// As `Load` and `Store`, of shared memory: of the tables, which are loaded by words, or of what blocks have.
     LoadShared {
         bytes: usize,
+        aligned: u64,
         signed: bool,
         offset: u64,
     },
     StoreShared {
         bytes: usize,
+        offset: u64,
+    },
+    /// Adds 1 to the word of shared memory at the address in the second slot, plus the offset; what that was before goes to
+    /// the first slot.
+    AddShared {
         offset: u64,
     },
     /// Waits for all threads of the block.
@@ -365,9 +371,9 @@ impl Kernel {
                     let value = memory.load(address, bytes)?;
                     file[slot as usize] = extended(value, bytes, signed);
                 }
-                Action::LoadShared { bytes, signed, offset } => {
+                Action::LoadShared { bytes, aligned, signed, offset } => {
                     // Addresses of shared memory have 32 bits.
-                    let address = checked(u64::from(a as u32) + offset, bytes as u64)?;
+                    let address = checked(u64::from(a as u32) + offset, aligned)?;
                     let value = match address.checked_sub(OWN) {
                         None => self.tables.get(address as usize / 4).map(|word| u64::from(*word)),
                         Some(place) => {
@@ -377,12 +383,14 @@ impl Kernel {
                     let value = value.ok_or("no such place in shared memory")?;
                     file[slot as usize] = extended(value, bytes, signed);
                 }
+                Action::AddShared { offset } => {
+                    let place = own(shared, u64::from(a as u32) + offset, 4)?;
+                    let before = little(place);
+                    place.copy_from_slice(&(before as u32).wrapping_add(1).to_le_bytes());
+                    file[slot as usize] = before;
+                }
                 Action::StoreShared { bytes, offset } => {
-                    let address = checked(u64::from(a as u32) + offset, bytes as u64)?;
-                    let place = address
-                        .checked_sub(OWN)
-                        .and_then(|place| shared.get_mut(place as usize..place as usize + bytes));
-                    let place = place.ok_or("no such place in shared memory")?;
+                    let place = own(shared, u64::from(a as u32) + offset, bytes)?;
                     place.copy_from_slice(&file[slot as usize].to_le_bytes()[..bytes]);
                 }
                 Action::Store { bytes, aligned, offset } => {
@@ -420,6 +428,13 @@ fn extended(value: u64, bytes: usize, signed: bool) -> u64 {
 /// The value of at most eight bytes.
 fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// The bytes of a block's own shared memory at an address, which is as aligned as their number.
+fn own(shared: &mut [u8], address: u64, bytes: usize) -> Result<&mut [u8], String> {
+    let place = checked(address, bytes as u64)?.checked_sub(OWN);
+    let bytes = place.and_then(|place| shared.get_mut(place as usize..place as usize + bytes));
+    bytes.ok_or_else(|| "no such place in shared memory".into())
 }
 
 /// The address, if it is as aligned as an access needs.

@@ -22,6 +22,8 @@ struct Parser<'t> {
     /// Bytes of a thread's local memory.
     local: usize,
     tables: Vec<u32>,
+    /// The words of the tables that were named last.
+    table: usize,
     /// Bytes of a block's own shared memory.
     shared: usize,
     has_barriers: bool,
@@ -195,19 +197,24 @@ impl<'t> Parser<'t> {
 
     /// Names the tables in shared memory, as in `tables_1[16];`: where their values come to lie.
     fn declare_shared(&mut self, declaration: &'t str) -> Option<()> {
-        let (name, _) = declaration.strip_suffix("];")?.split_once('[')?;
+        let (name, words) = declaration.strip_suffix("];")?.split_once('[')?;
+        self.table = words.parse().ok()?;
         self.tables.resize(self.tables.len().next_multiple_of(128 / 4), RUBBISH as u32);
         self.slot(name, 4 * self.tables.len() as u64);
         Some(())
     }
 
-    /// Reads the values of the tables that were just named, as in `values_1[16] = {0f00000000, ...};`.
+    /// Reads the values of the tables that were just named, as in `values_1[16] = {0f00000000, ...};`. If these have more
+    /// words, they have as many copies of each row of four values, one behind the other.
     fn declare_values(&mut self, declaration: &'t str) -> Option<()> {
         let (_, rest) = declaration.strip_suffix("};")?.split_once('[')?;
         let (count, entries) = rest.split_once("] = {")?;
         let entry = |text: &str| u32::from_str_radix(text.strip_prefix("0f")?, 16).ok();
         let entries: Vec<u32> = entries.split(", ").map(entry).collect::<Option<_>>()?;
-        (entries.len() == count.parse().ok()?).then(|| self.tables.extend(entries))
+        let copies = self.table / entries.len();
+        let row = if copies > 1 { 4 } else { entries.len() };
+        let rows = entries.chunks(row).map(|row| row.repeat(copies));
+        (entries.len() == count.parse().ok()?).then(|| self.tables.extend(rows.flatten()))
     }
 
     /// Reads a call, as in `(%ed1), tan_f64, (%ed0)`.
@@ -348,6 +355,7 @@ impl<'t> Parser<'t> {
             Some("call") => self.call(operands),
             Some("ld") => self.load(name, operands),
             Some("st") => self.store(name, operands),
+            Some("atom") => self.add_shared(name, operands),
             _ => {
                 let (compute, count) = instructions::find(name).ok_or("unknown instruction")?;
                 let mut slots = operands.split(", ").map(|operand| self.operand(operand));
@@ -393,9 +401,12 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         if name.starts_with("ld.shared") {
-            let to = self.operand(registers)?;
-            let action = Action::LoadShared { bytes, signed, offset: first };
-            self.push(action, to, [address, 0, 0]);
+            for (register, (offset, aligned)) in vector(name, registers)?.zip(places(name, bytes)) {
+                let to = self.operand(register)?;
+                let offset = first + offset;
+                let action = Action::LoadShared { bytes, aligned, signed, offset };
+                self.push(action, to, [address, 0, 0]);
+            }
             return Ok(());
         }
         for (register, (offset, aligned)) in vector(name, registers)?.zip(places(name, bytes)) {
@@ -429,6 +440,16 @@ impl<'t> Parser<'t> {
             let offset = first + offset;
             self.push(Action::Store { bytes, aligned, offset }, value, [address, 0, 0]);
         }
+        Ok(())
+    }
+
+    /// Reads an addition of 1 to a word of shared memory, as in `%er1, [%er2], 1`.
+    fn add_shared(&mut self, name: &str, operands: &'t str) -> Result<(), String> {
+        let (before, place) = operands.split_once(", [").ok_or("no address")?;
+        let place = place.strip_suffix("], 1").filter(|_| name == "atom.shared.add.u32");
+        let (address, offset) = self.place(place.ok_or("another atomic operation")?)?;
+        let before = self.operand(before)?;
+        self.push(Action::AddShared { offset }, before, [address, 0, 0]);
         Ok(())
     }
 

@@ -408,6 +408,14 @@ impl<'r> Machine32 for &'r Recorder {
         self.value(Step::Min32, &[a.number, b.number])
     }
 
+    /// GPUs need a register less so.
+    fn minus_or_twice(
+        &self, condition: Truth<'r>, _: Float32<'r>, unit: Float32<'r>,
+    ) -> Float32<'r> {
+        let minus = Machine32::f32(self, 0.0) - unit;
+        Machine32::select(self, condition, minus, unit + unit)
+    }
+
     fn select(&self, condition: Truth<'r>, yes: Float32<'r>, no: Float32<'r>) -> Float32<'r> {
         self.value(Step::Select32, &[yes.number, no.number, condition.number])
     }

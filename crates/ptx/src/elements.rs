@@ -1,6 +1,6 @@
 //! The code of a program for each element: loads, operations, stores.
 
-use crate::function;
+use crate::function::{self, Tables};
 use crate::halves;
 use crate::large::Large;
 use crate::operation::{apply, canonical, operand_type};
@@ -224,6 +224,8 @@ pub(crate) struct Elements<'p> {
     arrays: Vec<(usize, Array)>,
     /// The nodes that all elements share.
     shared: Vec<Option<Operand>>,
+    /// Says whether the tables of functions are rows.
+    has_rows: bool,
 }
 
 impl<'p> Elements<'p> {
@@ -233,7 +235,9 @@ impl<'p> Elements<'p> {
         program: &'p Program, writer: &'p Writer, large: Option<&'p Large<'p>>,
     ) -> Self {
         let shared = vec![None; program.nodes().len()];
-        let mut elements = Elements { program, writer, large, arrays: Vec::new(), shared };
+        let has_rows = Tables::of(program, large.is_some()).are_rows();
+        let mut elements =
+            Elements { program, writer, large, arrays: Vec::new(), shared, has_rows };
         for (id, node) in program.nodes().iter().enumerate() {
             if let Source::Input(index) = node.source {
                 elements.input(id, usize::from(index));
@@ -494,7 +498,8 @@ impl<'p> Elements<'p> {
                     let from = operand_type(self.program, node);
                     known.then(|| {
                         let fast = right.as_mut().and_then(|right| {
-                            let (value, is_right) = function::fast(writer, from, op, operands)?;
+                            let (value, is_right) =
+                                function::fast(writer, from, op, self.has_rows, operands)?;
                             let and =
                                 |all| writer.emit("and.pred", Class::Predicate, &[all, is_right]);
                             **right = Some(right.map_or(is_right, and));

@@ -4,7 +4,8 @@
 //! on, and the elements before and behind the packs singly; else all elements singly.
 
 use crate::Kernel;
-use crate::elements::{Array, Elements};
+use crate::deferred;
+use crate::elements::{Array, Elements, Loaded};
 use crate::function::{self, Tables};
 use crate::grid::Grid;
 use crate::hooks::least_blocks;
@@ -87,7 +88,7 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     let grid = Grid::new(&writer);
     let before = writer.instructions();
     let index = writer.register(Class::B64);
-    let single = writer.aside(|| step(&elements, &writer, &outputs, index, 1));
+    let single = writer.aside(|| step(&elements, &writer, &outputs, index, 1, false));
     let instructions = writer.instructions() - before;
     let arrays: Vec<Array> = elements.arrays().chain(outputs.iter().copied()).collect();
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
@@ -98,14 +99,18 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
         }
         Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
     };
+    let defers = lanes > 1 && fast_function(program).is_some_and(function::is_long);
     if lanes == 1 {
         grid.for_each(&writer, index, n, || writer.append(&single));
     } else {
+        if defers {
+            deferred::begin(&writer);
+        }
         let packs = Packs::new(&writer, &arrays, n, lanes);
         let i = writer.register(Class::B64);
         grid.for_each(&writer, i, packs.count, || {
             let index = packs.element(&writer, i);
-            step(&elements, &writer, &outputs, index, lanes);
+            step(&elements, &writer, &outputs, index, lanes, defers);
         });
         // After the loop, so that no register holds it meanwhile.
         let in_packs = packs.elements(&writer);
@@ -116,10 +121,17 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
             writer.set("selp.b64", index, &[i, behind, is_before]);
             writer.append(&single);
         });
+        if defers {
+            deferred::finish(&writer, |place, argument| {
+                let exact = elements.exact_results(&elements.loaded([vec![argument]].into_iter()));
+                store_exact(&writer, &outputs, place, exact);
+            });
+        }
     }
     let flags = outputs.len() + 1;
     grid.signal_completion(&writer, flags);
-    let text = whole(name, program, large, writer, "", flags, blocks);
+    let declarations = if defers { deferred::DECLARATION } else { "" };
+    let text = whole(name, program, large, writer, declarations, flags, blocks);
     Kernel::of_text(name, text, [lanes, packs], blocks)
 }
 
@@ -130,7 +142,7 @@ pub(crate) fn whole(
 ) -> String {
     let mut text = String::with_capacity(32 << 10);
     text.push_str(".version 8.0\n.target sm_60\n.address_size 64\n");
-    let tables = Tables::of(program);
+    let tables = Tables::of(program, large.is_some());
     tables.declare(&mut text);
     large.into_iter().for_each(|large| large.functions(&mut text));
     entry(&mut text, name, program.inputs().len(), 0);
@@ -168,9 +180,12 @@ fn fast_function(program: &Program) -> Option<Op> {
 /// Computes and stores elements from an index on: all are computed before the first is stored, since outputs
 /// may be inputs.
 ///
-/// An element for which a fast function is not right is computed once more from memory, after the others are stored,
-/// so that few registers are in use meanwhile.
-fn step(elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Operand, lanes: usize) {
+/// An element for which a fast function is not right is deferred if `defers` and there is room in the list. Else it is
+/// computed once more from memory, after the others are stored, so that few registers are in use meanwhile.
+fn step(
+    elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Operand, lanes: usize,
+    defers: bool,
+) {
     let (results, rights) = elements.fast_results(lanes, &elements.load(index, lanes));
     let pack = Pack { elements, writer, outputs, index, results };
     if rights.is_empty() {
@@ -184,7 +199,18 @@ fn step(elements: &Elements<'_>, writer: &Writer, outputs: &[Array], index: Oper
     let before = writer.instructions();
     let lane = writer.register(Class::B32);
     let raw: Vec<Operand> = elements.arrays().map(|array| array.register(writer)).collect();
-    if lanes > 1 {
+    if defers {
+        let defer = writer.label();
+        writer.place(defer);
+        pack.load_last(wrong, lane, &raw);
+        deferred::add(writer, pack.place(lane), pack.argument(&raw), apart);
+        let bit = writer.emit("shl.b32", Class::B32, &[one, lane]);
+        writer.set("xor.b32", wrong, &[wrong, bit]);
+        writer.jump_if(writer.emit("setp.ne.s32", Class::Predicate, &[wrong, zero]), defer);
+        writer.jump(whole);
+        writer.place(apart);
+        pack.store_right(wrong);
+    } else if lanes > 1 {
         let less = writer.emit("sub.s32", Class::B32, &[wrong, one]);
         let others = writer.emit("and.b32", Class::B32, &[wrong, less]);
         let several = writer.emit("setp.ne.s32", Class::Predicate, &[others, zero]);
@@ -261,11 +287,24 @@ impl Pack<'_> {
 
     /// Computes the element of a number without fast functions, and stores it.
     fn store_exact(&self, lane: Operand, raw: &[Operand]) {
-        let loaded = self.elements.widened(raw.iter().map(|&raw| vec![raw]).collect());
-        let (exact, place) = (self.elements.exact_results(&loaded), self.place(lane));
-        for (output, value) in self.outputs.iter().zip(exact) {
-            output.store(self.writer, place, &[value], false);
-        }
+        let exact = self.elements.exact_results(&self.widened(raw));
+        store_exact(self.writer, self.outputs, self.place(lane), exact);
+    }
+
+    /// The argument of a function, from the element of its array.
+    fn argument(&self, raw: &[Operand]) -> Operand {
+        self.widened(raw)[0].1[0]
+    }
+
+    fn widened(&self, raw: &[Operand]) -> Loaded {
+        self.elements.widened(raw.iter().map(|&raw| vec![raw]).collect())
+    }
+}
+
+/// Stores the results of the element at a place, which were computed without fast functions.
+fn store_exact(writer: &Writer, outputs: &[Array], place: Operand, exact: Vec<Operand>) {
+    for (output, value) in outputs.iter().zip(exact) {
+        output.store(writer, place, &[value], false);
     }
 }
 

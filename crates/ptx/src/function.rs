@@ -1,8 +1,9 @@
 //! The functions of crates/math as instructions, from recordings of them.
 
+use crate::BLOCK_THREADS;
 use crate::large::DIVISION;
 use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::{Op, Program, Source, Type};
+use gpuvec_expr::{Node, Op, Program, Source, Type};
 use gpuvec_math::{Step, steps};
 
 /// Where the recordings of a function begin.
@@ -39,6 +40,14 @@ pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
     Some(usual_steps(ty, op)?.map(of_step).sum())
 }
 
+/// Says whether an operation has a long fast sequence with tables that can be rows: it limits its kernel on GPUs with the
+/// fastest memory. For shorter ones a barrier and copies of tables cost more than they save.
+pub(crate) fn is_long(op: Op) -> bool {
+    const SHORTER: usize = 55;
+    let has_rows = places(op).is_some_and(|places| places.fast.is_some() && has_rows(places.group));
+    has_rows && length(Type::F32, op) > Some(SHORTER)
+}
+
 /// Says whether a function of a type has a fast sequence; nothing of another operation.
 pub(crate) fn is_fast(ty: Type, op: Op) -> Option<bool> {
     Some(ty == Type::F32 && places(op)?.fast.is_some())
@@ -46,14 +55,60 @@ pub(crate) fn is_fast(ty: Type, op: Op) -> Option<bool> {
 
 /// The groups of tables that a program's functions look values up in. A function's are one behind the other, so that
 /// one address serves for all; and in a block's shared memory, since loads of global memory need more instructions.
-pub(crate) struct Tables(Vec<usize>);
+///
+/// Those of a program that is one long function are rows if they are at least three: a row has the entries at the same
+/// place, which one load takes.
+pub(crate) struct Tables {
+    groups: Vec<usize>,
+    are_rows: bool,
+}
+
+/// The entries of a row, with zeros in place of absent ones.
+const ROW: usize = 4;
+
+/// The copies of each row, one behind the other: eight threads load from different banks of shared memory at once.
+const COPIES: usize = 8;
+
+/// The bytes of a row, as a power of two, and those of its copies.
+const ROW_SHIFT: i32 = 4;
+const COPIES_SHIFT: i32 = ROW_SHIFT + COPIES.ilog2() as i32;
+
+/// The rows: as many as tables have entries. (So each thread of a block makes one of the copies.)
+const ROWS: usize = BLOCK_THREADS as usize / COPIES;
+
+/// Lines that make a thread's copy of a row; the group's number comes in between, twice. `ROWS` and `COPIES` are in them.
+const COPY_OF_ROW: &str = "\
+// tables
+{
+.reg .b32 %thread, %row;
+.reg .b64 %to, %from, %start;
+.reg .f32 %value<4>;
+mov.u32 %thread, %tid.x;
+mul.wide.u32 %to, %thread, 16;
+shr.u32 %row, %thread, 3;
+mul.wide.u32 %from, %row, 16;
+mov.b64 %start, values_";
+const TO_ROW: &str = ";
+add.s64 %from, %start, %from;
+mov.b64 %start, tables_";
+const END_OF_COPY: &str = ";
+add.s64 %to, %start, %to;
+ld.global.f32 %value0, [%from];
+ld.global.f32 %value1, [%from+4];
+ld.global.f32 %value2, [%from+8];
+ld.global.f32 %value3, [%from+12];
+st.shared.v4.f32 [%to], {%value0, %value1, %value2, %value3};
+bar.sync 0;
+}
+// end of tables
+";
 
 /// The names of a group in shared memory and of its values in global memory, before its number.
 const GROUP: &str = "tables_";
 const VALUES: &str = "values_";
 
 impl Tables {
-    pub(crate) fn of(program: &Program) -> Tables {
+    pub(crate) fn of(program: &Program, is_large: bool) -> Tables {
         let mut groups = Vec::new();
         for node in program.nodes() {
             let Source::Op(op) = node.source else { continue };
@@ -65,16 +120,27 @@ impl Tables {
                 groups.push(group);
             }
         }
-        Tables(groups)
+        let are_rows = match program.nodes() {
+            [_, Node { ty: Type::F32, source: Source::Op(op), .. }] => !is_large && is_long(*op),
+            _ => false,
+        };
+        Tables { groups, are_rows }
+    }
+
+    /// Says whether they are rows.
+    pub(crate) const fn are_rows(&self) -> bool {
+        self.are_rows
     }
 
     /// Writes the declarations, which come before all functions.
     pub(crate) fn declare(&self, text: &mut String) {
-        for &group in &self.0 {
-            let (number, len) = (group.to_string(), entries(group).count().to_string());
-            text.extend([".shared .align 128 .f32 ", GROUP, &number, "[", &len, "];\n"]);
+        for &group in &self.groups {
+            let values = if self.are_rows { rows(group) } else { entries(group) };
+            let shared = if self.are_rows { values.len() * COPIES } else { values.len() };
+            let [number, len, shared] = [group, values.len(), shared].map(|n| n.to_string());
+            text.extend([".shared .align 128 .f32 ", GROUP, &number, "[", &shared, "];\n"]);
             text.extend([".global .align 128 .f32 ", VALUES, &number, "[", &len, "] = {"]);
-            for (i, bits) in entries(group).enumerate() {
+            for (i, bits) in values.into_iter().enumerate() {
                 text.push_str(if i == 0 { "" } else { ", " });
                 Operand::Constant(Class::F32, bits.into()).write(text);
             }
@@ -84,19 +150,23 @@ impl Tables {
 
     /// Writes the copy to shared memory, which all threads of a block begin with. The comments are for the emulator.
     pub(crate) fn copy(&self, text: &mut String) {
-        if self.0.is_empty() {
+        if self.groups.is_empty() {
             return;
+        }
+        if self.are_rows {
+            let number = self.groups[0].to_string();
+            return text.extend([COPY_OF_ROW, &number, TO_ROW, &number, END_OF_COPY]);
         }
         let writer = Writer::new();
         let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named("%tid.x")]);
         let offset = writer.emit("mul.wide.u32", Class::B64, &[thread, Operand::b32(4)]);
-        for &group in &self.0 {
+        for &group in &self.groups {
             let place = |name| {
                 let start = writer.emit("mov.b64", Class::B64, &[Operand::Numbered(name, group)]);
                 writer.emit("add.s64", Class::B64, &[start, offset])
             };
             let (from, to, end) = (place(VALUES), place(GROUP), writer.label());
-            let len = Operand::b32(entries(group).count() as i32);
+            let len = Operand::b32(entries(group).len() as i32);
             writer.jump_if(writer.emit("setp.ge.s32", Class::Predicate, &[thread, len]), end);
             let value = writer.register(Class::F32);
             writer.access("ld.global", ".f32", &[value], from, 0);
@@ -111,8 +181,35 @@ impl Tables {
 }
 
 /// The encodings in a group's tables: at most one for each thread of a block.
-fn entries(group: usize) -> impl Iterator<Item = u32> {
-    GROUPS[group].iter().flat_map(|&number| TABLES[number]).copied()
+fn entries(group: usize) -> Vec<u32> {
+    GROUPS[group].iter().flat_map(|&number| TABLES[number]).copied().collect()
+}
+
+/// Says whether the tables of a group can be rows.
+fn has_rows(group: usize) -> bool {
+    let tables = GROUPS[group];
+    tables.len() > 2 && tables.iter().all(|&number| TABLES[number].len() == ROWS)
+}
+
+/// The encodings in the rows of a group.
+fn rows(group: usize) -> Vec<u32> {
+    let entry = |i: usize| GROUPS[group].get(i % ROW).map_or(0, |&number| TABLES[number][i / ROW]);
+    (0..ROWS * ROW).map(entry).collect()
+}
+
+/// Loads the row of a group at the place that the low bits say: its copy for the thread.
+fn row(writer: &Writer, group: usize, place: Operand) -> [Operand; ROW] {
+    let emit = |name, a, b| writer.emit(name, Class::B32, &[a, b]);
+    let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named("%tid.x")]);
+    let copy = emit("and.b32", thread, Operand::b32(COPIES as i32 - 1));
+    let copy = emit("shl.b32", copy, Operand::b32(ROW_SHIFT));
+    let tables = writer.emit("mov.b32", Class::B32, &[Operand::Numbered(GROUP, group)]);
+    let copies = emit("add.s32", tables, copy);
+    let place = emit("and.b32", place, Operand::b32(ROWS as i32 - 1));
+    let offset = emit("shl.b32", place, Operand::b32(COPIES_SHIFT));
+    let entries = [(); ROW].map(|()| writer.register(Class::F32));
+    writer.access("ld.shared", ".f32", &entries, emit("add.s32", copies, offset), 0);
+    entries
 }
 
 /// Loads the entry of a table of a group at the place that the low bits say.
@@ -133,23 +230,23 @@ fn lookup(writer: &Writer, group: usize, number: usize, place: Operand) -> Opera
 pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Operand {
     let Some(places) = places(op) else { unreachable!("{op:?} is not a function") };
     let place = if ty == Type::F64 { places.of_f64 } else { places.of_f32 };
-    sequence(writer, place, places.group, arguments).0
+    sequence(writer, place, places.group, false, arguments).0
 }
 
 /// Writes the fast sequence of a function of f32, if there is one: its result, and the predicate that says
-/// whether it is right.
+/// whether it is right. `are_rows` says whether its tables are rows.
 pub(crate) fn fast(
-    writer: &Writer, ty: Type, op: Op, arguments: &[Operand],
+    writer: &Writer, ty: Type, op: Op, are_rows: bool, arguments: &[Operand],
 ) -> Option<(Operand, Operand)> {
     let places = places(op)?;
     let place = places.fast.filter(|_| ty == Type::F32)?;
-    let (result, is_right) = sequence(writer, place, places.group, arguments);
+    let (result, is_right) = sequence(writer, place, places.group, are_rows, arguments);
     Some((result, is_right?))
 }
 
 /// Writes a function by the fast sequence, and where that is not right by the other one.
 pub(crate) fn either(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Option<Operand> {
-    let (result, is_right) = fast(writer, ty, op, arguments)?;
+    let (result, is_right) = fast(writer, ty, op, false, arguments)?;
     let (result, end) = (writer.copy(result), writer.label());
     writer.jump_if(is_right, end);
     writer.set(Class::of(ty).copy(), result, &[function(writer, ty, op, arguments)]);
@@ -164,10 +261,12 @@ fn class_of(value: Operand) -> Class {
 
 /// Writes a recording, whose tables are a group's: its result, and for fast ones whether it is right.
 fn sequence(
-    writer: &Writer, place: usize, group: usize, arguments: &[Operand],
+    writer: &Writer, place: usize, group: usize, are_rows: bool, arguments: &[Operand],
 ) -> (Operand, Option<Operand>) {
     let mut values = arguments.to_vec();
     let mut ends = Vec::new();
+    // The place that was looked up last, and its row.
+    let mut last = None;
     for (step, [a, b, c]) in steps(&RECORDINGS[place..], arguments.len()) {
         let value = |number: usize| values[number];
         let emit = |name, class, operands: &[Operand]| writer.emit(name, class, operands);
@@ -224,6 +323,16 @@ fn sequence(
             Step::Less32 => binary("setp.lt.f32", Class::Predicate),
             Step::Equal32 => binary("setp.eq.f32", Class::Predicate),
             Step::Both => binary("and.pred", Class::Predicate),
+            Step::Lookup32 if are_rows => {
+                let known = last.filter(|(place, _)| *place == value(a));
+                let (_, entries) =
+                    *last.insert(known.unwrap_or_else(|| (value(a), row(writer, group, value(a)))));
+                let tables = GROUPS[group].iter().zip(entries);
+                let Some((_, entry)) = tables.into_iter().find(|(number, _)| **number == b) else {
+                    unreachable!("a table is one of its function's group")
+                };
+                entry
+            }
             Step::Lookup16 | Step::Lookup32 => lookup(writer, group, b, value(a)),
             // False if an operand is NaN.
             Step::Differ => binary("setp.ne.f32", Class::Predicate),

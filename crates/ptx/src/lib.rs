@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod axes;
+mod deferred;
 mod elements;
 mod elementwise;
 mod fold;

@@ -47,7 +47,7 @@ pub(crate) fn kernel(
     along: Option<Along>,
 ) -> Kernel {
     let mut text = String::with_capacity(frame.len() + (32 << 10));
-    let tables = Tables::of(program);
+    let tables = Tables::of(program, large.is_some());
     let (mut is_small, mut is_in_entry) = (false, false);
     for line in frame.split_inclusive('\n') {
         if line.starts_with(ENTRY) {

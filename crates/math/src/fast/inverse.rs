@@ -110,9 +110,9 @@ impl<M: Machine32, T: Biased> Angle<M, T> {
         let is_of_sine = m.less(size, half);
         let square = m.fma(size, m.f32(-0.5), half);
         let (root, inverse) = m.roots(square);
-        let root_low = m.fms(root, root, square) * (inverse * m.f32(-0.5));
         let u = m.select(is_of_sine, size, root);
-        let u_low = m.select(is_of_sine, m.f32(0.0), root_low);
+        let minus_half_inverse = m.select(is_of_sine, m.f32(0.0), inverse * m.f32(-0.5));
+        let u_low = m.fms(root, root, square) * minus_half_inverse;
         let place = m.bits(m.fma(u, m.f32(ASIN_STEPS), m.f32(TO_INTEGER)));
         let [c, slope, table, table_low] = m.lookups::<4, T>(place);
         let (first, first_low) = product(m, slope, u - c);
@@ -156,7 +156,7 @@ pub fn acos<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let unit = m.float(m.i32(ONE) | (m.bits(x) & m.i32(i32::MIN)));
     let of_cosine = m.select(angle.is_of_sine, m.f32(0.0), unit);
     // All exact: -1 times the sign, or twice it; and a half of π, or π and 0 by the sign.
-    let factor = m.fms(of_cosine, m.f32(3.0), unit);
+    let factor = m.minus_or_twice(angle.is_of_sine, of_cosine, unit);
     let (half, half_low) = (m.f32(0.5 * HALF_TURN[0]), m.f32(0.5 * HALF_TURN[1]));
     let parts = [m.fnma(of_cosine, half, half), m.fnma(of_cosine, half_low, half_low)];
     angle.scaled(m, factor, parts)

@@ -167,6 +167,14 @@ pub trait Machine32: Sized {
         (difference, (x + of_x) - (one - (difference - of_x)))
     }
 
+    /// -unit where a condition holds, else 2 unit; `other` is 0 where it holds, else unit.
+    #[inline(always)]
+    fn minus_or_twice(
+        &self, _condition: Self::Bool, other: Self::F32, unit: Self::F32,
+    ) -> Self::F32 {
+        self.fms(other, self.f32(3.0), unit)
+    }
+
     /// The float nearest to every number between factor · high + one end and factor · high + the other, and whether
     /// there is such a float.
     #[inline(always)]
