@@ -109,6 +109,7 @@ struct Part {
     __device__ bool in_plain() const { return round == IN_PLAIN; }
     __device__ bool in_window() const { return round == IN_WINDOW; }
     __device__ bool in_levels() const { return round == IN_LEVELS; }
+    __device__ void go_on_in_window() { round = IN_WINDOW; }
     // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
     // which reaches no higher, so that fewer levels hold the small ones.
     __device__ int spare() const { return in_window() ? 2 : 0; }
@@ -239,7 +240,7 @@ __device__ inline int next_round(int round, const Plain &plain, u64 n, u64 parti
 
 // Computes the results of a part, or their states. Returns false if the warp's sums did not hold them.
 template <class K, class T>
-__device__ inline bool reduce_part(Columns<K> &columns, const Part &part, Plain &plain, Scratch *scratch, u64 mode) {
+__device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain, Scratch *scratch, u64 mode) {
     T *const place = part.place<T>();
     if (!part.is_alone) {
         clear(columns, part);
@@ -329,7 +330,7 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
         Plain plain;
         const bool is_done = is_left || reduce_part<K, T>(columns, part, plain, scratch, mode);
         if (part.is_alone) {
-            round = is_done ? 0 : next_round<K>(round, plain, n, partition, mode);
+            round = is_done ? 0 : next_round<K>(part.round, plain, n, partition, mode);
             if (round < 0) {
                 continue;
             }

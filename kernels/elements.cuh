@@ -125,7 +125,7 @@ __device__ inline bool has_plain(const Elements &of, u64 mode) {
 // Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
 // the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
 template <class K, class Elements>
-__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plain &plain, const Elements &of,
+__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plain &plain, Elements &of,
                                     u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
@@ -179,7 +179,10 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
             } else {
                 bool is_added = plain.add(x, of.in_plain());
                 if (of.in_plain() && !is_added) {
-                    return false;
+                    if (plain.terms > 0 || plain.is_far) {
+                        return false;
+                    }
+                    of.go_on_in_window();
                 }
                 if (!is_added && plain.terms > 0) {
                     plain.flush(columns);
