@@ -131,19 +131,32 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
     constexpr int LEN = K::BATCH;
     constexpr bool HAS_PLAIN = HAS_LEVELS<K> && Elements::HAS_PLAIN;
     int skipped = 0, to_skip = 0, deposits = 0;
+    auto first = of.first(LEN * of.step());
+    if constexpr (HAS_PLAIN) {
+        bool goes_on = has_plain(of, mode);
 #pragma unroll 1
-    for (u64 start = of.first(LEN * of.step()); start < of.end(); start += of.next(LEN * of.step())) {
+        while (goes_on) {
+            const auto begin = first;
+            first = plain.add_pairs<LEN>(of, begin);
+            if (of.in_plain()) {
+                if (!plain.is_exact()) {
+                    if (plain.terms > 0 || plain.is_far()) {
+                        return false;
+                    }
+                    of.go_on_in_window();
+                }
+                break;
+            }
+            plain.flush(columns);
+            deposits++;
+            goes_on = first != begin && deposits < MOST_DEPOSITS / 2;
+        }
+    }
+#pragma unroll 1
+    for (auto start = first; start < of.end(); start += of.next(LEN * of.step())) {
         if (deposits > MOST_DEPOSITS - LEN - K::LEVELS - 1) {
             columns.normalise();
             deposits = 0;
-        }
-        if constexpr (HAS_PLAIN) {
-            if (has_plain(of, mode) && plain.to_skip == 0) {
-                start = plain.add_pairs<LEN>(of, start);
-                if (start >= of.end()) {
-                    break;
-                }
-            }
         }
         T x[LEN], y[LEN];
         const bool is_whole = of.end() - start >= LEN * of.step();
@@ -179,10 +192,7 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
             } else {
                 bool is_added = plain.add(x, of.in_plain());
                 if (of.in_plain() && !is_added) {
-                    if (plain.terms > 0 || plain.is_far) {
-                        return false;
-                    }
-                    of.go_on_in_window();
+                    return false;
                 }
                 if (!is_added && plain.terms > 0) {
                     plain.flush(columns);

@@ -20,12 +20,10 @@ struct Plain {
     double sum;
     // Bounds of the terms' exponents, as stored; the number of terms.
     int most, least, terms;
-    // Says that a batch that was not added is beyond FAR.
-    bool is_far;
     // After batches that were too unlike, the batches to skip, and how many were skipped before.
     int to_skip, skipped;
 
-    __device__ Plain() : is_far(false), to_skip(0), skipped(0) { clear(); }
+    __device__ Plain() : to_skip(0), skipped(0) { clear(); }
 
     __device__ void clear() {
         sum = 0;
@@ -42,7 +40,10 @@ struct Plain {
         const int least = min(this->least, static_cast<int>(of_batch.least));
         const bool is_exact = most - least <= (is_alone ? SPREAD_ALONE : SPREAD) && most < SPECIAL<float>;
         if (!__all_sync(ALL_THREADS, is_exact) || terms > MOST - N) {
-            is_far = __any_sync(ALL_THREADS, most - least > FAR);
+            if (is_alone) {
+                this->most = most;
+                this->least = least;
+            }
             return false;
         }
         double odd = 0;
@@ -58,11 +59,17 @@ struct Plain {
         return true;
     }
 
+    // Of a warp alone: returns in all of it whether all batches were added; whether one that was not is beyond FAR.
+    __device__ bool is_exact() const {
+        return __all_sync(ALL_THREADS, most - least <= SPREAD_ALONE && most < SPECIAL<float>);
+    }
+    __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > FAR); }
+
     // Adds pairs of whole batches from one on, as long as the sums of all threads stay exact. Returns the first batch
     // that is not added. Loads both batches of a pair before it waits for one.
     template <int LEN, class Elements>
-    __device__ u64 add_pairs(const Elements &of, u64 start) {
-        const u64 len = LEN * of.step(), next = of.next(len);
+    __device__ unsigned add_pairs(const Elements &of, unsigned start) {
+        const unsigned len = LEN * of.step(), next = of.next(len);
 #pragma unroll 1
         while (start + next + len <= of.end()) {
             float x[2 * LEN];
