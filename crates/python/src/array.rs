@@ -88,7 +88,7 @@ impl NumPy {
         Some(Array { _owner: object.clone(), fields, device: None, _numbers: None })
     }
 
-    /// Returns the DLPack capsule of an array of another library: see [`Exchange::capsule`].
+    /// Returns the DLPack capsule of an array of another library: see [`crate::exchange::Exchange::capsule`].
     pub(crate) fn exported<'py>(
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
