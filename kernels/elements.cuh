@@ -5,8 +5,8 @@
 //
 //   ELEMENTS  of exact sums: values of the elements i, i + STEP and so on of the inputs i and n, as far as
 //             these are below n: others have those of the last element. Of folds: the state of the elements
-//   WHOLE     of exact sums along axes: the same of a batch that has no elements behind the last one, and 1, or 2
-//             if a thread has registers for two; or 0 if there is no shorter way to these
+//   WHOLE     of exact sums along axes: the same of a batch that has no elements behind the last one, and 1; or 0
+//             if there is no shorter way to these
 //   FINISH    what the result of an exact sum is: FINISH_SUM and so on
 //   IDENTITY  the state of no elements; MERGE that of two sets; RESULT stores the result
 //
@@ -23,14 +23,14 @@ __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
                  : "l"(i), "l"(n));
 }
 
-__device__ inline int whole_elements(u64 i, float *x) {
+__device__ inline bool whole_elements(u64 i, float *x) {
     int are_there;
     asm volatile("WHOLE %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
                  : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
                    "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
                    "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=r"(are_there)
                  : "l"(i));
-    return are_there;
+    return are_there != 0;
 }
 
 __device__ inline void elements(u64 i, u64 n, double (&x)[6]) {
@@ -122,6 +122,24 @@ __device__ inline bool has_plain(const Elements &of, u64 mode) {
     return mode != BY_INTEGERS && !of.in_window() && !of.in_levels();
 }
 
+// Adds this warp's first batches in plain sums, one after the other, as far as these are exact. Returns the first batch
+// that is left. Beside a window, older GPUs would spill the registers of a pair.
+template <class K, class Elements>
+__device__ inline unsigned add_plainly(Columns<K> &columns, Plain &plain, const Elements &of, int &deposits) {
+    unsigned first = of.first(K::BATCH * of.step()), begin;
+#pragma unroll 1
+    do {
+        begin = first;
+        first = plain.add_pairs<K::BATCH>(of, begin);
+        if (of.in_plain()) {
+            break;
+        }
+        plain.flush(columns);
+        deposits++;
+    } while (first != begin && deposits < MOST_DEPOSITS / 2);
+    return first;
+}
+
 // Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
 // the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
 template <class K, class Elements>
@@ -131,31 +149,29 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
     constexpr int LEN = K::BATCH;
     constexpr bool HAS_PLAIN = HAS_LEVELS<K> && Elements::HAS_PLAIN;
     int skipped = 0, to_skip = 0, deposits = 0;
+    auto first = of.first(LEN * of.step());
+    if constexpr (HAS_PLAIN) {
+        if (has_plain(of, mode)) {
+            first = add_plainly(columns, plain, of, deposits);
+            if (of.in_plain() && !plain.is_exact()) {
+                if (plain.terms > 0 || plain.is_far()) {
+                    return false;
+                }
+                of.go_on_in_window();
+            }
+        }
+    }
 #pragma unroll 1
-    for (auto start = of.first(LEN * of.step()); start < of.end(); start += of.next(LEN * of.step())) {
+    for (auto start = first; start < of.end(); start += of.next(LEN * of.step())) {
         if (deposits > MOST_DEPOSITS - LEN - K::LEVELS - 1) {
             columns.normalise();
             deposits = 0;
-        }
-        if constexpr (HAS_PLAIN) {
-            if (has_plain(of, mode) && plain.to_skip == 0) {
-                start = plain.add_pairs<LEN>(of, start);
-                if (of.in_plain() && !plain.is_exact()) {
-                    if (plain.terms > 0 || plain.is_far()) {
-                        return false;
-                    }
-                    of.go_on_in_window();
-                }
-                if (start >= of.end()) {
-                    break;
-                }
-            }
         }
         T x[LEN], y[LEN];
         const bool is_whole = of.end() - start >= LEN * of.step();
         bool is_read = false;
         if constexpr (HAS_PLAIN) {
-            is_read = is_whole && whole_elements(start + of.offset(), x) > 0;
+            is_read = is_whole && whole_elements(start + of.offset(), x);
         }
         if (!is_read) {
             read(start + of.offset(), of.end(), K(), x, y);

@@ -2,8 +2,8 @@
 #pragma once
 #include "exact.cuh"
 
-// Returns whether x has the elements of a whole batch, as WHOLE says (elements.cuh).
-__device__ inline int whole_elements(u64 i, float *x);
+// Returns whether x has the elements of a whole batch (elements.cuh).
+__device__ inline bool whole_elements(u64 i, float *x);
 
 namespace exact {
 
@@ -73,9 +73,8 @@ struct Plain {
 #pragma unroll 1
         while (start + next + len <= of.end()) {
             float x[2 * LEN];
-            const bool are_there = whole_elements(start + of.offset(), x) == 2 &&
-                                   whole_elements(start + next + of.offset(), x + LEN) == 2;
-            if (!are_there || !add(x, of.in_plain())) {
+            if (!whole_elements(start + of.offset(), x) || !whole_elements(start + next + of.offset(), x + LEN) ||
+                !add(x, of.in_plain())) {
                 break;
             }
             start += 2 * next;

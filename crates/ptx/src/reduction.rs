@@ -22,10 +22,6 @@ const MOST_INSTRUCTIONS: usize = 512;
 /// than [`BLOCKS`]: it needs fewer registers than others.
 const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
 
-/// The most instructions of two whole batches that a thread has at once: with more, some architecture would spill
-/// registers.
-const MOST_INSTRUCTIONS_OF_TWO: usize = 64;
-
 /// The name of the compiled kernel that a program's reduction needs: an image of kernels/ptx.
 #[must_use]
 pub fn frame(program: &Program) -> Option<&'static str> {
@@ -184,8 +180,8 @@ fn elements(
     is_small
 }
 
-/// Adds the instructions for a thread's elements in a whole batch of an exact sum. Operands are the results, the batches
-/// that a thread may have at once, and the index of the first element. There are none if the formula is large, or if there are several
+/// Adds the instructions for a thread's elements in a whole batch of an exact sum. Operands are the results, whether they
+/// are there, and the index of the first element. They are not there if the formula is large, or if there are several
 /// axes.
 fn whole(
     text: &mut String, program: &Program, large: Option<&Large<'_>>, along: Along,
@@ -203,13 +199,7 @@ fn whole(
             writer.move_to(outer, of_lane[0]);
         }
     }
-    let instructions = 2 * results.len() * elements.instructions();
-    let batches = match is_short {
-        true if instructions <= MOST_INSTRUCTIONS_OF_TWO => "2",
-        true => "1",
-        false => "0",
-    };
-    text.extend(["mov.b32 ", are_there, ", ", batches, ";\n{\n"]);
+    text.extend(["mov.b32 ", are_there, ", ", if is_short { "1" } else { "0" }, ";\n{\n"]);
     writer.finish(text);
     text.push_str("}\n");
 }
