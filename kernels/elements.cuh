@@ -122,24 +122,6 @@ __device__ inline bool has_plain(const Elements &of, u64 mode) {
     return mode != BY_INTEGERS && !of.in_window() && !of.in_levels();
 }
 
-// Adds this warp's first batches in plain sums, one after the other, as far as these are exact. Returns the first batch
-// that is left. Beside a window, older GPUs would spill the registers of a pair.
-template <class K, class Elements>
-__device__ inline unsigned add_plainly(Columns<K> &columns, Plain &plain, const Elements &of, int &deposits) {
-    unsigned first = of.first(K::BATCH * of.step()), begin;
-#pragma unroll 1
-    do {
-        begin = first;
-        first = plain.add_pairs<K::BATCH>(of, begin);
-        if (of.in_plain()) {
-            break;
-        }
-        plain.flush(columns);
-        deposits++;
-    } while (first != begin && deposits < MOST_DEPOSITS / 2);
-    return first;
-}
-
 // Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
 // the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
 template <class K, class Elements>
@@ -151,9 +133,9 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
     int skipped = 0, to_skip = 0, deposits = 0;
     auto first = of.first(LEN * of.step());
     if constexpr (HAS_PLAIN) {
-        if (has_plain(of, mode)) {
-            first = add_plainly(columns, plain, of, deposits);
-            if (of.in_plain() && !plain.is_exact()) {
+        if (of.in_plain()) {
+            first = plain.add_pairs<LEN>(of, first);
+            if (!plain.is_exact()) {
                 if (plain.terms > 0 || plain.is_far()) {
                     return false;
                 }

@@ -65,7 +65,7 @@ struct Plain {
     }
     __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > FAR); }
 
-    // Adds pairs of whole batches from one on, as long as the sums of all threads stay exact. Returns the first batch
+    // Of a warp alone: adds pairs of whole batches from one on, as long as the sums of all threads stay exact. Returns the first batch
     // that is not added. Loads both batches of a pair before it waits for one.
     template <int LEN, class Elements>
     __device__ unsigned add_pairs(const Elements &of, unsigned start) {
@@ -74,7 +74,7 @@ struct Plain {
         while (start + next + len <= of.end()) {
             float x[2 * LEN];
             if (!whole_elements(start + of.offset(), x) || !whole_elements(start + next + of.offset(), x + LEN) ||
-                !add(x, of.in_plain())) {
+                !add(x, true)) {
                 break;
             }
             start += 2 * next;
