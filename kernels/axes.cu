@@ -103,12 +103,13 @@ struct Part {
 
     __device__ int step() const { return WARP >> log_lanes; }
     __device__ int offset() const { return is_by_rows ? lane() & step() - 1 : lane() >> log_lanes; }
-    __device__ u64 end() const { return last; }
-    __device__ u64 first(int len) const { return begin + thread() / WARP * len; }
-    __device__ u64 next(int len) const { return warps * len; }
+    __device__ unsigned end() const { return last; }
+    __device__ unsigned first(int len) const { return begin + thread() / WARP * len; }
+    __device__ unsigned next(int len) const { return warps * len; }
     __device__ bool in_plain() const { return round == IN_PLAIN; }
     __device__ bool in_window() const { return round == IN_WINDOW; }
     __device__ bool in_levels() const { return round == IN_LEVELS; }
+    __device__ void go_on_in_window() { round = IN_WINDOW; }
     // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
     // which reaches no higher, so that fewer levels hold the small ones.
     __device__ int spare() const { return in_window() ? 2 : 0; }
@@ -230,7 +231,7 @@ __device__ inline int first_round(u64 n, u64 partition, u64 mode) {
 // The round of a warp alone that follows one that did not hold its sums; 0 if none does.
 template <class K>
 __device__ inline int next_round(int round, const Plain &plain, u64 n, u64 partition, u64 mode) {
-    if (round == IN_PLAIN && !plain.is_far) {
+    if (round == IN_PLAIN && !plain.is_far()) {
         return IN_WINDOW;
     }
     const bool has_levels = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Levels::MOST);
@@ -239,7 +240,7 @@ __device__ inline int next_round(int round, const Plain &plain, u64 n, u64 parti
 
 // Computes the results of a part, or their states. Returns false if the warp's sums did not hold them.
 template <class K, class T>
-__device__ inline bool reduce_part(Columns<K> &columns, const Part &part, Plain &plain, Scratch *scratch, u64 mode) {
+__device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain, Scratch *scratch, u64 mode) {
     T *const place = part.place<T>();
     if (!part.is_alone) {
         clear(columns, part);
@@ -329,7 +330,7 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
         Plain plain;
         const bool is_done = is_left || reduce_part<K, T>(columns, part, plain, scratch, mode);
         if (part.is_alone) {
-            round = is_done ? 0 : next_round<K>(round, plain, n, partition, mode);
+            round = is_done ? 0 : next_round<K>(part.round, plain, n, partition, mode);
             if (round < 0) {
                 continue;
             }
@@ -382,7 +383,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
         Fold batch;
         asm volatile("ELEMENTS %0, %1, %2, %3;"
                      : "=l"(batch.value), "=l"(batch.index)
-                     : "l"(start + part.offset()), "l"(part.end()));
+                     : "l"(start + part.offset()), "l"(static_cast<u64>(part.end())));
         state.merge(batch);
     }
     state = of_lanes(state, 2 * part.highest(), part.lowest());

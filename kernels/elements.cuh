@@ -23,8 +23,7 @@ __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
                  : "l"(i), "l"(n));
 }
 
-// Returns whether x has the elements.
-__device__ inline bool whole_elements(u64 i, float (&x)[16]) {
+__device__ inline bool whole_elements(u64 i, float *x) {
     int are_there;
     asm volatile("WHOLE %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
                  : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
@@ -117,17 +116,35 @@ struct OfGrid {
     __device__ static constexpr int grid() { return GRID; }
 };
 
+// Returns whether elements are added in plain sums first.
+template <class Elements>
+__device__ inline bool has_plain(const Elements &of, u64 mode) {
+    return mode != BY_INTEGERS && !of.in_window() && !of.in_levels();
+}
+
 // Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
 // the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
 template <class K, class Elements>
-__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plain &plain, const Elements &of,
+__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plain &plain, Elements &of,
                                     u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
     constexpr bool HAS_PLAIN = HAS_LEVELS<K> && Elements::HAS_PLAIN;
     int skipped = 0, to_skip = 0, deposits = 0;
+    auto first = of.first(LEN * of.step());
+    if constexpr (HAS_PLAIN) {
+        if (of.in_plain()) {
+            first = plain.add_pairs<LEN>(of, first);
+            if (!plain.is_exact()) {
+                if (plain.terms > 0 || plain.is_far()) {
+                    return false;
+                }
+                of.go_on_in_window();
+            }
+        }
+    }
 #pragma unroll 1
-    for (u64 start = of.first(LEN * of.step()); start < of.end(); start += of.next(LEN * of.step())) {
+    for (auto start = first; start < of.end(); start += of.next(LEN * of.step())) {
         if (deposits > MOST_DEPOSITS - LEN - K::LEVELS - 1) {
             columns.normalise();
             deposits = 0;
@@ -159,8 +176,8 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
             }
         }
         if constexpr (HAS_PLAIN) {
-            if (mode == BY_INTEGERS || of.in_window()) {
-                // Neither has plain sums.
+            if (!has_plain(of, mode)) {
+                // It has a window or integers.
             } else if (plain.to_skip > 0) {
                 plain.to_skip--;
             } else {

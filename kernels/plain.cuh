@@ -2,6 +2,9 @@
 #pragma once
 #include "exact.cuh"
 
+// Returns whether x has the elements of a whole batch (elements.cuh).
+__device__ inline bool whole_elements(u64 i, float *x);
+
 namespace exact {
 
 // The sum of a thread's terms.
@@ -13,18 +16,14 @@ struct Plain {
     static constexpr int MOST_ALONE = 1 << 6, SPREAD_ALONE = 53 - 24 - 6;
     // The difference of exponents beyond which a window does not hold the terms either.
     static constexpr int FAR = 60;
-    // An integer of 64 bits holds the sum of a warp alone.
-    static_assert(24 + SPREAD_ALONE + 6 + 5 < 63);
 
     double sum;
     // Bounds of the terms' exponents, as stored; the number of terms.
     int most, least, terms;
-    // Says that a batch that was not added is beyond FAR.
-    bool is_far;
     // After batches that were too unlike, the batches to skip, and how many were skipped before.
     int to_skip, skipped;
 
-    __device__ Plain() : is_far(false), to_skip(0), skipped(0) { clear(); }
+    __device__ Plain() : to_skip(0), skipped(0) { clear(); }
 
     __device__ void clear() {
         sum = 0;
@@ -40,8 +39,11 @@ struct Plain {
         const int most = max(this->most, static_cast<int>(of_batch.most));
         const int least = min(this->least, static_cast<int>(of_batch.least));
         const bool is_exact = most - least <= (is_alone ? SPREAD_ALONE : SPREAD) && most < SPECIAL<float>;
-        if (!__all_sync(ALL_THREADS, is_exact) || terms == MOST) {
-            is_far = __any_sync(ALL_THREADS, most - least > FAR);
+        if (!__all_sync(ALL_THREADS, is_exact) || terms > MOST - N) {
+            if (is_alone) {
+                this->most = most;
+                this->least = least;
+            }
             return false;
         }
         double odd = 0;
@@ -55,6 +57,29 @@ struct Plain {
         this->least = least;
         terms += N;
         return true;
+    }
+
+    // Of a warp alone: returns in all of it whether all batches were added; whether one that was not is beyond FAR.
+    __device__ bool is_exact() const {
+        return __all_sync(ALL_THREADS, most - least <= SPREAD_ALONE && most < SPECIAL<float>);
+    }
+    __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > FAR); }
+
+    // Of a warp alone: adds pairs of whole batches from one on, as long as the sums of all threads stay exact. Returns the first batch
+    // that is not added. Loads both batches of a pair before it waits for one.
+    template <int LEN, class Elements>
+    __device__ unsigned add_pairs(const Elements &of, unsigned start) {
+        const unsigned len = LEN * of.step(), next = of.next(len);
+#pragma unroll 1
+        while (start + next + len <= of.end()) {
+            float x[2 * LEN];
+            if (!whole_elements(start + of.offset(), x) || !whole_elements(start + next + of.offset(), x + LEN) ||
+                !add(x, true)) {
+                break;
+            }
+            start += 2 * next;
+        }
+        return start;
     }
 
     // The exponent of the unit of the terms, and the sum in a unit that is no larger.
@@ -72,21 +97,17 @@ struct Plain {
         clear();
     }
 
-    // Adds the sums of those lanes that differ in the bits from `lowest` to `highest`, in each of them. Returns in the whole warp
-    // whether the sums are exact.
+    // Adds the sums of those lanes that differ in the bits from `lowest` to `highest`, in each of them. Returns in the whole
+    // warp whether the sums are exact: whether each is so, which its difference from either term tells.
     __device__ bool merge_lanes(int lowest, int highest) {
+        bool is_exact = true;
 #pragma unroll 1
         for (int bit = highest; bit >= lowest; bit /= 2) {
-            most = max(most, __shfl_xor_sync(ALL_THREADS, most, bit));
-            least = min(least, __shfl_xor_sync(ALL_THREADS, least, bit));
+            const double other = __shfl_xor_sync(ALL_THREADS, sum, bit), both = __dadd_rn(sum, other);
+            is_exact = is_exact && __dsub_rn(both, sum) == other && __dsub_rn(both, other) == sum;
+            sum = both;
         }
-        long long count = units(unit());
-#pragma unroll 1
-        for (int bit = highest; bit >= lowest; bit /= 2) {
-            count += __shfl_xor_sync(ALL_THREADS, count, bit);
-        }
-        sum = __dmul_rn(__ll2double_rn(count), power_of_two(unit()));
-        return __all_sync(ALL_THREADS, most - least <= SPREAD_ALONE && llabs(count) < 1LL << 53);
+        return __all_sync(ALL_THREADS, is_exact);
     }
 
     // The sum in a format, that of f32 or of f64.

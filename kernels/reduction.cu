@@ -19,7 +19,8 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
     __syncthreads();
     Window<K> window;
     Plain plain;
-    add_elements(columns, window, plain, OfGrid{n}, mode);
+    OfGrid of{n};
+    add_elements(columns, window, plain, of, mode);
     __syncthreads();
     gather(columns, words, first, last, out, n, scratch, [&] {
         if (result != nullptr && threadIdx.x == 0) {

@@ -89,7 +89,7 @@ pub fn check_frame(frame: &str) {
     let is_along_axes = frame.contains(&format!("{ENTRY}{ALONG_AXES}"));
     let place = is_along_axes.then_some((Hook::Place, Times::Once));
     let has_whole = frame.contains(&format!("{ENTRY}{ALONG_AXES}sum_f32("));
-    let whole = has_whole.then_some((Hook::Whole, Times::Once));
+    let whole = has_whole.then_some((Hook::Whole, Times::Often));
     for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&place).chain(&whole) {
         let found = hooks.iter().filter(|found| *found == hook).count();
         let is_right = match times {
