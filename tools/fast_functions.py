@@ -236,7 +236,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
     print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
     slope = scale / at_1 * (1 - bias) + factor * mpf(unit)
-    doc = "What r's factor in high parts lacks, and its bias."
+    doc = "The rest of r's factor beside its high parts, and its bias."
     print_constant(doc, f"{name}_SLOPE", nearest(slope))
 
     def rest(r):
@@ -443,7 +443,7 @@ def error_function():
     """The error function: erf(c + h) = erf c + D h (1 + w + w² F(w) + h² (G(w) + h² H(w)))."""
     print("\n// erf")
     print_constant("Steps for small arguments.", "ERF_SLOPE", ERF_SLOPE)
-    print_constant("What the steps become less by.", "ERF_CURVE", ERF_CURVE)
+    print_constant("The decrease of the steps.", "ERF_CURVE", ERF_CURVE)
     ends = [0.0]
     for i in range(31):
         ends.append(

@@ -69,14 +69,14 @@ pub(crate) fn too_many_operations() -> String {
     format!("the expression has more than {MAX_NODES} operations: split it")
 }
 
-/// What a value depends on.
+/// The kinds of values on which one depends.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Depends {
     on_arrays: bool,
     on_results: bool,
 }
 
-/// What each node depends on: arrays outside of reductions, and results of reductions.
+/// Says of each node whether it depends on arrays outside of reductions, and on results of reductions.
 fn dependences(inputs: &[Input<'_>], nodes: &[Node]) -> Vec<Depends> {
     let mut of_nodes = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -91,7 +91,7 @@ fn dependences(inputs: &[Input<'_>], nodes: &[Node]) -> Vec<Depends> {
     of_nodes
 }
 
-/// What any of some nodes depends on.
+/// The kinds on which any of some nodes depends.
 fn any(of_nodes: &[Depends], nodes: &[NodeId]) -> Depends {
     nodes.iter().fold(Depends::default(), |all, &node| {
         let of_node = of_nodes[usize::from(node)];

@@ -172,8 +172,8 @@ impl Spread {
         (alike && vector << shift == VECTOR_BYTES && self.divisors.is_empty()).then_some(vector)
     }
 
-    /// Computes the results of a batch of `len` elements along one axis, none of which is past the last one: in vectors
-    /// where the frame says so.
+    /// Computes the results of a batch of `len` elements along one axis, which all exist: in vectors where the frame says
+    /// so.
     pub(crate) fn results_of_whole(
         mut self, writer: &Writer, elements: &Elements<'_>, len: usize,
     ) -> Vec<Vec<Operand>> {

@@ -3,9 +3,8 @@
 //! A thread that computed an element for which a fast function is not right by itself would let the others of its warp
 //! wait. So a block lists such elements in shared memory, and each of its threads computes one of the list at the end.
 //!
-//! The list has room for 128 elements, about ten times as many as a block has of usual arguments. It begins with their
-//! number. From 16 bytes on it has entries of 16 bytes: an element's place, and the argument, since the output may be the
-//! input.
+//! The list has room for 128 elements; of usual arguments a block has a tenth of that. It begins with their number. From
+//! 16 bytes on it has entries of 16 bytes: an element's place, and the argument, since the output may be the input.
 
 use crate::writer::{Class, Label, Operand, Writer};
 
@@ -32,7 +31,7 @@ $empty:
 bar.sync 0;
 ";
 
-/// Finds the number of a new entry, and whether there is no room for it.
+/// Finds the number of a new entry, and sets the predicate if the list is full.
 const NEW: &str = "\
 mov.b32 %list, deferred;
 atom.shared.add.u32 %number, [%list], 1;

@@ -73,7 +73,7 @@ const COPIES: usize = 8;
 const ROW_SHIFT: i32 = 4;
 const COPIES_SHIFT: i32 = ROW_SHIFT + COPIES.ilog2() as i32;
 
-/// The rows: as many as tables have entries. (So each thread of a block makes one of the copies.)
+/// The number of rows is that of a table's entries: each thread of a block makes one of the copies.
 const ROWS: usize = BLOCK_THREADS as usize / COPIES;
 
 /// Lines that make a thread's copy of a row; the group's number comes in between, twice. `ROWS` and `COPIES` are in them.

@@ -6,7 +6,7 @@
 pub(crate) enum Hook {
     /// The values of a thread's elements.
     Elements,
-    /// The same, of a whole batch, or that there is no shorter way to these.
+    /// The same for a whole batch; not every expression has a shorter way to these.
     Whole,
     /// The number of the operation that computes the result from an exact sum (FINISH_SUM and so on).
     Finish,

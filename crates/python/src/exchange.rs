@@ -122,7 +122,7 @@ fn clear_error() {
     unsafe { PyErr_Clear() }
 }
 
-/// Deletes the tensor of a capsule that nobody consumed.
+/// Deletes the tensor of a capsule, unless a consumer has taken it.
 unsafe extern "C" fn delete(capsule: *mut PyObject) {
     // SAFETY: the interpreter calls this once for a capsule made above, and holds its lock.
     unsafe {

@@ -4,7 +4,7 @@ use crate::array::{Array, Arrays};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// What a call writes: elements of a type, as many as an input has or, for a reduction, one.
+/// The elements that a call writes: those of an array with an input's shape, or one for a reduction.
 pub(crate) struct Output {
     pub(crate) dtype: Py<PyAny>,
     pub(crate) is_reduction: bool,

@@ -176,7 +176,7 @@ pub(super) const LOG_TABLE_LOW: [f32; 32] = [
     1.4285722e-6,
     0.0,
 ];
-/// What r's factor in high parts lacks, and its bias.
+/// The rest of r's factor beside its high parts, and its bias.
 pub(super) const LOG_SLOPE: f32 = -5e-11;
 /// The rest is r² LOG(r), relative to the logarithm, with an error of 2^-35.2.
 pub(super) const LOG: [f32; 4] = [5.2264175e-9, 0.3333332, -0.25006688, 0.20074743];
@@ -265,7 +265,7 @@ pub(super) const LOG2_TABLE_LOW: [f32; 32] = [
     0.0,
     0.0,
 ];
-/// What r's factor in high parts lacks, and its bias.
+/// The rest of r's factor beside its high parts, and its bias.
 pub(super) const LOG2_SLOPE: f32 = -0.00009076012;
 /// The rest is r² LOG2(r), relative to the logarithm, with an error of 2^-35.9.
 pub(super) const LOG2: [f32; 4] = [0.00004149453, 0.36753544, -0.25208023, 0.18383332];
@@ -354,7 +354,7 @@ pub(super) const LOG10_TABLE_LOW: [f32; 32] = [
     0.0,
     0.0,
 ];
-/// What r's factor in high parts lacks, and its bias.
+/// The rest of r's factor beside its high parts, and its bias.
 pub(super) const LOG10_SLOPE: f32 = 5.928315e-7;
 /// The rest is r² LOG10(r), relative to the logarithm, with an error of 2^-35.5.
 pub(super) const LOG10: [f32; 4] = [-3.2500824e-7, 0.19449963, -0.16100295, 0.14277436];
@@ -670,7 +670,7 @@ pub(super) const ASIN_Q: [f32; 3] = [0.16666621, 0.3791931, 0.07969649];
 // erf
 /// Steps for small arguments.
 pub(super) const ERF_SLOPE: f32 = 12.0;
-/// What the steps become less by.
+/// The decrease of the steps.
 pub(super) const ERF_CURVE: f32 = -1.0625;
 /// Nodes c, negated.
 pub(super) const ERF_NODES: [f32; 32] = [
