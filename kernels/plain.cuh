@@ -65,8 +65,8 @@ struct Plain {
     }
     __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > FAR); }
 
-    // Of a warp alone: adds pairs of whole batches from one on, as long as the sums of all threads stay exact. Returns the first batch
-    // that is not added. Loads both batches of a pair before it waits for one.
+    // Of a warp alone: adds pairs of whole batches from one on, as long as the sums of all threads stay exact. Returns
+    // the first batch that is not added. Loads both batches of a pair before it waits for one.
     template <int LEN, class Elements>
     __device__ unsigned add_pairs(const Elements &of, unsigned start) {
         const unsigned len = LEN * of.step(), next = of.next(len);
@@ -97,8 +97,8 @@ struct Plain {
         clear();
     }
 
-    // Adds the sums of those lanes that differ in the bits from `lowest` to `highest`, in each of them. Returns in the whole
-    // warp whether the sums are exact: whether each is so, which its difference from either term tells.
+    // Adds the sums of those lanes that differ in the bits from `lowest` to `highest`, in each of them. Returns in the
+    // whole warp whether the sums are exact: the difference from the larger term is exact, and then equals the other.
     __device__ bool merge_lanes(int lowest, int highest) {
         bool is_exact = true;
 #pragma unroll 1
