@@ -46,7 +46,7 @@ Call = Callable[[], Any]
 
 
 class Peers:
-    """The contenders of a call: gpuvec's stream, and how each library waits for its work."""
+    """The contenders: gpuvec's stream, how each library waits for its work, and a copy's rate."""
 
     def __init__(self, copy: float) -> None:
         self.copy = copy
@@ -57,59 +57,50 @@ class Peers:
             "CuPy": cupy.cuda.Device().synchronize,
         }
 
-    def show(self, name: str, size: int, calls: dict[str, Call], is_queued: bool = True) -> None:
-        """Times calls that read and write `size` bytes, and prints a line."""
-        contenders = [
-            Contender(library, batch(call, self.waits[library], is_queued))
-            for library, call in calls.items()
-        ]
+    def queued(self, name: str, size: int, calls: dict[str, Call]) -> None:
+        """Times calls that are queued one behind the other, and waits for the last one."""
+        self.show(name, size, {of: batch(call, int, self.waits[of]) for of, call in calls.items()})
+
+    def waited_for(self, name: str, size: int, calls: dict[str, Call]) -> None:
+        """Times calls that are each waited for: gpuvec's return when the result is there."""
+        waits = {**self.waits, "gpuvec": int}
+        self.show(name, size, {of: batch(call, waits[of], int) for of, call in calls.items()})
+
+    def show(self, name: str, size: int, batches: dict[str, Callable[[int], float]]) -> None:
+        """Times batches of calls that read and write `size` bytes, and prints a line."""
+        contenders = [Contender(*of) for of in batches.items()]
         figures = measure(contenders, SECONDS, ROUNDS)
-        times = {library: figures[library]["median_us"] for library in calls}
-        cells = [
-            f"{times[library]:10.1f}" if library in times else f"{'–':>10}"
-            for library in self.waits
-        ]
-        shares = [
-            f"{1e6 * size / times[library] / self.copy:7.3f}" if library in times else f"{'–':>7}"
-            for library in self.waits
-        ]
-        best = min(time for library, time in times.items() if library != "gpuvec")
-        print(f"{name:34}", *cells, *shares, f"{best / times['gpuvec']:7.2f}", flush=True)
+        times = {of: figures[of]["median_us"] if of in figures else np.nan for of in self.waits}
+        shares = [f"{1e6 * size / time / self.copy:7.3f}" for time in times.values()]
+        best = np.nanmin([times["PyTorch"], times["CuPy"]])
+        cells = [f"{time:9.1f}" for time in times.values()]
+        print(f"{name:34}", *cells, *shares, f"{best / times['gpuvec']:6.2f}", flush=True)
 
 
-def batch(call: Call, wait: Call, is_queued: bool) -> Callable[[int], float]:
-    """Makes a batch of calls: waits for the last one, or for each."""
+def batch(call: Call, wait: Call, wait_for_all: Call) -> Callable[[int], float]:
+    """Makes a batch of calls."""
 
     def run(calls: int) -> float:
         start = time.perf_counter()
         for _ in range(calls):
             call()
-            if not is_queued:
-                wait()
-        wait()
+            wait()
+        wait_for_all()
         return time.perf_counter() - start
 
     return run
 
 
 def reductions(x: Any, name: str, axis: int, stream: Optional[gpuvec.Stream]) -> dict[str, Call]:
-    """Returns the calls that reduce a tensor: queued on a stream into arrays, or into new ones."""
-    of_cupy = cupy.from_dlpack(x)
+    """Returns the calls that reduce a tensor: queued on a stream, or into new arrays."""
     theirs = getattr(torch, TORCH_NAMES.get(name, name)), getattr(cupy, name)
-    if stream is None:
-        return {
-            "gpuvec": lambda: gpuvec.evaluate(f"{name}(x)", x=x, axis=axis),
-            "PyTorch": lambda: theirs[0](x, axis),
-            "CuPy": lambda: theirs[1](of_cupy, axis),
-        }
-    outs = [torch.empty(x.shape[1 - axis], device="cuda") for _ in range(3)]
-    to_cupy = cupy.from_dlpack(outs[2])
+    of_cupy = cupy.from_dlpack(x)
+    calls = {"PyTorch": lambda: theirs[0](x, axis), "CuPy": lambda: theirs[1](of_cupy, axis)}
     formula = gpuvec.Expression(f"{name}(x)", {"x": "f4"})
-    return {
-        "gpuvec": lambda: formula(x=x, axis=axis, out=outs[0], stream=stream),
-        "PyTorch": lambda: theirs[0](x, axis, out=outs[1]),
-        "CuPy": lambda: theirs[1](of_cupy, axis, out=to_cupy),
-    }
+    if stream is None:
+        return {"gpuvec": lambda: formula(x=x, axis=axis), **calls}
+    ours, out = gpuvec.from_dlpack(x), gpuvec.DeviceArray(x.shape[1 - axis], "f4")
+    return {"gpuvec": lambda: formula(x=ours, axis=axis, out=out, stream=stream), **calls}
 
 
 def show_sums(peers: Peers) -> None:
@@ -121,7 +112,7 @@ def show_sums(peers: Peers) -> None:
             for axis in (1, 0):
                 title = f"{name}, {shape[0]} × {shape[1]}, {'rows' if axis else 'columns'}"
                 calls = reductions(x, name, axis, peers.stream)
-                peers.show(title, x.nbytes + 4 * shape[1 - axis], calls)
+                peers.queued(title, x.nbytes + 4 * shape[1 - axis], calls)
 
 
 def show_small(peers: Peers) -> None:
@@ -132,7 +123,7 @@ def show_small(peers: Peers) -> None:
         for name in ("sum", "max"):
             for axis in (1, 0):
                 title = f"{name}, {shape[0]} × {shape[1]}, {'rows' if axis else 'columns'}"
-                peers.show(title, x.nbytes, reductions(x, name, axis, None), is_queued=False)
+                peers.waited_for(title, x.nbytes, reductions(x, name, axis, None))
 
 
 def views_of(array: Any, pairs: list[list[np.ndarray]]) -> list[Any]:
@@ -154,8 +145,10 @@ def elementwise(case: StridedCase, stream: gpuvec.Stream) -> tuple[int, dict[str
     *inputs, out = views
     formula = gpuvec.Expression(case.text, case.inputs())
     names = dict(zip(case.inputs(), inputs))
+    *of_gpuvec, result = map(gpuvec.from_dlpack, views)
+    ours = dict(zip(case.inputs(), of_gpuvec))
     calls = {
-        "gpuvec": lambda: formula(**names, out=out, stream=stream),
+        "gpuvec": lambda: formula(ours, out=result, stream=stream),
         "CuPy": eager(case.text, cupy, names, out),
     }
     if all(stride >= 0 for view in views for stride in view.strides):
@@ -171,7 +164,7 @@ def eager(text: str, library: Any, names: dict[str, Any], out: Any) -> Call:
     if text == "a + 0":
         return lambda: out.__setitem__(..., names["a"])
     code = compile(text, text, "eval")
-    return lambda: eval(code, names)
+    return lambda: eval(code, {}, names)
 
 
 def show_elements(peers: Peers) -> None:
@@ -179,14 +172,14 @@ def show_elements(peers: Peers) -> None:
     heading("queued, µs")
     for case in CASES:
         size, calls = elementwise(case, peers.stream)
-        peers.show(case.name, size, calls)
+        peers.queued(case.name, size, calls)
 
 
 def heading(unit: str) -> None:
     """Prints a table's heading."""
     names = ("gpuvec", "PyTorch", "CuPy")
-    columns = [*(f"{name:>10}" for name in names), *(f"{name:>7}" for name in names)]
-    print(f"\n{unit:34}", *columns, f"{'ratio':>7}")
+    columns = [*(f"{name:>9}" for name in names), *(f"{name:>7}" for name in names)]
+    print(f"\n{unit:34}", *columns, f"{'ratio':>6}")
 
 
 def main() -> None:
