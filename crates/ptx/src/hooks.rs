@@ -44,7 +44,7 @@ pub(crate) fn least_blocks(blocks: u32) -> String {
 
 impl Hook {
     const OF_ALL: [(Hook, Times); 1] = [(Hook::Elements, Times::Once)];
-    const OF_EXACT_SUMS: [(Hook, Times); 1] = [(Hook::Finish, Times::Once)];
+    const OF_EXACT_SUMS: [(Hook, Times); 1] = [(Hook::Finish, Times::Often)];
     const OF_FOLDS: [(Hook, Times); 4] = [
         (Hook::Identity, Times::Often),
         (Hook::Merge, Times::Often),
