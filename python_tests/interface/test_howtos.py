@@ -1,4 +1,4 @@
-"""The how-tos' code blocks are programs that run as they are printed."""
+"""The code blocks of how-tos, and of other pages for users, are programs that run as printed."""
 
 import sys
 from importlib.util import find_spec
@@ -10,6 +10,11 @@ from on_fake_driver import environment, needs_fake_driver
 from programs import AS_ROOT, MPIEXEC, library_environment, run
 
 HOWTOS = sorted(set((ROOT / "docs/howto").glob("*.md")) - {ROOT / "docs/howto/index.md"})
+# Explanations show programs where they help; placement.md's prints what depends on the machine.
+OTHERS = sorted(
+    {ROOT / "docs/faq.md", *(ROOT / "docs").glob("coming_from/*.md")}
+    | {*(ROOT / "docs").glob("explanation/*.md")} - {ROOT / "docs/explanation/placement.md"}
+)
 MANY_MACHINES = ROOT / "docs/howto/many_machines.md"
 RANKS = 3
 
@@ -21,7 +26,8 @@ def test_each_howto_has_programs():
 
 
 @pytest.mark.parametrize(
-    "code, needs", [block for document in HOWTOS for block in blocks(document, "python")]
+    "code, needs",
+    [block for document in [*HOWTOS, *OTHERS] for block in blocks(document, "python")],
 )
 def test_programs(code, needs, tmp_path):
     """Each block is a whole program: it imports what it uses, and checks its own results."""
