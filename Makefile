@@ -44,7 +44,7 @@ LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pi
     $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3))
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference docs lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference docs site-check lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,7 +81,10 @@ reference: ## write the header's reference, target/reference/html, by Doxygen
 	doxygen docs/Doxyfile
 
 docs: build $(VENV)/docs ## build the site, target/docs, by Sphinx
-	$(BIN)/sphinx-build -q --keep-going -d target/doctrees docs target/docs
+	$(BIN)/sphinx-build -q -W --keep-going -d target/doctrees docs target/docs
+
+site-check: docs $(VENV)/browser ## look at every page of the site in a browser, with screenshots in target/site
+	$(BIN)/python tools/site_check.py --screenshots target/site
 
 lint: $(VENV)/ruff ## check formats, lints and types
 	cargo fmt --all --check
@@ -225,7 +228,7 @@ reproducible: dist ## build the wheel again from the source distribution, offlin
 
 check-all: export LONG_AS_CPU :=
 check-all: export LONG_ON_FAKE_DRIVER :=
-check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible site-check ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
 	$(BIN)/python benches/bench.py $(BENCH)
@@ -262,6 +265,10 @@ $(VENV)/benches: benches/requirements.txt $(VENV)/ready
 
 $(VENV)/docs: docs/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r docs/requirements.txt
+	touch $@
+
+$(VENV)/browser: docs/browser.txt $(VENV)/docs
+	$(BIN)/pip install --quiet -r docs/browser.txt
 	touch $@
 
 $(VENV)/functions: crates/math/requirements.txt $(VENV)/ready
