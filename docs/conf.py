@@ -22,7 +22,6 @@ extensions = [
     "c_reference",
     "name_links",
 ]
-exclude_patterns = ["requirements.txt"]
 nitpicky = True
 nitpick_ignore_regex = [
     # Types of the C library, of Python and of NumPy, whose references are on other sites.
@@ -45,7 +44,6 @@ default_role = "py:obj"
 autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 80
 numpydoc_show_class_members = False
-
 add_function_parentheses = False
 
 html_theme = "pydata_sphinx_theme"
@@ -54,4 +52,6 @@ html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
-html_theme_options = {"header_links_before_dropdown": 8, "show_prev_next": False}
+html_theme_options = {"header_links_before_dropdown": 6, "show_prev_next": False}
+# Pages without others beside them.
+html_sidebars = dict.fromkeys(["install", "tutorial/*", "faq", "releases"], [])
