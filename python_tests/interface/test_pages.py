@@ -16,6 +16,7 @@ README = ROOT / "README.md"
 DOCUMENTS = [README, *PAGES]
 HOWTOS = sorted(set((ROOT / "docs/howto").glob("*.md")) - {ROOT / "docs/howto/index.md"})
 MANY_MACHINES = ROOT / "docs/howto/many_machines.md"
+SEVERAL_GPUS = ROOT / "docs/howto/several_gpus.md"
 RELEASE = ROOT / "target/release"
 LINK = [f"-I{ROOT / 'include'}", f"-L{RELEASE}", "-lgpuvec", f"-Wl,-rpath,{RELEASE}"]
 RANKS = 3
@@ -90,6 +91,13 @@ def test_the_ranks_of_a_machine_have_gpus_of_their_own(tmp_path):
     code, needs = block.values
     code += "assert gpus == 2\nassert gpuvec.last_run().devices == (neighbours.rank % 2,)\n"
     run_block(code, needs, tmp_path, GPUVEC_PLACEMENT="gpu", **environment(DEVICES=2))
+
+
+@needs_fake_driver
+@pytest.mark.parametrize("code, needs", blocks(SEVERAL_GPUS, "python"))
+def test_programs_for_several_gpus(code, needs, tmp_path):
+    """Each GPU has a part of the work, and the results are the same."""
+    run_block(code, needs, tmp_path, GPUVEC_PLACEMENT="gpu", **environment(DEVICES=3))
 
 
 @pytest.mark.parametrize("code, needs", blocks_of("c"))
