@@ -38,7 +38,8 @@ from placement_sweep import restricted, sweep
 SIZES = [1_000, 10_000, 100_000, 316_228, 1_000_000, 10_000_000, 100_000_000]
 # The sizes of the sweeps under restrictions.
 FEW_SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
-PEERS_SIZES = [100_000, 316_228, 1_000_000, 3_162_278, 10_000_000, 50_000_000]
+PEERS_SIZES = [100, 1_000, 10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278]
+PEERS_SIZES += [10_000_000, 31_622_777, 100_000_000]
 
 
 def number(text: str) -> int:
