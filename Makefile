@@ -38,7 +38,7 @@ LONG_AS_CPU ?= $(addprefix python_tests/,exact process operations/test_results.p
     package/test_interrupts.py)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference docs lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ target/release/libgpuvec.so:
 reference: ## write the header's reference, target/reference/html, by Doxygen
 	mkdir -p target/reference
 	doxygen docs/Doxyfile
+
+docs: build $(VENV)/docs ## build the site, target/docs, by Sphinx
+	$(BIN)/sphinx-build -q --keep-going -d target/doctrees docs target/docs
 
 lint: $(VENV)/ruff ## check formats, lints and types
 	cargo fmt --all --check
@@ -169,7 +172,7 @@ numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, 
 random-arrays: build $(VENV)/ready ## 10^5 random calls on arrays of any shapes and strides beside NumPy (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --arrays --count $(NUMPY_COUNT)
 
-peers: build $(VENV)/ready $(ENGINES)/ready ## numexpr's own tests, and pandas', on gpuvec; functions of Spark and Ray: docs/peers.md
+peers: build $(VENV)/ready $(ENGINES)/ready ## numexpr's own tests, and pandas', on gpuvec; functions of Spark and Ray: docs/reference/peers.md
 	$(BIN)/python tools/peers/run.py
 	$(ENGINES)/bin/python -m pytest -q -rs tools/peers/test_engines.py
 
@@ -248,6 +251,10 @@ $(VENV)/release: release/requirements.txt $(VENV)/ready
 
 $(VENV)/benches: benches/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r benches/requirements.txt
+	touch $@
+
+$(VENV)/docs: docs/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r docs/requirements.txt
 	touch $@
 
 $(VENV)/functions: crates/math/requirements.txt $(VENV)/ready

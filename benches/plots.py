@@ -1,6 +1,6 @@
 """Draws figures from a run's bench.json, of this machine or another.
 
-    python benches/plots.py [bench.json] [folder]       default: target/bench/bench.json docs
+    python benches/plots.py [bench.json] [folder]   default: target/bench/bench.json docs/benchmarks
 
 Draws, for each operation on f32 arrays (f64 with --dtype f64) and every memory kind, the time per
 element and the share of the ceiling over the length, as SVG.
@@ -107,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("run", type=Path, nargs="?", default=ROOT / "target" / "bench" / "bench.json")
-    add("folder", type=Path, nargs="?", default=ROOT / "docs")
+    add("folder", type=Path, nargs="?", default=ROOT / "docs/benchmarks")
     add("--dtype", default="f32", help="f32 or f64")
     chosen = parser.parse_args()
     data = json.loads(chosen.run.read_text())

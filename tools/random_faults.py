@@ -4,8 +4,8 @@
     python tools/random_faults.py [--seconds 600] [--seed 1] [--rounds N]
 
 Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
-own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
-GPUVEC_OK, a hang or a crash.
+own. Every outcome is the right bits or a status that docs/contributing/faults.md
+allows; never a wrong bit under GPUVEC_OK, a hang or a crash.
 
 In rounds with an odd seed the driver's codes do not lose a device: when the faults end, all work
 runs on the GPU again, everything can be released, and the process holds no more objects of the

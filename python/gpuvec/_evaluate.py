@@ -50,8 +50,8 @@ def evaluate(
     ----------
     text : str or tuple of str
         The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
-        docs/expressions.md. Up to 8 formulas, in a tuple or with ``;`` between them, are evaluated
-        in one pass.
+        docs/reference/language.md. Up to 8 formulas, in a tuple or with ``;`` between them, are
+        evaluated in one pass.
     inputs : mapping or table, optional
         The values of names in the formula. Pass columns and other data in it: as keywords, one that
         is named ``out`` would be the result, and be overwritten. Of a table (a frame of pandas or

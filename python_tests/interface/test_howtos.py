@@ -9,13 +9,13 @@ from documents import blocks
 from on_fake_driver import environment, needs_fake_driver
 from programs import AS_ROOT, MPIEXEC, library_environment, run
 
-HOWTOS = sorted((ROOT / "docs").glob("howto_*.md"))
-MANY_MACHINES = ROOT / "docs/howto_many_machines.md"
+HOWTOS = sorted(set((ROOT / "docs/howto").glob("*.md")) - {ROOT / "docs/howto/index.md"})
+MANY_MACHINES = ROOT / "docs/howto/many_machines.md"
 RANKS = 3
 
 
 def test_each_howto_has_programs():
-    assert len(HOWTOS) == 7
+    assert len(HOWTOS) >= 7
     for document in HOWTOS:
         assert blocks(document, "python"), document.name
 

@@ -13,7 +13,7 @@ from bindings import ROOT
 from documents import blocks
 from programs import compile_c, library_environment, run
 
-README, EXPRESSIONS = ROOT / "README.md", ROOT / "docs/expressions.md"
+README, EXPRESSIONS = ROOT / "README.md", ROOT / "docs/reference/language.md"
 RELEASE = ROOT / "target/release"
 EXAMPLES = "device_loop streams structured mixed black_scholes signal_pipeline".split()
 C, PYTHON = (
