@@ -95,7 +95,7 @@ def arguments() -> argparse.Namespace:
     chosen.parts = alone or chosen.parts or (["ceilings", "calls"] if chosen.n else PARTS)
     chosen.dtypes = chosen.dtypes or (["f32"] if chosen.quick else DTYPES)
     chosen.rounds = 3 if chosen.quick else 5
-    chosen.seconds_per_point = chosen.seconds_per_point or (0.4 if chosen.quick else 1.3)
+    chosen.seconds_per_point = chosen.seconds_per_point or (0.4 if chosen.quick else 0.7)
     return chosen
 
 
@@ -288,19 +288,28 @@ class Bench:
             self.data["failed"] = True
             self.data["missing"][what] = f"{type(error).__name__}: {error}"
 
+    def write(self) -> str:
+        """Writes the files with what was measured so far; returns the tables."""
+        folder, text = self.chosen.output, report.markdown(self.data)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "bench.json").write_text(json.dumps(self.data, indent=1))
+        (folder / "bench.md").write_text(text)
+        return text
+
     def run(self) -> None:
-        """Runs all chosen parts."""
+        """Runs all chosen parts, and writes the files after each."""
         for part in self.chosen.parts:
             if part in ALONE and not self.device:
                 sys.exit(f"--{part} needs a GPU: {self.data['missing']['GPU']}")
             start = time.perf_counter()
             self.attempt(part, getattr(self, part))
             self.data["part_seconds"][part] = time.perf_counter() - start
+            self.data["seconds"] = time.perf_counter() - self.start
+            if "ceilings" in self.chosen.parts:
+                self.data["targets"] = judged(self.data)
+            self.write()
             self.shown.update(1)
         self.shown.close()
-        if "ceilings" in self.chosen.parts:
-            self.data["targets"] = judged(self.data)
-        self.data["seconds"] = time.perf_counter() - self.start
 
 
 def main() -> None:
@@ -309,10 +318,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(chosen, Path(folder))
         bench.run()
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    text = report.markdown(bench.data)
-    (chosen.output / "bench.json").write_text(json.dumps(bench.data, indent=1))
-    (chosen.output / "bench.md").write_text(text)
+        text = bench.write()
     # The tables of chosen lengths are short enough to print.
     print(text if chosen.n or chosen.parts[0] in ALONE else report.summary(bench.data))
     print(f"All tables are in {chosen.output / 'bench.md'}.")

@@ -36,6 +36,7 @@ from formulas_measured import ELEMENTWISE, REDUCTIONS, Formula, named
 from header import enumeration
 from peers import cores
 from programs import library_environment
+from progress import progress
 from timing import measure
 
 # The seconds after which a part is ended.
@@ -392,7 +393,7 @@ def main() -> None:
     data: dict[str, Any] = {"about": about}
     given.output.mkdir(parents=True, exist_ok=True)
     texts = [f"# Expressions, measured\n\n{about}."]
-    for part in given.parts.split(","):
+    for part in progress(given.parts.split(","), "expressions"):
         if part in OF_GPU and not has_gpu:
             continue
         start = time.perf_counter()

@@ -29,6 +29,7 @@ from typing import Any
 # these limits they stay awake between their own calls, and sleep after the pause before a batch.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from placement_calls import CALLS, DTYPES, KINDS, PLACEMENTS, ROOT, serve
 from placement_cold import cold, replay
 from placement_peers import peers

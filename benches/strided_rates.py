@@ -24,6 +24,8 @@ from streams import Resources, ok
 from strided_cases import CASES, StridedCase
 
 CALLS, ROUNDS = 10, 7
+# Seconds from which on a call is not repeated in a round.
+LONG = 0.005
 # Elements of the arrays on which results are checked: of whole packs and tiles, and of others.
 CHECKED = [4096, 70_000, 1_100_000]
 
@@ -35,14 +37,16 @@ def seconds(stream: int, call: Callable[[], object]) -> float:
 
 def seconds_of(call: Callable[[], object], wait: Callable[[], object]) -> float:
     """Returns the time of a queued call, the median of some rounds."""
-    found = []
-    for _ in range(ROUNDS + 1):
+    def each(calls: int) -> float:
         start = time.perf_counter()
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
         wait()
-        found.append((time.perf_counter() - start) / CALLS)
-    return median(found[1:])
+        return (time.perf_counter() - start) / calls
+
+    each(1)
+    calls = CALLS if each(1) < LONG else 1
+    return median(each(calls) for _ in range(ROUNDS))
 
 
 def distinct_bytes(view: np.ndarray) -> int:
