@@ -9,8 +9,9 @@
     python3 benches/bench.py --scratch          the memory that the library keeps; takes minutes
 
 Writes bench.json and bench.md into the folder that --output names (target/bench), and prints the
-targets; benches/page.py makes a page of bench.json. Needs gcc and NumPy; measures the peers that are installed, and only the CPU if there is no
-GPU. Loads the library that GPUVEC_LIB names, or the release build.
+targets; benches/page.py makes a page of bench.json. Needs gcc and NumPy; measures the peers that
+are installed, and only the CPU if there is no GPU. Loads the library that GPUVEC_LIB names, or the
+release build.
 """
 
 import argparse
@@ -224,9 +225,7 @@ class Bench:
         options = {"--output": self.folder, "--types": "f32", "--at-most": 150}
         options["--seconds"] = chosen.seconds_per_point / 25
         words = [str(word) for option in options.items() for word in option]
-        rows.of_program(
-            *("placement.py", "peers", *words, "--sizes", *map(str, ns)), seconds=200
-        )
+        rows.of_program(*("placement.py", "peers", *words, "--sizes", *map(str, ns)), seconds=200)
         self.data["libraries"] = rows_in(self.folder, "peers")
 
     def expressions(self) -> None:

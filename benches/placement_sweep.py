@@ -26,8 +26,8 @@ from placement_calls import (
     library_path,
     warmed_up,
 )
-from progress import progress
 from placement_report import FIXED, Row, fastest, in_words, microseconds, ratio, shown, written
+from progress import progress
 from timing import Contender, measure
 
 SCRIPT = ROOT / "benches/placement.py"

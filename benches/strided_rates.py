@@ -37,6 +37,7 @@ def seconds(stream: int, call: Callable[[], object]) -> float:
 
 def seconds_of(call: Callable[[], object], wait: Callable[[], object]) -> float:
     """Returns the time of a queued call, the median of some rounds."""
+
     def each(calls: int) -> float:
         start = time.perf_counter()
         for _ in range(calls):

@@ -1,4 +1,4 @@
-"""Tools show their progress on stderr: on terminals or where it is asked for, never in their output.
+"""Tools show their progress on stderr: on terminals, or where it is asked for.
 
 The library itself shows none.
 """
@@ -70,9 +70,7 @@ def outputs(script: str, variables: dict, is_terminal: bool) -> tuple[str, str]:
     "asked, is_terminal, is_shown",
     [("", False, False), ("", True, True), ("0", True, False)],
 )
-def test_progress_is_shown_on_terminals(
-    tmp_path, script, has_tqdm, asked, is_terminal, is_shown
-):
+def test_progress_is_shown_on_terminals(tmp_path, script, has_tqdm, asked, is_terminal, is_shown):
     printed, shown = outputs(script, environment(tmp_path, has_tqdm, asked), is_terminal)
     assert printed == "a line\n"
     assert ("counting" in shown and "40" in shown) == is_shown

@@ -36,12 +36,15 @@ class Plain:
         self.shown_at, self.width = self.start, 0
 
     def __enter__(self) -> "Plain":
+        """Begins."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Ends the progress."""
         self.close()
 
     def __iter__(self) -> Iterator[Any]:
+        """Yields the items, and counts them."""
         with self:
             for item in self.iterable or ():
                 yield item
