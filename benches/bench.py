@@ -53,7 +53,7 @@ from scratch import scratch
 from sweep import lengths, sweep
 from targets import LARGEST, judged
 
-PARTS = "ceilings kernels calls sweep first libraries expressions axes strides functions".split()
+PARTS = "ceilings kernels calls first libraries expressions axes strides functions sweep".split()
 ALONE = ["gpus", "hybrid", "pinning", "scratch"]
 OPS, DTYPES, KINDS = ["add", "dot"], ["f32", "f64"], ["pageable", "pinned", "device"]
 DECADES = [10**power for power in range(1, 9)]

@@ -62,7 +62,7 @@ STYLE = {
     "xtick.color": LIGHT["text"],
     "ytick.color": LIGHT["text"],
 }
-WIDTH = 8.6
+WIDTH = 7.4
 
 
 def save(figure: Figure, path: Path) -> None:
