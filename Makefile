@@ -36,6 +36,12 @@ WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release exact/test_o
 # it does what placement cpu does. `make check-all` leaves none out.
 LONG_AS_CPU ?= $(addprefix python_tests/,exact process operations/test_results.py package/test_accumulator.py \
     package/test_interrupts.py)
+# Long tests on the fake driver, whose GPUs are emulated: placement auto where `gpu` takes the same way,
+# and the largest arrays where shorter ones take it. `make check-all` leaves none out.
+LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pinned_memory_lives_as_long_as_its_last_view[AUTO \
+    package/test_variance.py::test_many_results[AUTO package/test_variance.py::test_many_results[GPU-std \
+    operations/test_results.py::test_several_chunks[AUTO operations/test_results.py::test_the_family_in_several_chunks[AUTO \
+    $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3))
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
 .PHONY: help demo test build install uninstall reference docs lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
@@ -92,9 +98,9 @@ fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX 
 kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that the library carries
 	$(BIN)/python kernels/build.py
 
-usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel, and of expressions, on each architecture
+usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel, and of expressions (ARCHITECTURES= for all)
 	cargo run --release -q -p gpuvec_ptx --example formulas -- target/formulas --texts
-	$(BIN)/python kernels/build.py --usage target/formulas
+	$(BIN)/python kernels/build.py --usage $(ARCHITECTURES) target/formulas
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --release -p gpuvec_fake_driver
@@ -135,7 +141,7 @@ test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake drive
 	cargo run --release -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
 	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
-	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(WITH_ANY_DRIVER:%=--deselect=%)
+	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(patsubst %,--deselect='%',$(WITH_ANY_DRIVER) $(LONG_ON_FAKE_DRIVER))
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
 coverage: fake-driver build $(VENV)/ready ## the lines of src and crates that the tests run, in a table (with llvm-19)
@@ -218,6 +224,7 @@ reproducible: dist ## build the wheel again from the source distribution, offlin
 	release/reproducible.sh
 
 check-all: export LONG_AS_CPU :=
+check-all: export LONG_ON_FAKE_DRIVER :=
 check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, other libraries and gpuvec side by side; the page is target/bench/page
