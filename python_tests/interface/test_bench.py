@@ -186,7 +186,8 @@ def test_the_committed_page_shows_the_committed_data(monkeypatch):
             marks=NEEDS_GPU,
         ),
         pytest.param(
-            *("axes_rates.py", ["--n", "1e4"], ["what", "ms", "GB/s", "of copy"]), marks=NEEDS_GPU
+            *("axes_rates.py", ["--n", "1e4"], ["what", "ms", "GB/s", "of copy"]),
+            marks=[NEEDS_GPU, pytest.mark.long],
         ),
     ],
 )
