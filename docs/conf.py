@@ -1,11 +1,14 @@
 """The site: `make docs` builds it in target/docs, without the network; warnings are errors."""
 
+import os
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "docs/_extensions")]
+# The kernels of pages that are notebooks import the package, too.
+os.environ["PYTHONPATH"] = str(ROOT / "python")
 
 project = "gpuvec"
 author = "gpuvec contributors"
@@ -34,6 +37,8 @@ nitpick_ignore_regex = [
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
+
+# Pages that are notebooks run in each build; one that fails ends the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
