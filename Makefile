@@ -230,9 +230,9 @@ check-all: export LONG_AS_CPU :=
 check-all: export LONG_ON_FAKE_DRIVER :=
 check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible site-check ## everything: takes two hours on two cores
 
-bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
+bench: build $(VENV)/benches ## ceilings, other libraries and gpuvec side by side; the page is target/bench/page
 	$(BIN)/python benches/bench.py $(BENCH)
-	$(BIN)/python benches/plots.py target/bench/bench.json target/bench
+	$(BIN)/python benches/page.py target/bench/bench.json target/bench/page
 
 gpu-bundle: build fake-driver $(VENV)/kernels ## gather what a GPU machine without Rust needs, in target/gpu
 	tools/gpu_bundle.sh

@@ -1,11 +1,14 @@
 """The site: `make docs` builds it in target/docs, without the network; warnings are errors."""
 
+import os
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "docs/_extensions")]
+# The kernels of pages that are notebooks import the package, too.
+os.environ["PYTHONPATH"] = str(ROOT / "python")
 
 project = "gpuvec"
 author = "gpuvec contributors"
@@ -22,7 +25,6 @@ extensions = [
     "c_reference",
     "name_links",
 ]
-exclude_patterns = ["requirements.txt"]
 nitpicky = True
 nitpick_ignore_regex = [
     # Types of the C library, of Python and of NumPy, whose references are on other sites.
@@ -35,6 +37,8 @@ nitpick_ignore_regex = [
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
+
+# Pages that are notebooks run in each build; one that fails ends the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
@@ -45,7 +49,6 @@ default_role = "py:obj"
 autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 80
 numpydoc_show_class_members = False
-
 add_function_parentheses = False
 
 html_theme = "pydata_sphinx_theme"
@@ -54,4 +57,6 @@ html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
-html_theme_options = {"header_links_before_dropdown": 8, "show_prev_next": False}
+html_theme_options = {"header_links_before_dropdown": 6, "show_prev_next": False}
+# Pages without others beside them.
+html_sidebars = dict.fromkeys(["install", "tutorial/*", "faq", "releases"], [])

@@ -39,9 +39,13 @@ OVERFLOW = """() => {
     const text = beyond.length ? beyond[0].outerHTML.slice(0, 120) : 'no element of main';
     return `${document.documentElement.scrollWidth} pixels wide: ${text}`;
 }"""
-BROKEN_IMAGES = """() => [...document.images]
-    .filter(image => image.checkVisibility() && !(image.complete && image.naturalWidth))
-    .map(image => image.src)"""
+# Images that cannot be loaded, also those that are loaded when they come into view.
+BROKEN_IMAGES = """async () => {
+    const shown = [...document.images].filter(image => image.checkVisibility());
+    const loaded = image => { image.loading = 'eager'; return image.decode(); };
+    const results = await Promise.allSettled(shown.map(loaded));
+    return shown.filter((_, i) => results[i].status == 'rejected').map(image => image.src);
+}"""
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -73,12 +77,9 @@ def problems(page: Page, address: str) -> list[str]:
     for event, listener in listeners.items():
         page.on(event, listener)
     page.goto(address, wait_until="load")
-    # Images that are loaded when they come into view.
-    page.evaluate("for (const image of document.images) image.loading = 'eager'")
-    page.wait_for_load_state("networkidle")
+    found += [f"broken image {source}" for source in page.evaluate(BROKEN_IMAGES)]
     overflow = page.evaluate(OVERFLOW)
     found += [overflow] if overflow else []
-    found += [f"broken image {source}" for source in page.evaluate(BROKEN_IMAGES)]
     for event, listener in listeners.items():
         page.remove_listener(event, listener)
     return found
