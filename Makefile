@@ -77,6 +77,7 @@ reference: ## write the header's reference, target/reference/html, by Doxygen
 lint: $(VENV)/ruff ## check formats, lints and types
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
+	tools/aarch64.sh cargo clippy --profile fast --tests -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

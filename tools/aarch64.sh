@@ -1,47 +1,83 @@
 #!/usr/bin/env bash
-# Runs a command with cargo set up for aarch64: builds go to target/aarch64, programs run under QEMU.
+# Runs a command with cargo set up for aarch64: builds go to target/aarch64, and programs run in QEMU.
 #
 #     tools/aarch64.sh cargo build --release
-#     tools/aarch64.sh cargo clippy --release -- -D warnings
-#     tools/aarch64.sh qemu-aarch64 target/aarch64/program
+#     tools/aarch64.sh cargo test --profile fast -p gpuvec_math
+#     tools/aarch64.sh qemu-aarch64 target/aarch64/c_examples/vector_add
+#     tools/aarch64.sh python-aarch64 python_tests/support/result_hashes.py
 #
-# Needs Debian's gcc-aarch64-linux-gnu and qemu-user. rustc is that of the PATH, if it has the target (`rustup target
-# add aarch64-unknown-linux-gnu`). Else Debian's rustc for both processors is downloaded into target/aarch64/toolchain,
-# and nothing is installed: a standard library can only be used by the very compiler that built it.
+# Needs Debian, and its gcc-aarch64-linux-gnu and g++-aarch64-linux-gnu. Everything else is downloaded from Debian and
+# PyPI into target/aarch64/tools, once, and is not installed: QEMU, Python with NumPy for aarch64, and, unless rustc has
+# the target (`rustup target add aarch64-unknown-linux-gnu`), another rustc with its standard libraries for both
+# processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu
+tools=$PWD/target/aarch64/tools
+
+# Calls a program of apt with lists of packages for both processors, which are not the system's.
+debian() {
+    local program=$1
+    shift
+    "$program" -qq -o Dir::State::Lists="$tools/apt/lists" -o Dir::Cache="$tools/apt" \
+        -o Dir::Etc::SourceList="$tools/apt/sources.list" -o APT::Sandbox::User=root -o Acquire::Languages=none \
+        -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 "$@"
+}
+
+unpack() { # FOLDER PACKAGE...
+    local folder=$1 packages=$tools/apt/packages
+    shift
+    mkdir -p "$packages"
+    (cd "$packages" && debian apt-get download "$@")
+    local package
+    for package in "$packages"/*.deb; do dpkg -x "$package" "$folder"; done
+    rm -r "$packages"
+}
+
+depends() { # PACKAGE PATTERN: the package that it needs
+    debian apt-cache depends "$1" | grep -oE "$2" | head -1
+}
+
+download() {
+    rm -rf "$tools"
+    mkdir -p "$tools"/{bin,apt/{lists,archives}/partial}
+    touch "$tools/apt/sources.list"
+    # QEMU before version 8 does as if it wiped memory on fork.
+    local mirror codename
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m 1 '/debian/$')
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    echo "deb $mirror $codename-backports main" >"$tools/apt/sources.list"
+    debian apt-get update
+    unpack "$tools/qemu" "qemu-user/$codename-backports"
+    unpack "$tools/root" {libc6,libgcc-s1,libstdc++6,libcrypt1,libbz2-1.0,libexpat1,libffi8,liblzma5,libssl3,libuuid1,zlib1g}:arm64 \
+        {python3.11-minimal,libpython3.11-minimal,libpython3.11-stdlib}:arm64
+    if [ -z "${has_target:-}" ]; then
+        local std
+        std=$(depends libstd-rust-web-dev 'libstd-rust-web-[0-9.]+')
+        unpack "$tools/rust" rustc-web rust-web-clippy "$std" "$(depends "$std" 'libllvm[0-9]+')" \
+            libstd-rust-web-dev:{amd64,arm64}
+    fi
+    rm -r "$tools/apt"
+    .venv/bin/pip install --quiet --target "$tools/site" --only-binary=:all: --python-version 3.11 \
+        --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64 numpy gmpy2
+    ln -s "$tools/qemu/usr/bin/qemu-aarch64" "$tools/bin"
+    cat >"$tools/bin/python-aarch64" <<END
+#!/bin/sh
+PYTHONPATH=$PWD/python:$PWD/python_tests/support:$tools/site exec qemu-aarch64 $tools/root/usr/bin/python3.11 "\$@"
+END
+    chmod +x "$tools/bin/python-aarch64"
+    touch "$tools/ready"
+}
+
+[ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || has_target=yes
+[ -e "$tools/ready" ] || download
+export PATH=$tools/bin:$PATH QEMU_LD_PREFIX=$tools/root
 export CARGO_BUILD_TARGET=$target CARGO_TARGET_DIR=$PWD/target/aarch64
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64
-# Where QEMU finds the C library.
-export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
-toolchain=$CARGO_TARGET_DIR/toolchain
-
-download() { # into the folder $toolchain
-    local state=$toolchain/apt rustc=rustc-web
-    mkdir -p "$state/lists/partial" "$state/archives/partial"
-    apt() { apt-get -qq -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state" \
-        -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 -o APT::Sandbox::User=root "$@"; }
-    depends() { # PACKAGE PATTERN: the package that it depends on
-        apt-cache -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state" depends "$1" | grep -oE "$2" | head -1
-    }
-    apt update
-    local std llvm
-    std=$(depends libstd-rust-web-dev 'libstd-rust-web-[0-9.]+')
-    llvm=$(depends "$std" 'libllvm[0-9]+')
-    (cd "$state" && apt download $rustc rust-web-clippy "$std" "$llvm" libstd-rust-web-dev:{amd64,arm64})
-    local package
-    for package in "$state"/*.deb; do dpkg -x "$package" "$toolchain"; done
-    rm -r "$state"
-    touch "$toolchain/ready"
-}
-
-if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
-    [ -e "$toolchain/ready" ] || download
-    # For rustc's own libraries; programs for aarch64 ignore those of another processor.
-    export LD_LIBRARY_PATH=$toolchain/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    # cargo's clippy is a program beside its compiler.
-    export RUSTC=$toolchain/usr/bin/rustc PATH=$toolchain/usr/bin:$PATH
+if [ -z "${has_target:-}" ]; then
+    # rustc's own libraries; programs for aarch64 ignore those of another processor. Its cargo-clippy precedes rustup's.
+    export LD_LIBRARY_PATH=$tools/rust/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export RUSTC=$tools/rust/usr/bin/rustc PATH=$tools/rust/usr/bin:$PATH
 fi
 exec "$@"
