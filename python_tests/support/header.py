@@ -19,6 +19,10 @@ TYPES = {
 }
 
 
+# The sections that declare no function.
+WITHOUT_FUNCTIONS = ("Constants and types", "All functions")
+
+
 @functools.cache
 def text() -> str:
     """Returns the header without its comments."""
@@ -47,6 +51,17 @@ def table() -> list:
         stem = first.rpartition("_")[0]
         names += [first, *(stem + ending for ending in others.split(", ")[1:])]
     return names
+
+
+def examples() -> dict:
+    """Maps each section of functions to the first code in its comment."""
+    source = (ROOT / "include/gpuvec.h").read_text()
+    found = {}
+    for title, comment in re.findall(r"^/\* == ([^\n]*) ==\n(.*?)\*/", source, re.M | re.S):
+        lines = [line.removeprefix(" *") for line in comment.splitlines()]
+        code = [line for line in lines if line.startswith("     ")]
+        found[title] = "\n".join(line[1:] for line in code)
+    return {title: code for title, code in found.items() if title not in WITHOUT_FUNCTIONS}
 
 
 def man_pages() -> dict:
