@@ -94,7 +94,7 @@ lint: $(VENV)/ruff ## check formats, lints and types
 	$(BIN)/ruff format --check .
 	MYPYPATH=python $(BIN)/mypy --strict python python_tests/package/typed_uses.py
 
-lint-aarch64: ## clippy for the other processor; needs Debian, as test-aarch64 does
+lint-aarch64: $(VENV)/ruff ## clippy for the other processor; needs Debian, as test-aarch64 does
 	tools/aarch64.sh cargo clippy --release -- -D warnings
 
 fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX match their sources
