@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import gpuvec
 import pytest
 from bindings import ROOT
-from documents import PAGES, all_blocks, anchors, blocks, links
+from documents import PAGES, all_blocks, anchors, blocks, links, without_code
 from header import WITHOUT_FUNCTIONS, examples
 from on_fake_driver import environment, needs_fake_driver
 from programs import AS_ROOT, MPIEXEC, compile_c, library_environment, run
@@ -160,6 +160,12 @@ def test_links_lead_somewhere(document):
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS], ids=named)
+def test_no_line_is_lost(document):
+    """Lines that begin with a percent sign are comments to the site."""
+    assert not re.findall(r"^ *%.*", without_code(document.read_text()), flags=re.MULTILINE)
 
 
 def test_the_python_reference_has_every_public_name():
