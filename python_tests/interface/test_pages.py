@@ -190,9 +190,9 @@ def test_the_c_reference_has_every_declaration():
     from c_reference import items, sections
 
     declared = [item for _, part in sections().values() for item in items(part)]
-    names = [re.search(r"\w+(?=\(| = |$)", item.signature)[0] for item in declared]
     found = {item.directive: set() for item in declared}
-    for name, item in zip(names, declared):
+    for item in declared:
+        name = re.search(r"(\w+)(?:\(.*\)| = .*|\[\d+\])?$", item.signature)[1]
         found[item.directive].add(name)
     assert found["function"] == set(header.prototypes())
     assert found["macro"] >= set(header.defines())
