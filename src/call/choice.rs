@@ -221,15 +221,20 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     }
 }
 
-/// The work of a call, and whether the thread repeats it. If GPUs reach pageable arrays, these are staged or in place,
-/// as a GPU is predicted to be done sooner.
+/// The work of a call, and whether the thread repeats it.
 fn work(call: &Call<'_>, resources: &impl Resources) -> Work {
     let work = cost::work(call);
     let is_long = work.core_ns > model::LONG_CALL_NS;
     let work = Work { is_repeated: !is_long || resources.is_repeated(cost::key(call)), ..work };
-    if !work.is_staged || !resources.reach().pageable {
-        return work;
+    if work.is_staged && resources.reach().pageable {
+        return staged_or_in_place(work, resources);
     }
+    work
+}
+
+/// Work on pageable arrays that GPUs reach: staged or in place, as a GPU is predicted to be done sooner.
+#[cold]
+fn staged_or_in_place(work: Work, resources: &impl Resources) -> Work {
     let in_place = Work { is_staged: false, operation: cost::in_place(work.operation), ..work };
     let processors =
         model::Processors { cores: resources.thread_limit(), gpus: resources.devices().all };

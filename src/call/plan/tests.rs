@@ -4,7 +4,7 @@ use super::*;
 use crate::call::array::Layout;
 use crate::call::checked::tests::with_call;
 use crate::call::checked::{Arguments, Arrays, Input, Output};
-use crate::call::choice::choose;
+use crate::call::choice::{Reason, choose};
 use crate::call::chunk::Queue;
 use crate::call::formula::{Binding, Evaluation, Formula};
 use MemoryKind::{Managed, Pageable, Pinned};
@@ -385,7 +385,7 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     // SAFETY: the arrays are never accessed.
     let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
     let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
-    on_gpus(&call, All, Choice::Together, &with(gpus)).unwrap()
+    on_gpus(&call, All, &Chosen::only(Choice::Together, Reason::AskedFor), &with(gpus)).unwrap()
 }
 
 /// A core, or a thread that feeds a device.
