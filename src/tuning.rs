@@ -3,7 +3,7 @@
 //!
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16, by tools/variants.py and
 //! benches/variants.py, which compare other values with these (docs/contributing/tuning.md);
-//! docs/benchmarks/bench.md shows what comes of them.
+//! docs/benchmarks/index.md shows what comes of them.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ def evaluate(
         Queues the work behind the stream's earlier work. Without a stream the function returns when
         the result is there.
     axis : int or tuple of int, optional
-        The axes that reductions reduce; all if it is None. `argmin` and `argmax` then return an
+        The axes that reductions reduce; all if it is None. ``argmin`` and ``argmax`` then return an
         index into the flattened array, in C order. Results of other formulas keep all axes.
     keepdims : bool, default False
         Keeps the reduced axes in the result, with length 1.
@@ -95,7 +95,7 @@ def evaluate(
     ValueError
         If the shapes cannot be broadcast to one, an input has nulls, or an output has another shape
         or is read-only; as `ArgumentError`, if an argument is not aligned, or an output overlaps an
-        input without being exactly that input. As NumPy's `AxisError`, if there is no such axis.
+        input without being exactly that input. As NumPy's ``AxisError``, if there is no such axis.
 
     Examples
     --------
