@@ -257,8 +257,8 @@ __device__ inline int first_round(u64 n, u64 partition, u64 mode) {
 
 // The round of a warp alone that follows one that did not hold its sums; 0 if none does.
 template <class K>
-__device__ inline int next_round(int round, u64 n, u64 partition, u64 mode) {
-    if (round == IN_PLAIN) {
+__device__ inline int next_round(int round, const Plain &plain, u64 n, u64 partition, u64 mode) {
+    if (round == IN_PLAIN && !plain.is_far()) {
         return IN_WINDOW;
     }
     const bool has_levels = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Levels::MOST);
@@ -280,6 +280,7 @@ __device__ inline bool reduce_tiles(float *elements, const Part &part, T *place)
     bool is_exact = true;
 #pragma unroll 1
     for (unsigned first = 0;; first += len) {
+        // Zeros behind the last tile: elements that are not read would keep their registers.
         float x[TILE] = {};
         if (first < last && !whole_elements(first * part.n + part.offset(), x)) {
             return false;
@@ -415,7 +416,7 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
             continue;
         }
         if (part.is_alone) {
-            round = is_done ? 0 : next_round<K>(part.round, n, partition, mode);
+            round = is_done ? 0 : next_round<K>(part.round, plain, n, partition, mode);
             if (round < 0) {
                 continue;
             }

@@ -151,7 +151,8 @@ __device__ inline unsigned add_pairs(Columns<K> &columns, Plain &plain, const El
             if (has_failed) {
                 break;
             }
-            // In memory: a loop that moves elements between registers would have them copied before each addition.
+            // In memory, where a loop finds them: if it moved them between registers, each batch would be copied, and so
+            // waited for, before the next one is loaded.
             float kept[LEN];
 #pragma unroll
             for (int k = 0; k < LEN; k++) {
@@ -183,10 +184,10 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
         if (has_plain(of, mode)) {
             first = add_pairs(columns, plain, of, first, deposits);
             if (of.in_plain() && !plain.is_exact()) {
+                of.go_on_in_window();
                 if (!window.begin_with(plain.sum, plain.terms, plain.range())) {
                     return false;
                 }
-                of.go_on_in_window();
             }
         }
     }

@@ -14,6 +14,8 @@ namespace exact {
 struct Plain {
     static constexpr int MOST = 1 << 9, SPREAD = 53 - 24 - 9;
     static constexpr int FEW = 1 << 6, SPREAD_OF_FEW = 53 - 24 - 6;
+    // The difference of exponents beyond which a window does not hold the terms either.
+    static constexpr int FAR = 60;
 
     double sum;
     // Bounds of the terms' exponents, as stored; the number of terms.
@@ -64,10 +66,11 @@ struct Plain {
         return terms <= FEW - N ? SPREAD_OF_FEW : SPREAD;
     }
 
-    // Of a warp alone: returns in all of it whether all batches were added.
+    // Of a warp alone: returns in all of it whether all batches were added; whether one that was not is beyond FAR.
     __device__ bool is_exact() const {
         return __all_sync(ALL_THREADS, most - least <= spread<0>() && most < SPECIAL<float>);
     }
+    __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > FAR); }
 
     // The range of the terms.
     __device__ Range range() const {
@@ -81,6 +84,7 @@ struct Plain {
                           : add_vectors<float>(row, n, lane() * n / 32);
     }
 
+    // The same from the element with a number on, in vectors.
     template <class Vector>
     __device__ bool add_vectors(const float *row, unsigned n, unsigned first) {
         constexpr unsigned N = sizeof(Vector) / sizeof(float);
