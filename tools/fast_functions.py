@@ -159,15 +159,26 @@ def inverse(cell, at_1, steps):
     if cell in (31, 62):
         c = at_1 * 31 / cell
         return c, ends[0] * c - at_1, ends[1] * c - at_1
+    return inverse_between(*ends, at_1)
+
+
+def inverse_between(low, high, at_1):
+    """The multiple c of 1/128 with the least exact r = m c - at_1 for m between ends; those of r."""
 
     def greatest(c):
-        return max(abs(m * c - at_1) for m in ends)
+        return max(abs(m * c - at_1) for m in (low, high))
 
     # Where c is a multiple of u, r is one of 2^-23 u: exact below 2 u.
     units = {n / 128: (n & -n) / 128 for n in range(int(64 * at_1), int(128 * at_1) + 1)}
     exact = [c for c, unit in units.items() if greatest(c) < 2 * unit]
     c = min(exact, key=greatest)
-    return c, ends[0] * c - at_1, ends[1] * c - at_1
+    return c, low * c - at_1, high * c - at_1
+
+
+def in_two_parts_over(unit, value, bias):
+    """A logarithm over the unit in its first bits, and the rest, with the bias."""
+    high = multiple(value / unit, mpf(2) ** -16)
+    return high, nearest(value * (1 - bias) - high * mpf(unit))
 
 
 # The share by which results are biased, down: the rounding test's interval begins there. Then the
@@ -217,12 +228,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
         unit = nearest(-scale / at_1 / factor)
     print_constant("The unit of high parts.", f"{name}_UNIT", unit)
 
-    def in_two_parts_over_unit(value):
-        """A logarithm over the unit in its first bits, and the rest, with the bias."""
-        high = multiple(value / unit, mpf(2) ** -16)
-        return high, nearest(value * (1 - bias) - high * mpf(unit))
-
-    of_2 = of_2 or in_two_parts_over_unit(scale * log(2))
+    of_2 = of_2 or in_two_parts_over(unit, scale * log(2), bias)
     print_constant(f"{base} 2 over the unit, in its first bits.", f"{name}_2", of_2[0])
     rest_doc = "The rest of it, not over the unit, and its bias."
     print_constant(rest_doc, f"{name}_2_LOW", of_2[1])
@@ -231,7 +237,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     entries = []
     for cell, c in zip(order, inverses):
         value = scale * log(at_1 / c) + (error / (1 - bias) if cell > 44 else 0)
-        entries.append(in_two_parts_over_unit(value) if cell < 62 else tuple(of_2))
+        entries.append(in_two_parts_over(unit, value, bias) if cell < 62 else tuple(of_2))
     doc = f"-{base} c over the unit, in its first bits."
     print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
     print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
@@ -253,6 +259,52 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
         min(low for _, low, _ in cells),
         max(high for _, _, high in cells),
         4,
+    )
+
+
+def logarithm_of_sum():
+    """log(1 + u): the logarithm again, with cells that go on from one octave to the next one."""
+    print("\n// log1p, asinh, acosh, atanh")
+    bias, unit = LOGARITHMS["LOG"][0], mpf(-1) / 2
+    print_constant("Steps", "LOG1P_STEPS", nearest((1 - mpf("1.6e-6")) / 2**18))
+    ends = [(32 + i + mpf("0.5")) / 32 for i in range(-1, 32)]
+    cells = [inverse_between(a * mpf("0.9999"), b * mpf("1.0005"), 1) for a, b in zip(ends, ends[1:])]
+    print_array(
+        "c, next to 1 / m for the significands m of a cell, with encodings greater by i · 2^18.",
+        "LOG1P_INVERSE",
+        [by_encoding(c, i << 18) for i, (c, _, _) in enumerate(cells)],
+    )
+    step, step_low = (part / 32 for part in in_two_parts_over(unit, log(2), bias))
+    print_constant("log 2 over the unit and 32, in its first bits.", "LOG1P_STEP", step)
+    print_constant("The rest of it, not over the unit, and its bias.", "LOG1P_STEP_LOW", step_low)
+    entries = [in_two_parts_over(unit, -log(mpf(c)), bias) for c, _, _ in cells]
+    print_array(
+        "-log c over the unit, in its first bits, less i times that.",
+        "LOG1P_TABLE",
+        [high - i * step for i, (high, _) in enumerate(entries)],
+    )
+    print_array(
+        "The rest of it, not over the unit, and its bias, less i times the rest of that.",
+        "LOG1P_TABLE_LOW",
+        [nearest(low - i * step_low) for i, (_, low) in enumerate(entries)],
+    )
+
+    def weight(r):
+        """The cube of r over the least logarithm of an argument with it."""
+        others = [c for c, low, high in cells[1:] if low <= r <= high]
+        least = [abs(log((1 + r) / c / octave)) for c in others for octave in (1, 2)]
+        if cells[0][1] <= r <= cells[0][2]:
+            least.append(abs(log(1 + r)))
+        return abs(r) ** 3 / min(least) if r and least else mpf(0)
+
+    print_polynomial(
+        "log(1 + r) = r - r²/2 + r³ LOG1P(r), relative to the logarithm",
+        "LOG1P",
+        lambda r: (log(1 + r) - r + r**2 / 2) / r**3 if r else mpf(1) / 3,
+        weight,
+        min(low for _, low, _ in cells),
+        max(high for _, _, high in cells),
+        3,
     )
 
 
@@ -614,6 +666,7 @@ if __name__ == "__main__":
     print('#![allow(clippy::approx_constant, reason = "first parts of constants are f32")]\n')
     exponential()
     logarithm()
+    logarithm_of_sum()
     trigonometric()
     inverse_tangent()
     inverse_sine()
