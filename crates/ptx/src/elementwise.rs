@@ -64,7 +64,7 @@ impl PerThread {
             _ if packs < 3 || lanes < 4 => 2,
             (..=48, _) if is_fast => 5,
             // These spill with more.
-            (_, Some(Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 5,
+            (_, Some(Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 6,
             (_, Some(_)) => 6,
             _ if is_fast => 4,
             // Error functions of f64, with 100, spill.
@@ -107,18 +107,16 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
             deferred::begin(&writer);
         }
         let packs = Packs::new(&writer, &arrays, n, lanes);
-        let i = writer.register(Class::B64);
-        grid.for_each(&writer, i, packs.count, || {
-            let index = packs.element(&writer, i);
+        grid.for_each_pack(&writer, index, [packs.head, packs.end], lanes, || {
             step(&elements, &writer, &outputs, index, lanes, defers);
         });
         // After the loop, so that no register holds it meanwhile.
-        let in_packs = packs.elements(&writer);
-        let singles = writer.emit("sub.s64", Class::B64, &[n, in_packs]);
-        grid.for_each(&writer, i, singles, || {
-            let behind = writer.emit("add.s64", Class::B64, &[i, in_packs]);
-            let is_before = writer.emit("setp.lt.u64", Class::Predicate, &[i, packs.head]);
-            writer.set("selp.b64", index, &[i, behind, is_before]);
+        let in_packs = writer.emit("sub.s64", Class::B64, &[packs.end, packs.head]);
+        let i = writer.register(Class::B64);
+        grid.for_each_from(&writer, in_packs, i, n, || {
+            let before = writer.emit("sub.s64", Class::B64, &[i, in_packs]);
+            let is_before = writer.emit("setp.lt.u64", Class::Predicate, &[before, packs.head]);
+            writer.set("selp.b64", index, &[before, i, is_before]);
             writer.append(&single);
         });
         if defers {
@@ -310,10 +308,10 @@ fn store_exact(writer: &Writer, outputs: &[Array], place: Operand, exact: Vec<Op
 
 /// The packs of elements.
 struct Packs {
-    /// Elements before the first pack.
+    /// The first element in a pack.
     head: Operand,
-    count: Operand,
-    lanes: usize,
+    /// The first one behind them.
+    end: Operand,
 }
 
 impl Packs {
@@ -326,22 +324,10 @@ impl Packs {
         let past = past.reduce(|a, b| writer.emit("or.b64", Class::B64, &[a, b])).unwrap_or(n);
         let aligned = writer.emit("setp.eq.s64", Class::Predicate, &[past, Operand::b64(0)]);
         let rest = writer.emit("sub.s64", Class::B64, &[n, head]);
-        let shift = Operand::b32(lanes.ilog2() as i32);
-        let packs = writer.emit("shr.u64", Class::B64, &[rest, shift]);
-        let count = writer.emit("selp.b64", Class::B64, &[packs, Operand::b64(0), aligned]);
-        Packs { head, count, lanes }
-    }
-
-    /// The elements of all packs.
-    fn elements(&self, writer: &Writer) -> Operand {
-        let shift = Operand::b32(self.lanes.ilog2() as i32);
-        writer.emit("shl.b64", Class::B64, &[self.count, shift])
-    }
-
-    /// The first element of a pack.
-    fn element(&self, writer: &Writer, pack: Operand) -> Operand {
-        let shift = Operand::b32(self.lanes.ilog2() as i32);
-        let offset = writer.emit("shl.b64", Class::B64, &[pack, shift]);
-        writer.emit("add.s64", Class::B64, &[self.head, offset])
+        let whole = Operand::b64(-(lanes as i64));
+        let in_packs = writer.emit("and.b64", Class::B64, &[rest, whole]);
+        let past = writer.emit("add.s64", Class::B64, &[head, in_packs]);
+        let end = writer.emit("selp.b64", Class::B64, &[past, head, aligned]);
+        Packs { head, end }
     }
 }

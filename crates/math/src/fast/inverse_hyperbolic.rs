@@ -30,7 +30,8 @@ pub fn acosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let missing = m.fnma(rest, taken + root, missing);
     let rest = m.fma(missing * inverse, m.f32(0.5), rest);
     let (parts, _) = of_sum(m, above, rest, None);
-    rounded(m, parts)
+    let (y, is_sure) = rounded(m, parts);
+    (y, m.and_less(is_sure, one, x))
 }
 
 #[inline(always)]
