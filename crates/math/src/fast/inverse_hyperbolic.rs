@@ -37,13 +37,14 @@ pub fn acosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 #[inline(always)]
 /// The function.
 pub fn atanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let (size, half, minus_half) = (m.magnitude(x), m.f32(0.5), m.f32(-0.5));
-    let below = m.fma(size, minus_half, half);
-    let below_low = m.fma(size, minus_half, half - below);
+    let (size, one) = (m.magnitude(x), m.f32(1.0));
+    let twice = size + size;
+    let below = one - size;
+    let below_low = (one - below) - size;
     let inverse = m.reciprocal(below);
-    let u = size * inverse;
-    let rest = m.fnma(u, below_low, m.fnma(u, below, size));
+    let u = m.fma(twice * size, inverse, twice);
+    let rest = m.fnma(u, below_low, m.fnma(u, below, twice));
     let (parts, _) = of_one_and(m, u, Some(rest * inverse));
     let (y, is_sure) = rounded(m, parts);
-    (with_sign_of(m, y * half, x), m.and_less(is_sure, size, m.f32(0.999_999_94)))
+    (with_sign_of(m, y * m.f32(0.5), x), m.and_less(is_sure, size, m.f32(0.999_999_94)))
 }
