@@ -20,8 +20,8 @@
 //! error of log1p is 0.78 of the bias, 2^-34.2.
 
 use super::constants::{
-    LOG_BIAS, LOG_UNIT, LOG1P, LOG1P_INVERSE, LOG1P_STEP, LOG1P_STEP_LOW, LOG1P_STEPS, LOG1P_TABLE,
-    LOG1P_TABLE_LOW,
+    LOG_UNIT, LOG1P, LOG1P_BIAS, LOG1P_INVERSE, LOG1P_STEP, LOG1P_STEP_LOW, LOG1P_STEPS,
+    LOG1P_TABLE, LOG1P_TABLE_LOW,
 };
 use super::{Machine32, TO_INTEGER, Tables, polynomial, with_sign_of};
 
@@ -58,7 +58,7 @@ pub(super) fn of_sum<M: Machine32>(
     let y = m.fma(r, r, m.fma(r, m.f32(-2.0), high));
     let y_low = m.fma(r, r, m.fma(r, m.f32(-2.0), high - y));
     let per_square = m.fma(r, polynomial(m, r, &LOG1P), r_low);
-    let small = m.fma(r, per_square, m.f32(-LOG_BIAS) - r_low);
+    let small = m.fma(r, per_square, m.f32(-LOG1P_BIAS) - r_low);
     let low = m.fma(r, small, low + r_low);
     ([y, m.fma(y_low, m.f32(LOG_UNIT), low)], cell)
 }
@@ -75,7 +75,7 @@ pub(super) fn of_one_plus<M: Machine32>(
 /// Rounds a logarithm in two parts, the first one over the unit.
 #[inline(always)]
 pub(super) fn rounded<M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::Bool) {
-    let other = m.fma(y, m.f32(2.0 * LOG_BIAS * LOG_UNIT), low);
+    let other = m.fma(y, m.f32(2.0 * LOG1P_BIAS * LOG_UNIT), low);
     m.rounded_product(y, LOG_UNIT, [low, other])
 }
 
