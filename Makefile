@@ -36,9 +36,15 @@ WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release exact/test_o
 # it does what placement cpu does. `make check-all` leaves none out.
 LONG_AS_CPU ?= $(addprefix python_tests/,exact process operations/test_results.py package/test_accumulator.py \
     package/test_interrupts.py)
+# Long tests on the fake driver, whose GPUs are emulated: placement auto where `gpu` takes the same way,
+# and the largest arrays where shorter ones take it. `make check-all` leaves none out.
+LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pinned_memory_lives_as_long_as_its_last_view[AUTO \
+    package/test_variance.py::test_many_results[AUTO package/test_variance.py::test_many_results[GPU-std \
+    operations/test_results.py::test_several_chunks[AUTO operations/test_results.py::test_the_family_in_several_chunks[AUTO \
+    $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3))
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference docs site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,7 +62,7 @@ test: ## set up and run the tests: Rust, C and Python
 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
 	# The wheel's build and valgrind have work for one core in most of their time.
-	$(MAKE) -j3 test-interleavings test-sanitized test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT) and not as_cpu'"
+	$(MAKE) -j3 test-interleavings test-sanitized test-wheel test-aarch64 WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT) and not as_cpu'"
 	$(MAKE) test-long test-as-cpu test-fake-driver
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
@@ -74,6 +80,12 @@ reference: ## write the header's reference, target/reference/html, by Doxygen
 	mkdir -p target/reference
 	doxygen docs/Doxyfile
 
+docs: build $(VENV)/docs ## build the site, target/docs, by Sphinx
+	$(BIN)/sphinx-build -q -W --keep-going -d target/doctrees docs target/docs
+
+site-check: docs $(VENV)/browser ## look at every page of the site in a browser, with screenshots in target/site
+	$(BIN)/python tools/site_check.py --screenshots target/site
+
 lint: $(VENV)/ruff ## check formats, lints and types
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
@@ -82,6 +94,9 @@ lint: $(VENV)/ruff ## check formats, lints and types
 	$(BIN)/ruff format --check .
 	MYPYPATH=python $(BIN)/mypy --strict python python_tests/package/typed_uses.py
 
+lint-aarch64: $(VENV)/ruff ## clippy for the other processor; needs Debian, as test-aarch64 does
+	tools/aarch64.sh cargo clippy --release -- -D warnings
+
 fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX match their sources
 	git diff --exit-code -- include/gpuvec.h
 	$(BIN)/python kernels/build.py --check
@@ -89,9 +104,9 @@ fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX 
 kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that the library carries
 	$(BIN)/python kernels/build.py
 
-usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel, and of expressions, on each architecture
+usage: $(VENV)/ready $(VENV)/kernels ## registers and spills of each kernel, and of expressions (ARCHITECTURES= for all)
 	cargo run --release -q -p gpuvec_ptx --example formulas -- target/formulas --texts
-	$(BIN)/python kernels/build.py --usage target/formulas
+	$(BIN)/python kernels/build.py --usage $(ARCHITECTURES) target/formulas
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --release -p gpuvec_fake_driver
@@ -132,7 +147,7 @@ test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake drive
 	cargo run --release -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
 	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
-	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(WITH_ANY_DRIVER:%=--deselect=%)
+	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(patsubst %,--deselect='%',$(WITH_ANY_DRIVER) $(LONG_ON_FAKE_DRIVER))
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
 
 coverage: fake-driver build $(VENV)/ready ## the lines of src and crates that the tests run, in a table (with llvm-19)
@@ -169,7 +184,7 @@ numpy-expressions: build $(VENV)/ready ## 10^5 random expressions beside NumPy, 
 random-arrays: build $(VENV)/ready ## 10^5 random calls on arrays of any shapes and strides beside NumPy (NUMPY_COUNT=100000)
 	$(BIN)/python tools/numpy_expressions.py --arrays --count $(NUMPY_COUNT)
 
-peers: build $(VENV)/ready $(ENGINES)/ready ## numexpr's own tests, and pandas', on gpuvec; functions of Spark and Ray: docs/peers.md
+peers: build $(VENV)/ready $(ENGINES)/ready ## numexpr's own tests, and pandas', on gpuvec; functions of Spark and Ray: docs/reference/peers.md
 	$(BIN)/python tools/peers/run.py
 	$(ENGINES)/bin/python -m pytest -q -rs tools/peers/test_engines.py
 
@@ -208,6 +223,9 @@ licences: ## licences and sources of every package, offline; the notices that go
 dist: $(VENV)/release ## make the files of a release in dist/: wheel, sources, archive for C, checksums
 	release/dist.sh
 
+test-aarch64: dist ## the release's library for AArch64 in QEMU: examples, hashes of results, the loops' tests
+	tools/test_aarch64.sh target/wheel/2.17/aarch64-unknown-linux-gnu/release $(AARCH64_TESTS)
+
 test-wheel: dist build fake-driver ## install the wheel in an empty environment and run the tests on it
 	release/test_wheel.sh $(WHEEL_TESTS)
 
@@ -215,11 +233,13 @@ reproducible: dist ## build the wheel again from the source distribution, offlin
 	release/reproducible.sh
 
 check-all: export LONG_AS_CPU :=
-check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible ## everything: takes two hours on two cores
+check-all: export AARCH64_TESTS := --all
+check-all: export LONG_ON_FAKE_DRIVER :=
+check-all: lint lint-aarch64 fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible site-check ## everything: takes two hours on two cores
 
-bench: build $(VENV)/benches ## ceilings, peers and gpuvec side by side; tables and figures in target/bench
+bench: build $(VENV)/benches ## ceilings, other libraries and gpuvec side by side; the page is target/bench/page
 	$(BIN)/python benches/bench.py $(BENCH)
-	$(BIN)/python benches/plots.py target/bench/bench.json target/bench
+	$(BIN)/python benches/page.py target/bench/bench.json target/bench/page
 
 gpu-bundle: build fake-driver $(VENV)/kernels ## gather what a GPU machine without Rust needs, in target/gpu
 	tools/gpu_bundle.sh
@@ -248,6 +268,14 @@ $(VENV)/release: release/requirements.txt $(VENV)/ready
 
 $(VENV)/benches: benches/requirements.txt $(VENV)/ready
 	$(BIN)/pip install --quiet -r benches/requirements.txt
+	touch $@
+
+$(VENV)/docs: docs/requirements.txt $(VENV)/ready
+	$(BIN)/pip install --quiet -r docs/requirements.txt
+	touch $@
+
+$(VENV)/browser: docs/browser.txt $(VENV)/docs
+	$(BIN)/pip install --quiet -r docs/browser.txt
 	touch $@
 
 $(VENV)/functions: crates/math/requirements.txt $(VENV)/ready

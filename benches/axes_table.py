@@ -1,4 +1,4 @@
-"""Times the programs of docs/howto_arrays_of_several_axes.md beside other libraries.
+"""Times the programs of docs/howto/arrays_of_several_axes.md beside other libraries.
 
     GPUVEC_LIB=target/gpu/libgpuvec.so python3 benches/axes_table.py
 

@@ -1,7 +1,7 @@
 """Measures ceilings, peers and gpuvec in one run on one machine.
 
-    python3 benches/bench.py                    everything; less than 6 minutes with a GPU
-    python3 benches/bench.py --quick            fewer lengths, f32 alone, less than 2 minutes
+    python3 benches/bench.py                    everything; less than 10 minutes with a GPU
+    python3 benches/bench.py --quick            fewer lengths, f32 alone, less than 4 minutes
     python3 benches/bench.py --only add --dtypes f32 --kinds pinned --n 1e8      one point
     python3 benches/bench.py --gpus             all visible GPUs concurrently
     python3 benches/bench.py --hybrid           work split between cores and GPUs
@@ -9,8 +9,9 @@
     python3 benches/bench.py --scratch          the memory that the library keeps; takes minutes
 
 Writes bench.json and bench.md into the folder that --output names (target/bench), and prints the
-targets. Needs gcc and NumPy; measures the peers that are installed, and only the CPU if there is no
-GPU. Loads the library that GPUVEC_LIB names, or the release build.
+targets; benches/page.py makes a page of bench.json. Needs gcc and NumPy; measures the peers that
+are installed, and only the CPU if there is no GPU. Loads the library that GPUVEC_LIB names, or the
+release build.
 """
 
 import argparse
@@ -34,6 +35,7 @@ import ceilings
 import device as gpu
 import fresh
 import report
+import rows
 from bindings import LIBRARY, lib
 from bounds import size_of
 from compiled import Compiled
@@ -43,12 +45,15 @@ from hybrid import hybrid
 from kernel_rates import kernel_rates
 from peers import cores, installed
 from pinning import pinning
+from placement import PEERS_SIZES
+from placement_report import rows_in
 from points import Points
+from progress import progress
 from scratch import scratch
 from sweep import lengths, sweep
 from targets import LARGEST, judged
 
-PARTS = ["ceilings", "kernels", "calls", "sweep", "first"]
+PARTS = "ceilings kernels calls first libraries expressions axes strides functions sweep".split()
 ALONE = ["gpus", "hybrid", "pinning", "scratch"]
 OPS, DTYPES, KINDS = ["add", "dot"], ["f32", "f64"], ["pageable", "pinned", "device"]
 DECADES = [10**power for power in range(1, 9)]
@@ -91,7 +96,7 @@ def arguments() -> argparse.Namespace:
     chosen.parts = alone or chosen.parts or (["ceilings", "calls"] if chosen.n else PARTS)
     chosen.dtypes = chosen.dtypes or (["f32"] if chosen.quick else DTYPES)
     chosen.rounds = 3 if chosen.quick else 5
-    chosen.seconds_per_point = chosen.seconds_per_point or (0.4 if chosen.quick else 1.3)
+    chosen.seconds_per_point = chosen.seconds_per_point or (0.4 if chosen.quick else 0.7)
     return chosen
 
 
@@ -117,6 +122,7 @@ class Bench:
 
     def __init__(self, chosen: argparse.Namespace, folder: Path) -> None:
         self.chosen, self.start = chosen, time.perf_counter()
+        self.shown = progress(what="bench.py", total=len(chosen.parts), unit="parts")
         self.folder, self.compiled = folder, Compiled(folder)
         why = gpu.why_no_gpu()
         self.device = None if why else Device()
@@ -129,11 +135,12 @@ class Bench:
             "missing": {**({"GPU": why} if why else {}), **missing},
             "settings": {"library": str(LIBRARY), **{k: str(v) for k, v in vars(chosen).items()}},
             "ceilings": {},
+            "part_seconds": {},
         }
 
     def say(self, what: str) -> None:
-        """Prints the progress."""
-        print(f"{time.perf_counter() - self.start:6.1f} s  {what}", file=sys.stderr, flush=True)
+        """Shows what is measured now."""
+        self.shown.set_description(what)
 
     def kinds(self) -> list[str]:
         """Returns the chosen memory kinds that this machine has."""
@@ -211,6 +218,41 @@ class Bench:
             for what, ms in seen.items()
         }
 
+    def libraries(self) -> None:
+        """Times six calls of the package on NumPy arrays beside other libraries."""
+        self.say("NumPy arrays, beside other libraries")
+        chosen, ns = self.chosen, self.chosen.n or (QUICK if self.chosen.quick else PEERS_SIZES)
+        options = {"--output": self.folder, "--types": "f32", "--at-most": 150}
+        options["--seconds"] = chosen.seconds_per_point / 25
+        words = [str(word) for option in options.items() for word in option]
+        rows.of_program(*("placement.py", "peers", *words, "--sizes", *map(str, ns)), seconds=200)
+        self.data["libraries"] = rows_in(self.folder, "peers")
+
+    def expressions(self) -> None:
+        """Times formulas on device arrays beside other libraries."""
+        self.on_device("expressions", "expression_table.py", "--part", "device", seconds=90)
+
+    def axes(self) -> None:
+        """Times sums along axes of device arrays beside other libraries."""
+        self.on_device("axes", "axes_rates.py", "--json", seconds=60)
+
+    def strides(self) -> None:
+        """Times expressions on device arrays of any strides."""
+        self.on_device("strides", "strided_rates.py", "--json", seconds=60)
+
+    def functions(self) -> None:
+        """Times the functions of f32 on one core beside other libraries, and on the GPU."""
+        self.say("functions")
+        self.data["functions"] = rows.of_program("functions.py", "--json", seconds=60)
+        self.on_device("functions_on_device", "function_rates.py", "--json", seconds=60)
+
+    def on_device(self, part: str, program: str, *options: str, seconds: float) -> None:
+        """Runs a program on device arrays, of the longest length that is chosen."""
+        if self.device:
+            self.say(f"{part.replace('_', ' ')}, on the device")
+            length = ["--n", str(self.longest())] if self.chosen.n else []
+            self.data[part] = rows.of_program(program, *options, *length, seconds=seconds)
+
     def gpus(self) -> None:
         """Measures all GPUs concurrently."""
         chosen, size = self.chosen, int(self.chosen.ceiling_bytes)
@@ -245,15 +287,28 @@ class Bench:
             self.data["failed"] = True
             self.data["missing"][what] = f"{type(error).__name__}: {error}"
 
+    def write(self) -> str:
+        """Writes the files with what was measured so far; returns the tables."""
+        folder, text = self.chosen.output, report.markdown(self.data)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "bench.json").write_text(json.dumps(self.data, indent=1))
+        (folder / "bench.md").write_text(text)
+        return text
+
     def run(self) -> None:
-        """Runs all chosen parts."""
+        """Runs all chosen parts, and writes the files after each."""
         for part in self.chosen.parts:
             if part in ALONE and not self.device:
                 sys.exit(f"--{part} needs a GPU: {self.data['missing']['GPU']}")
+            start = time.perf_counter()
             self.attempt(part, getattr(self, part))
-        if "ceilings" in self.chosen.parts:
-            self.data["targets"] = judged(self.data)
-        self.data["seconds"] = time.perf_counter() - self.start
+            self.data["part_seconds"][part] = time.perf_counter() - start
+            self.data["seconds"] = time.perf_counter() - self.start
+            if "ceilings" in self.chosen.parts:
+                self.data["targets"] = judged(self.data)
+            self.write()
+            self.shown.update(1)
+        self.shown.close()
 
 
 def main() -> None:
@@ -262,10 +317,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(chosen, Path(folder))
         bench.run()
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    text = report.markdown(bench.data)
-    (chosen.output / "bench.json").write_text(json.dumps(bench.data, indent=1))
-    (chosen.output / "bench.md").write_text(text)
+        text = bench.write()
     # The tables of chosen lengths are short enough to print.
     print(text if chosen.n or chosen.parts[0] in ALONE else report.summary(bench.data))
     print(f"All tables are in {chosen.output / 'bench.md'}.")

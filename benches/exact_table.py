@@ -1,4 +1,4 @@
-"""Prints README's table of dot products: what libraries return, and the exact result, rounded once.
+"""Prints a table of dot products: what libraries return, and the exact result, rounded once.
 
     PYTHONPATH=python .venv/bin/python benches/exact_table.py
 

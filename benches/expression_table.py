@@ -36,6 +36,7 @@ from formulas_measured import ELEMENTWISE, REDUCTIONS, Formula, named
 from header import enumeration
 from peers import cores
 from programs import library_environment
+from progress import progress
 from timing import measure
 
 # The seconds after which a part is ended.
@@ -117,14 +118,14 @@ def all_cores(compiled: Compiled, _: Path) -> Iterator[Row]:
         yield row(some, named("sum of 3 ops"), data, 0.3, 3)
 
 
-def on_device(compiled: Compiled, _: Path) -> Iterator[Row]:
-    """Arrays of 2^27 elements in device memory."""
+def on_device(compiled: Compiled, _: Path, n: int = N_ON_DEVICE) -> Iterator[Row]:
+    """Arrays of 2^27 elements in device memory, or of another length."""
     device = Device()
     peers = installed(
         lambda: Gpuvec(compiled, Place.GPU), CuPyKernels, of_cupy, lambda: torch_on(device)
     )
     for dtype in ("f32", "f64"):
-        with closing(Data(dtype, N_ON_DEVICE, "device", device)) as data:
+        with closing(Data(dtype, n, "device", device)) as data:
             for formula in ELEMENTWISE:
                 yield row(peers, formula, data, 0.2, 4)
             for formula in REDUCTIONS:
@@ -261,11 +262,12 @@ PARTS = {
 OF_GPU = ["device", "host"]
 
 
-def run_part(name: str) -> None:
+def run_part(name: str, n: Optional[int]) -> None:
     """Measures a part, and prints each row when it is measured."""
+    length = {"n": n} if n and name == "device" else {}
     with tempfile.TemporaryDirectory() as folder:
         compiled = Compiled(Path(folder))
-        for found in PARTS[name](compiled, Path(folder)):
+        for found in PARTS[name](compiled, Path(folder), **length):
             print(json.dumps(found), flush=True)
 
 
@@ -375,10 +377,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "target" / "bench")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--n", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--first-calls", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.part:
-        run_part(given.part)
+        run_part(given.part, given.n)
         return
     if given.first_calls:
         print(json.dumps(first_calls(named(given.first_calls))))
@@ -390,7 +393,7 @@ def main() -> None:
     data: dict[str, Any] = {"about": about}
     given.output.mkdir(parents=True, exist_ok=True)
     texts = [f"# Expressions, measured\n\n{about}."]
-    for part in given.parts.split(","):
+    for part in progress(given.parts.split(","), "expressions"):
         if part in OF_GPU and not has_gpu:
             continue
         start = time.perf_counter()

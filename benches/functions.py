@@ -1,6 +1,6 @@
 """Times the functions of f32 on one thread beside NumPy's and PyTorch's, in one process.
 
-    python3 benches/functions.py [FUNCTION ...]
+    python3 benches/functions.py [FUNCTION ...] [--json]
 
 GPUVEC_LIB selects the library, GPUVEC_VECTORS its instructions; the others always use the newest.
 Prints nanoseconds per element of arrays of 100,000 elements: the least of many calls.
@@ -9,7 +9,7 @@ Prints nanoseconds per element of arrays of 100,000 elements: the least of many 
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Optional
@@ -19,6 +19,8 @@ os.environ.setdefault("GPUVEC_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 import gpuvec
 import numpy as np
+import rows
+from rows import Row
 
 torch = None
 with suppress(ImportError):
@@ -72,6 +74,7 @@ NAMES_OF_NUMPY = {
     "pow": "power",
     "square": "power",
 }
+NAMES = ("gpuvec", "NumPy", "PyTorch")
 NAMES_OF_TORCH = {"square": "pow"}
 
 
@@ -96,15 +99,15 @@ def nanoseconds(call) -> float:
     return 1e9 * least / N
 
 
-def row(name: str) -> str:
-    """Times one function."""
+def row(name: str) -> Row:
+    """Times one function, in nanoseconds per element."""
     x, *others = map(data, OF_TWO.get(name) or [DATA[name]], (1, 2))
     out = np.empty_like(x)
     text = f"{'pow' if name == 'square' else name}({'x, y' if others else 'x'})"
     arguments = dict(zip("xy", (x, *others), strict=False))
     ours = nanoseconds(lambda: gpuvec.evaluate(text, **arguments, out=out))
     figures = [ours, of_numpy(name, x, *others), of_torch(name, x, *others)]
-    return f"{name:8}" + "".join("       –" if ns is None else f"{ns:8.2f}" for ns in figures)
+    return {"what": name, **dict(zip(NAMES, figures, strict=True))}
 
 
 def of_numpy(name: str, *arguments: np.ndarray) -> Optional[float]:
@@ -124,11 +127,26 @@ def of_torch(name: str, *arguments: np.ndarray) -> Optional[float]:
     return nanoseconds(lambda: function(*tensors, out=out))
 
 
+def text(row: Row) -> str:
+    """Makes a row's line."""
+    figures = (row[name] for name in NAMES)
+    cells = ("–".rjust(8) if ns is None else f"{ns:8.2f}" for ns in figures)
+    return f"{row['what']:8}" + "".join(cells)
+
+
+def measured(names: list[str]) -> Iterator[Row]:
+    """Times the functions."""
+    return map(row, names)
+
+
 def main() -> None:
     """Prints a line for each function."""
-    print(f"{'':8}{'gpuvec':>8}{'NumPy':>8}{'PyTorch':>8}")
-    for name in sys.argv[1:] or [*DATA, *OF_TWO]:
-        print(row(name), flush=True)
+    parser = rows.parser(__doc__)
+    parser.add_argument("functions", nargs="*", default=[*DATA, *OF_TWO])
+    given = parser.parse_args()
+    if not given.is_json:
+        print(f"{'':8}" + "".join(f"{name:>8}" for name in NAMES))
+    rows.show(measured(given.functions), text, given.is_json)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from typing import Any
 # these limits they stay awake between their own calls, and sleep after the pause before a batch.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from placement_calls import CALLS, DTYPES, KINDS, PLACEMENTS, ROOT, serve
 from placement_cold import cold, replay
 from placement_peers import peers
@@ -38,7 +39,8 @@ from placement_sweep import restricted, sweep
 SIZES = [1_000, 10_000, 100_000, 316_228, 1_000_000, 10_000_000, 100_000_000]
 # The sizes of the sweeps under restrictions.
 FEW_SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
-PEERS_SIZES = [100_000, 316_228, 1_000_000, 3_162_278, 10_000_000, 50_000_000]
+PEERS_SIZES = [100, 1_000, 10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278]
+PEERS_SIZES += [10_000_000, 31_622_777, 100_000_000]
 
 
 def number(text: str) -> int:

@@ -30,22 +30,21 @@ from placement_calls import (
     warmed_up,
 )
 from placement_report import Row, in_words, microseconds, shown, written
+from progress import progress
 from report import number, unit_of
 from report import table as markdown_table
 from timing import Contender, measure, of_python
 
 ROUNDS = 3
 BEHIND = 0.95
-# A peer that takes this many times as long as the fastest peer is left out at greater lengths.
-SLOW = 4
-# The lengths from which on a peer's time tells what it is at greater lengths.
-TELLING = 1_000_000
+# A peer that takes longer than this for a call is left out at greater lengths.
+TOO_LONG_US = 250_000
 # The relative and absolute difference of results: each library rounds in its own way.
 TOLERANCES = {"f32": (1e-3, 1e-5), "f64": (1e-9, 1e-12)}
 # The number of elements to compare, at the end of the output.
 COMPARED = 1000
 # The lengths and the calls of README's table.
-README_SIZES = [100_000, 1_000_000, 10_000_000, 50_000_000]
+README_SIZES = [100_000, 1_000_000, 10_000_000, 100_000_000]
 README_CALLS = {
     "add": "`a + b`",
     "dot": "dot, exact",
@@ -298,9 +297,8 @@ class Comparison:
         before = warmed_up(contenders[0].batch)
         results = measure(contenders, self.seconds * len(contenders), ROUNDS)
         us = {name: figures["median_us"] for name, figures in results.items()}
-        if case.n >= TELLING and len(us) > 1:
-            late = [name for name in us if us[name] > SLOW * us[best(us)] and name != "gpuvec"]
-            self.slow |= {(case.call, case.dtype, name) for name in late}
+        late = [name for name in us if us[name] > TOO_LONG_US and name != "gpuvec"]
+        self.slow |= {(case.call, case.dtype, name) for name in late}
         ours()
         ran = self.gpuvec.library.last_run()
         return {
@@ -368,7 +366,7 @@ def measured(given: argparse.Namespace) -> Iterator[Row]:
     cases = fitting(wanted)
     comparison = Comparison(cases, given.seconds)
     end = time.monotonic() + given.at_most
-    for done, case in enumerate(cases):
+    for done, case in enumerate(progress(cases, "beside other libraries")):
         if time.monotonic() > end:
             print(f"{len(cases) - done} cases are left out: the time is up")
             return

@@ -27,6 +27,7 @@ from placement_calls import (
     warmed_up,
 )
 from placement_report import FIXED, Row, fastest, in_words, microseconds, ratio, shown, written
+from progress import progress
 from timing import Contender, measure
 
 SCRIPT = ROOT / "benches/placement.py"
@@ -76,7 +77,7 @@ class Sweep:
     def rows(self) -> Iterator[Row]:
         """Measures all cases, until the time is up."""
         end = time.monotonic() + self.given.at_most
-        for done, case in enumerate(self.cases):
+        for done, case in enumerate(progress(self.cases, "placements")):
             if time.monotonic() > end:
                 print(f"{len(self.cases) - done} cases are left out: the time is up")
                 return

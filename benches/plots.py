@@ -1,122 +1,309 @@
-"""Draws figures from a run's bench.json, of this machine or another.
+"""Draws the figures of the benchmarks' page from its data (benches/page.py).
 
-    python benches/plots.py [bench.json] [folder]       default: target/bench/bench.json docs
-
-Draws, for each operation on f32 arrays (f64 with --dtype f64) and every memory kind, the time per
-element and the share of the ceiling over the length, as SVG.
+Each SVG has its own background, and other colours where the reader's system prefers dark ones.
 """
 
-import argparse
-import json
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, Optional
 
 import matplotlib
 
 matplotlib.use("svg")
 import bounds
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from placement_peers import README_CALLS
 from report import on_gpu
 from targets import us
 
-ROOT = Path(__file__).resolve().parents[1]
-KINDS = ["pageable", "pinned", "device"]
+Data = dict[str, Any]
+Row = dict[str, Any]
 
-# The colour of each contender in every figure; gpuvec's lines are thicker.
+# The colours of each contender and of the rest, on light and on dark backgrounds.
 COLOURS = {
-    "gpuvec auto": "#111111",
-    "gpuvec gpu": "#76b900",
-    "gpuvec cpu": "#1f77b4",
-    "gpuvec all": "#2ca02c",
-    "NumPy": "#ff7f0e",
-    "numexpr": "#bcbd22",
-    "PyTorch CPU": "#8c564b",
-    "plain C loop": "#7f7f7f",
-    "CuPy": "#d62728",
-    "PyTorch CUDA": "#9467bd",
-    "Numba": "#17becf",
-    "naive C": "#e377c2",
+    "gpuvec": ("#15803d", "#4ade80"),
+    "gpu": ("#6d28d9", "#a78bfa"),
+    "cpu": ("#1d4ed8", "#60a5fa"),
+    "all": ("#c2410c", "#fb923c"),
+    "NumPy": ("#c2410c", "#fb923c"),
+    "numexpr": ("#a16207", "#facc15"),
+    "PyTorch CPU": ("#7c2d5e", "#f0abfc"),
+    "PyTorch CUDA": ("#6d28d9", "#a78bfa"),
+    "CuPy": ("#b91c1c", "#f87171"),
+    "Numba": ("#0e7490", "#22d3ee"),
+    "CuPy kernel": ("#9f1239", "#fda4af"),
+    "text": ("#1f2937", "#e5e7eb"),
+    "paper": ("#fdfdfd", "#15191f"),
+    "grid": ("#d1d5db", "#374151"),
+}
+COLOURS["PyTorch"] = COLOURS["PyTorch CUDA"]
+LIGHT = {name: light for name, (light, _) in COLOURS.items()}
+STYLE = {
+    "svg.hashsalt": "gpuvec",
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": LIGHT["paper"],
+    "axes.facecolor": LIGHT["paper"],
+    "axes.edgecolor": LIGHT["grid"],
+    "axes.labelcolor": LIGHT["text"],
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "text.color": LIGHT["text"],
+    "xtick.color": LIGHT["text"],
+    "ytick.color": LIGHT["text"],
+}
+WIDTH = 7.4
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a figure, whose colours are variables of its style sheet."""
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    svg = path.read_text()
+    variables: dict[str, tuple[str, str]] = {}
+    for number, (light, dark) in enumerate(dict.fromkeys(COLOURS.values())):
+        name = f"--colour-{number}"
+        if light in svg:
+            variables[name] = light, dark
+            svg = svg.replace(light, f"var({name}, {light})")
+    one, other = (
+        "".join(f"{name}:{pair[way]};" for name, pair in variables.items()) for way in (0, 1)
+    )
+    style = f":root{{{one}}}@media (prefers-color-scheme:dark){{:root{{{other}}}}}"
+    svg = svg.replace('<style type="text/css">', f'<style type="text/css">{style}', 1)
+    # Trailing spaces would be differences to editors.
+    path.write_text(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE))
+
+
+def line(axes: Axes, name: str, points: Iterable[tuple[float, float]]) -> None:
+    """Draws a contender's line, gpuvec's the thickest."""
+    found = sorted(points)
+    if found:
+        ours = name in ("gpuvec", "auto")
+        axes.plot(
+            *zip(*found),
+            color=LIGHT["gpuvec" if ours else name],
+            linewidth=2.6 if ours else 1.3,
+            zorder=3 if ours else 2,
+            marker=".",
+            label="gpuvec" if ours and name == "gpuvec" else name,
+        )
+
+
+def over_length(axes: Axes, title: str) -> None:
+    """Labels axes of figures over the length."""
+    axes.set(xscale="log", xlabel="elements", title=title)
+
+
+def legend(figure: Figure, columns: int) -> None:
+    """Adds one legend for all axes."""
+    named = {}
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        named.update(zip(names, handles))
+    figure.legend(named.values(), named, loc="outside lower center", ncols=columns)
+
+
+def calls(data: Data, chosen: list[str], rows: int, height: float) -> Figure:
+    """Draws calls on NumPy arrays beside other libraries, a panel for each."""
+    figure, grid = plt.subplots(
+        rows, len(chosen) // rows, figsize=(WIDTH, height), sharex=True, squeeze=False
+    )
+    for axes, call in zip(grid.flat, chosen):
+        found = [row for row in data["libraries"] if row["call"] == call]
+        for name in ("gpuvec", "NumPy", "numexpr", "PyTorch CPU", "PyTorch CUDA", "CuPy"):
+            points = (
+                (row["n"], 1e3 * row["us"][name] / row["n"]) for row in found if name in row["us"]
+            )
+            line(axes, name, points)
+        over_length(axes, README_CALLS[call].strip("`"))
+        axes.set_yscale("log")
+    for axes in grid[:-1].flat:
+        axes.set_xlabel("")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("ns per element")
+    legend(figure, 6)
+    return figure
+
+
+def auto(data: Data) -> Figure:
+    """Draws two calls on NumPy arrays: README's figure."""
+    figure = calls(data, ["dot", "3ops"], 1, 3.9)
+    machine = data["machine"]
+    where = machine["gpu"] or machine["cpu"]
+    what = "NumPy arrays, float32, no settings"
+    figure.suptitle(
+        f"{what}: {where}, {machine['cores']} cores, {machine['date'][:10]}", fontsize=10
+    )
+    return figure
+
+
+def libraries(data: Data) -> Figure:
+    """Draws all six calls."""
+    return calls(data, list(README_CALLS), 2, 5.6)
+
+
+def cases_of(data: Data, op: str, dtype: str, kind: str) -> list[Row]:
+    """Returns a panel's points."""
+    key = {"op": op, "dtype": dtype, "kind": kind}
+    return [point for point in data["points"] if key.items() <= point.items()]
+
+
+def placements(data: Data) -> Figure:
+    """Draws each placement on host arrays."""
+    kinds = [kind for kind in ("pageable", "pinned") if cases_of(data, "add", "f32", kind)]
+    figure, grid = plt.subplots(
+        2, len(kinds), figsize=(WIDTH, 5.6), sharex=True, sharey="row", squeeze=False
+    )
+    for row, op in zip(grid, ("add", "dot")):
+        for axes, kind in zip(row, kinds):
+            for name in ("gpu", "cpu", "all", "auto"):
+                times = [
+                    (case["n"], us(case, f"gpuvec {name}"))
+                    for case in cases_of(data, op, "f32", kind)
+                ]
+                line(axes, name, ((n, 1e3 * time / n) for n, time in times if time))
+            over_length(axes, f"{op}, {kind} arrays")
+            axes.set_yscale("log")
+        row[0].set_ylabel("ns per element")
+    legend(figure, 4)
+    return figure
+
+
+def share_of_ceiling(case: Row, name: str, ceilings: Data) -> Optional[float]:
+    """Returns the contender's share of its ceiling; None if that was not measured."""
+    bound, time = bounds.bound(case, on_gpu(case, name), ceilings), us(case, name)
+    return bound.us / time if bound and time else None
+
+
+def device(data: Data) -> Figure:
+    """Draws the shares of the ceiling on device arrays."""
+    panels = [(op, dtype) for op in ("add", "dot") for dtype in ("f32", "f64")]
+    panels = [panel for panel in panels if cases_of(data, *panel, "device")]
+    figure, grid = plt.subplots(1, len(panels), figsize=(WIDTH, 3.2), sharey=True, squeeze=False)
+    for axes, (op, dtype) in zip(grid.flat, panels):
+        cases = cases_of(data, op, dtype, "device")
+        for name in ("Numba", "CuPy", "PyTorch CUDA", "gpuvec"):
+            contender = "gpuvec auto" if name == "gpuvec" else name
+            shares = [
+                (case["n"], share_of_ceiling(case, contender, data["ceilings"])) for case in cases
+            ]
+            line(axes, name, ((n, share) for n, share in shares if share))
+        over_length(axes, f"{op}, {dtype}")
+        axes.set_ylim(0, 1.1)
+        axes.axhline(1, color=LIGHT["text"], linewidth=0.8)
+    grid[0][0].set_ylabel("share of the ceiling")
+    legend(figure, 4)
+    return figure
+
+
+def bars(axes: Axes, rows: list[tuple[str, dict[str, float]]], names: list[str]) -> None:
+    """Draws groups of horizontal bars, from the top down."""
+    names = [name for name in names if any(name in values for _, values in rows)]
+    height = 0.8 / len(names)
+    for number, name in enumerate(names):
+        found = [
+            (at + number * height, values[name])
+            for at, (_, values) in enumerate(rows)
+            if name in values
+        ]
+        if found:
+            places, widths = zip(*found)
+            axes.barh(places, widths, 0.9 * height, color=LIGHT[name], label=name)
+    middle = 0.5 * (len(names) - 1) * height
+    axes.set_yticks([at + middle for at in range(len(rows))], [label for label, _ in rows])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+
+
+def expressions(data: Data) -> Figure:
+    """Draws the times of formulas of f32, gpuvec's is 1."""
+    rows = [row for row in data["expressions"] if row["type"] == "f32" and "gpuvec" in row["us"]]
+    times = [
+        (row["formula"], {name: us / row["us"]["gpuvec"] for name, us in row["us"].items()})
+        for row in rows
+    ]
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.36 * len(rows) + 1.2))
+    bars(axes, times, ["gpuvec", "CuPy kernel", "CuPy", "PyTorch"])
+    axes.axvline(1, color=LIGHT["text"], linewidth=0.8)
+    axes.set(xscale="log", xlabel="time, gpuvec's is 1 (less is better)")
+    legend(figure, 4)
+    return figure
+
+
+def shares(rows: list[Row], names: dict[str, str]) -> Figure:
+    """Draws shares of a copy's rate: of gpuvec, and of peers in columns of their names."""
+    values = [
+        (row["what"], {name: row[column] for name, column in names.items() if column in row})
+        for row in rows
+    ]
+    figure, axes = plt.subplots(figsize=(WIDTH, (0.14 + 0.14 * len(names)) * len(rows) + 1.1))
+    bars(axes, values, list(names))
+    axes.axvline(1, color=LIGHT["text"], linewidth=0.8)
+    axes.set(xlabel="share of a copy's rate (more is better)", xlim=(0, None))
+    if len(names) > 1:
+        legend(figure, len(names))
+    return figure
+
+
+def axes_(data: Data) -> Figure:
+    """Draws sums along axes."""
+    return shares(data["axes"], {"gpuvec": "of copy", "CuPy": "CuPy", "PyTorch": "PyTorch"})
+
+
+def strides(data: Data) -> Figure:
+    """Draws formulas on arrays of any strides."""
+    return shares(data["strides"], {"gpuvec": "of copy"})
+
+
+def functions(data: Data) -> Figure:
+    """Draws functions on the device and on one core."""
+    on_device = data.get("functions_on_device", [])
+    rows = data["functions"]
+    figure, grid = plt.subplots(
+        1, 1 + bool(on_device), figsize=(WIDTH, 0.32 * len(rows) + 1.2), squeeze=False
+    )
+    *left, right = grid.flat
+    if left:
+        bars(left[0], [(row["what"], {"gpuvec": row["of copy"]}) for row in on_device], ["gpuvec"])
+        left[0].axvline(1, color=LIGHT["text"], linewidth=0.8)
+        left[0].set(xlabel="share of a copy's rate (more is better)", title="GPU", xlim=(0, None))
+    names = {"gpuvec": "gpuvec", "NumPy": "NumPy", "PyTorch CPU": "PyTorch"}
+    times = [
+        (row["what"], {name: row[of] for name, of in names.items() if row[of]}) for row in rows
+    ]
+    bars(right, times, list(names))
+    right.set(xlabel="ns per element (less is better)", title="one core", xscale="log")
+    legend(figure, 3)
+    return figure
+
+
+# The figures, each with the part of the data that it needs.
+FIGURES: dict[str, tuple[str, Callable[[Data], Figure]]] = {
+    "auto": ("libraries", auto),
+    "libraries": ("libraries", libraries),
+    "placements": ("points", placements),
+    "device": ("kernels", device),
+    "expressions": ("expressions", expressions),
+    "axes": ("axes", axes_),
+    "strides": ("strides", strides),
+    "functions": ("functions", functions),
 }
 
 
-def cases_of(data: dict, op: str, dtype: str, kind: str) -> list[dict]:
-    """Returns a panel's points, sorted by length."""
-    key = {"op": op, "dtype": dtype, "kind": kind}
-    found = [point for point in data["points"] if key.items() <= point.items()]
-    return sorted(found, key=lambda point: point["n"])
-
-
-def time_per_element(case: dict, name: str, _: dict):
-    """Returns the nanoseconds per element."""
-    return 1000 * us(case, name) / case["n"]
-
-
-def share_of_ceiling(case: dict, name: str, ceilings: dict):
-    """Returns the contender's share of its ceiling; None if that was not measured."""
-    bound = bounds.bound(case, on_gpu(case, name), ceilings)
-    return bound.us / us(case, name) if bound else None
-
-
-def lines(axes, cases: list[dict], ceilings: dict, figure) -> None:
-    """Draws a line for each contender that has figures."""
-    for name, colour in COLOURS.items():
-        measured = [case for case in cases if us(case, name) is not None]
-        points = [(case["n"], figure(case, name, ceilings)) for case in measured]
-        points = [point for point in points if point[1] is not None]
-        if points:
-            width = 2.2 if name.startswith("gpuvec") else 1.0
-            marker = "." if len(points) > 1 else "o"
-            axes.plot(*zip(*points), color=colour, linewidth=width, marker=marker, label=name)
-
-
-def draw(data: dict, op: str, dtype: str, folder: Path) -> None:
-    """Draws one operation's figure, with a column for each memory kind."""
-    panels = {kind: cases_of(data, op, dtype, kind) for kind in KINDS}
-    panels = {kind: cases for kind, cases in panels.items() if cases}
-    if not panels:
-        return
-    figure, grid = plt.subplots(2, len(panels), figsize=(4.6 * len(panels), 8), squeeze=False)
-    for column, (kind, cases) in zip(grid.T, panels.items()):
-        for axes, of in zip(column, (time_per_element, share_of_ceiling)):
-            lines(axes, cases, data["ceilings"], of)
-            axes.set_xscale("log")
-            axes.grid(alpha=0.3)
-        column[0].set_title(f"{kind} arrays")
-        column[0].set_yscale("log")
-        column[1].axhline(1, color="black", linewidth=0.6)
-        column[1].set_ylim(0, 1.15)
-        column[1].set_xlabel("elements")
-    grid[0][0].set_ylabel("ns per element")
-    grid[1][0].set_ylabel("share of the ceiling")
-    named = {}
-    for axes in grid.flat:
-        handles, names = axes.get_legend_handles_labels()
-        named.update(zip(names, handles))
-    figure.legend(named.values(), named, loc="lower center", ncols=6, frameon=False)
-    machine = data["machine"]
-    where = machine["gpu"] or machine["cpu"]
-    figure.suptitle(f"{op}, {dtype}: {where}, {machine['cores']} cores, {machine['date'][:10]}")
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
-    path = folder / f"bench_{op}_{dtype}.svg"
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
-    print(path)
-
-
-def main() -> None:
-    """Draws the figures that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("run", type=Path, nargs="?", default=ROOT / "target" / "bench" / "bench.json")
-    add("folder", type=Path, nargs="?", default=ROOT / "docs")
-    add("--dtype", default="f32", help="f32 or f64")
-    chosen = parser.parse_args()
-    data = json.loads(chosen.run.read_text())
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    # Makes the SVG reproducible, and keeps its text as text.
-    matplotlib.rcParams.update({"svg.hashsalt": "gpuvec", "svg.fonttype": "none"})
-    for op in ("add", "dot"):
-        draw(data, op, chosen.dtype, chosen.folder)
-
-
-if __name__ == "__main__":
-    main()
+def draw(data: Data, folder: Path) -> None:
+    """Draws the figures of the parts that were measured."""
+    with matplotlib.rc_context(STYLE):
+        for name, (part, make) in FIGURES.items():
+            if data.get(part):
+                save(make(data), folder / f"{name}.svg")

@@ -1,42 +1,53 @@
 """Measures expressions on device arrays of any strides, as shares of a contiguous copy's rate.
 
-python3 benches/strided_rates.py [--n 134217728]      on a GPU machine
+    python3 benches/strided_rates.py [--n 134217728] [--json]      on a GPU machine
 
 Each expression is first checked on smaller arrays, beside NumPy. The rate counts the bytes of
 distinct elements that the expression reads and writes. The copy is the expression `a` on
 contiguous arrays of as many bytes as the driver's copy, which is beside it.
 """
 
-import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
+import rows
 from bindings import Place, last_error, lib, why_cpu
 from formulas import Compiled
+from rows import Row
 from streams import Resources, ok
 from strided_cases import CASES, StridedCase
 
 CALLS, ROUNDS = 10, 7
+# Seconds from which on a call is not repeated in a round.
+LONG = 0.005
 # Elements of the arrays on which results are checked: of whole packs and tiles, and of others.
 CHECKED = [4096, 70_000, 1_100_000]
 
 
-def seconds(stream: int, call: Callable[[], None]) -> float:
+def seconds(stream: int, call: Callable[[], object]) -> float:
+    """Returns the time of a call that is queued on a stream."""
+    return seconds_of(call, lambda: ok(lib.gpuvec_stream_synchronize(stream)))
+
+
+def seconds_of(call: Callable[[], object], wait: Callable[[], object]) -> float:
     """Returns the time of a queued call, the median of some rounds."""
-    found = []
-    for _ in range(ROUNDS + 1):
+
+    def each(calls: int) -> float:
         start = time.perf_counter()
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
-        ok(lib.gpuvec_stream_synchronize(stream))
-        found.append((time.perf_counter() - start) / CALLS)
-    return median(found[1:])
+        wait()
+        return (time.perf_counter() - start) / calls
+
+    each(1)
+    calls = CALLS if each(1) < LONG else 1
+    return median(each(calls) for _ in range(ROUNDS))
 
 
 def distinct_bytes(view: np.ndarray) -> int:
@@ -54,8 +65,8 @@ def copy_rate(stream: int, size: int) -> tuple[float, float]:
     return 2 * size / driver, 2 * size / own
 
 
-def measure(case: StridedCase, stream: int, n: int, copy: float) -> None:
-    """Prints a case's line."""
+def measure(case: StridedCase, stream: int, n: int, copy: float) -> Row:
+    """Makes a case's row."""
     pairs = case.views(n)
     with Resources() as resources, Compiled(case.text, case.inputs()) as compiled:
         places = []
@@ -70,31 +81,43 @@ def measure(case: StridedCase, stream: int, n: int, copy: float) -> None:
 
         taken = seconds(stream, call)
     moved = sum(distinct_bytes(view) for _, view in pairs)
-    print(
-        f"{case.name:26} {1e3 * taken:8.3f} {moved / taken / 1e9:7.0f} {moved / taken / copy:6.3f}",
-        flush=True,
-    )
+    rate = moved / taken
+    return {"what": case.name, "ms": 1e3 * taken, "GB/s": rate / 1e9, "of copy": rate / copy}
 
 
-def main() -> None:
-    """Checks, measures, and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=lambda text: int(float(text)), default=1 << 27)
-    n = parser.parse_args().n
+def text(row: Row) -> str:
+    """Makes a row's line."""
+    return f"{row['what']:30} {row['ms']:8.3f} {row['GB/s']:7.0f} {row['of copy']:6.3f}"
+
+
+def measured(n: int) -> Iterator[Row]:
+    """Checks and measures the cases, after the rows of two copies."""
     lib.gpuvec_set_placement(Place.GPU)
     if why_cpu():
         sys.exit(why_cpu())
     for case in CASES:
         for count in CHECKED:
             case.check(["device"] * 4, count, is_queued=True)
-    print(f"{len(CASES) * len(CHECKED)} results are NumPy's")
     with Resources() as resources:
         stream = resources.stream()
         driver, own = copy_rate(stream, 4 * n)
-        print(f"driver's copy {driver / 1e9:.0f} GB/s, expression's {own / 1e9:.0f} GB/s\n")
-        print("expression                       ms    GB/s   of copy")
+        yield from copies(8 * n, driver, own)
         for case in CASES:
-            measure(case, stream, n, own)
+            yield measure(case, stream, n, own)
+
+
+def copies(moved: int, driver: float, own: float) -> Iterator[Row]:
+    """Makes the rows of two copies, from the bytes that they move and their rates."""
+    for what, rate in (("the driver's copy", driver), ("copy, as an expression", own)):
+        yield {"what": what, "ms": 1e3 * moved / rate, "GB/s": rate / 1e9, "of copy": rate / own}
+
+
+def main() -> None:
+    """Prints the rows."""
+    parser = rows.parser(__doc__)
+    parser.add_argument("--n", type=lambda text: int(float(text)), default=1 << 27)
+    given = parser.parse_args()
+    rows.show(measured(given.n), text, given.is_json)
 
 
 if __name__ == "__main__":

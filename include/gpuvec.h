@@ -306,6 +306,11 @@ extern "C" {
  *
  * A program that has its own functions of these names defines `GPUVEC_NO_SHORT_NAMES` before it includes the
  * header.
+ *
+ *     float a[3] = {1, 2, 3}, b[3] = {10, 20, 30}, dot;
+ *     if (dot_product(a, b, &dot, 3) == GPUVEC_OK) {
+ *         printf("%g\n", dot); // 140
+ *     }
  */
 
 #ifndef GPUVEC_NO_SHORT_NAMES
@@ -344,6 +349,11 @@ gpuvec_status pinned_free(void *ptr);
  * `out` may be exactly one of the inputs (in place); any other overlap with an input is an error. `n == 0`
  * does nothing. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
  * `GPUVEC_OK` or an error.
+ *
+ *     double x[3] = {1, 2, 3}, y[3] = {0.5, 0.5, 0.5};
+ *     if (gpuvec_axpy_f64(10, x, y, y, 3, NULL) == GPUVEC_OK) { // y = 10 * x + y
+ *         printf("%g %g %g\n", y[0], y[1], y[2]); // 10.5 20.5 30.5
+ *     }
  */
 
 /** Adds: `out[i] = a[i] + b[i]`. */
@@ -492,6 +502,11 @@ gpuvec_status gpuvec_axpy_f64(double alpha,
  * `out` is one element. It may be the first element of an input of the same type, and otherwise lies outside
  * the inputs. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
  * `GPUVEC_OK` or an error.
+ *
+ *     float x[4] = {1e30f, 1, -1e30f, 2}, sum;
+ *     if (gpuvec_sum_f32(x, &sum, 4, NULL) == GPUVEC_OK) {
+ *         printf("%g\n", sum); // 3
+ *     }
  */
 
 /** Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. */
@@ -580,11 +595,15 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
  *
  * An accumulator is an exact sum, or dot product, that goes on from call to call:
  *
+ *     double x[4] = {1e100, 1, -1e100, 2}, value;
  *     gpuvec_accumulator *sum = gpuvec_accumulator_create(GPUVEC_ACCUMULATOR_SUM_F64);
- *     while (there_is(&piece)) {
- *         gpuvec_accumulator_add(sum, piece.values, NULL, piece.length, NULL);
+ *     for (int i = 0; i < 4; i += 2) {
+ *         gpuvec_accumulator_add(sum, x + i, NULL, 2, NULL); // two elements at a time
  *     }
- *     gpuvec_accumulator_value(sum, &value);
+ *     if (gpuvec_accumulator_value(sum, &value) == GPUVEC_OK) {
+ *         printf("%g\n", value); // 3
+ *     }
+ *     gpuvec_accumulator_destroy(sum);
  *
  * Its value depends only on the elements that were added, not on the pieces or their order: it has the bits
  * that `gpuvec_sum_f32`, `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` returns for all of them.
@@ -765,17 +784,21 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  *
  * An expression is a formula as text, which runs in one pass over the arrays:
  *
+ *     float a[3] = {3, 5, 8}, b[3] = {4, 12, 15}, out[3];
  *     const char *names[] = {"a", "b"};
  *     const int32_t types[] = {GPUVEC_F32, GPUVEC_F32};
  *     const void *inputs[] = {a, b};
  *     gpuvec_expr *expr;
  *     if (gpuvec_expr_compile("sqrt(a*a + b*b)", names, types, 2, &expr) == GPUVEC_OK) {
- *         gpuvec_expr_run(expr, inputs, out, n, NULL);
+ *         if (gpuvec_expr_run(expr, inputs, out, 3, NULL) == GPUVEC_OK) {
+ *             printf("%g %g %g\n", out[0], out[1], out[2]); // 5 13 17
+ *         }
  *         gpuvec_expr_destroy(expr);
  *     }
  *
  * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
- * an output for each, which is run by `gpuvec_expr_run_outputs`. docs/expressions.md has the language.
+ * an output for each, which is run by `gpuvec_expr_run_outputs`. The
+ * language is described in docs/reference/language.md.
  *
  * A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
  * a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
@@ -863,9 +886,9 @@ typedef int32_t gpuvec_expr_form;
 /**
  * Compiles an expression and stores its handle in `expr`.
  *
- * `text` is a C string in UTF-8, in the language of docs/expressions.md. The expression has `count` inputs, at
- * most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an array
- * with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
+ * `text` is a C string in UTF-8, in the language of docs/reference/language.md. The expression has `count`
+ * inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an
+ * array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
  * `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a value, too, which takes the type of
  * its partner, as a number in the text does. No memory of the caller's is used after the call.
  *
@@ -1075,6 +1098,15 @@ gpuvec_status gpuvec_expr_destroy(struct gpuvec_expr *expr);
  * function which they undo did not return or register, or that was freed or unregistered before. After
  * `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered; after any other error it
  * is still allocated or registered, and they can be called again.
+ *
+ *     float host[3] = {1, 2, 3}, sum;
+ *     float *x = gpuvec_device_alloc(sizeof host, 0);
+ *     gpuvec_copy(x, host, sizeof host, NULL);
+ *     gpuvec_scale_f32(2, x, x, 3, NULL); // in the device's memory
+ *     if (gpuvec_sum_f32(x, &sum, 3, NULL) == GPUVEC_OK) {
+ *         printf("%g\n", sum); // 12
+ *     }
+ *     gpuvec_device_free(x);
  */
 
 /**
@@ -1189,6 +1221,20 @@ gpuvec_status gpuvec_trim(uint64_t *bytes);
  * an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
  * `GPUVEC_ERROR_HANDLE` for a handle that does not exist. Destroy functions do nothing with NULL, and succeed
  * also if the device is lost.
+ *
+ *     gpuvec_stream *stream = gpuvec_stream_create(0);
+ *     float *x = gpuvec_pinned_alloc(3 * sizeof *x), *sum = gpuvec_pinned_alloc(sizeof *sum);
+ *     if (x && sum) {
+ *         x[0] = x[1] = x[2] = 1;
+ *         gpuvec_scale_f32(4, x, x, 3, stream); // returns at once on a GPU
+ *         gpuvec_sum_f32(x, sum, 3, stream);
+ *         if (gpuvec_stream_synchronize(stream) == GPUVEC_OK) {
+ *             printf("%g\n", *sum); // 12
+ *         }
+ *     }
+ *     gpuvec_pinned_free(sum);
+ *     gpuvec_pinned_free(x);
+ *     gpuvec_stream_destroy(stream);
  */
 
 /**
@@ -1283,6 +1329,14 @@ gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
  *
  * The placement and the threads of calls, the last run, devices and versions. "All functions" says under
  * "Placement" how calls are placed.
+ *
+ *     float a[3] = {1, 2, 3};
+ *     gpuvec_run run;
+ *     gpuvec_set_thread_placement(GPUVEC_PLACE_CPU);
+ *     gpuvec_scale_f32(2, a, a, 3, NULL);
+ *     if (gpuvec_last_run(&run, sizeof run) == GPUVEC_OK && run.backend == GPUVEC_BACKEND_CPU) {
+ *         printf("%d thread\n", (int)run.threads); // 1 thread
+ *     }
  */
 
 /** The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`. */
@@ -1576,6 +1630,11 @@ int32_t gpuvec_abi_version(void);
 /* == Errors ==
  *
  * The text of a failure, and the meaning of a status.
+ *
+ *     float sum;
+ *     if (gpuvec_sum_f32(NULL, &sum, 3, NULL) != GPUVEC_OK) {
+ *         puts(gpuvec_last_error()); // a is NULL, but its length is 3: pass an array of that length
+ *     }
  */
 
 /**
@@ -1695,7 +1754,7 @@ const char *gpuvec_status_string(int32_t status);
  * With placement auto, operations open the driver once calls have lost as much time without a GPU
  * as opening it takes, some tenths of a second. Until then they run on the cores. gpuvec_init and
  * every function that asks for GPUs, their memory or their streams opens it at once, and a driver
- * that another library has initialised is used. docs/placement.md has the details.
+ * that another library has initialised is used. docs/explanation/placement.md has the details.
  *
  * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
  * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on

@@ -5,9 +5,10 @@ than a call needs.
 
     python kernels/build.py           write the .ptx files
     python kernels/build.py --check   fail if the .ptx files do not match the .cu files
-    python kernels/build.py --usage [FOLDER]
-                                      let ptxas compile the PTX for every architecture, and that in
-                                      a folder, and print each kernel's registers and spills
+    python kernels/build.py --usage [sm_XX...] [FOLDER...]
+                                      let ptxas compile the PTX for these architectures, or for
+                                      all, and that in folders, and print each kernel's registers
+                                      and spills
 
 Needs the packages of kernels/requirements.txt, and no GPU.
 """
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -132,7 +134,7 @@ MOST_REGISTERS = 80
 WITH_FEW_UNITS = ["sm_86", "sm_89", "sm_120"]
 
 
-def usage(image: Path) -> tuple[str, bool]:
+def usage(image: Path, architectures: list[str]) -> tuple[str, bool]:
     """Returns lines with an image's registers and spills, and whether they are within bounds.
 
     Kernels of large programs, which are in parts, need only compile. Those of fast functions may
@@ -140,7 +142,7 @@ def usage(image: Path) -> tuple[str, bool]:
     """
     lines, clean, is_large = [], True, "\n.func " in image.read_text()
     ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"
-    for architecture in ARCHITECTURES:
+    for architecture in architectures:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
             command = [ptxas, "-v", f"-arch={architecture}", image, "-o", cubin.name]
             log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
@@ -165,11 +167,11 @@ def usage(image: Path) -> tuple[str, bool]:
     return "\n".join(lines), clean
 
 
-def print_usage(images: list[Path]) -> bool:
+def print_usage(images: list[Path], architectures: list[str]) -> bool:
     """Prints what kernels use, some at once; returns whether all are within bounds."""
     all_clean = True
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for lines, clean in pool.map(usage, images):
+        for lines, clean in pool.map(partial(usage, architectures=architectures), images):
             print(lines)
             all_clean &= clean
     return all_clean
@@ -180,10 +182,12 @@ def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "--usage":
         whole = [image for image in IMAGES.glob("*.ptx") if not is_frame(image)]
-        others = [file for folder in sys.argv[2:] for file in Path(folder).rglob("*.ptx")]
+        named = [argument for argument in sys.argv[2:] if argument.startswith("sm_")]
+        folders = [argument for argument in sys.argv[2:] if argument not in named]
+        others = [file for folder in folders for file in Path(folder).rglob("*.ptx")]
         files = sorted([*whole, *KERNELS.parent.glob("benches/*.ptx"), *others])
         why = f"a kernel spills, has more than {MOST_REGISTERS} registers, or needs f64"
-        sys.exit(0 if print_usage(files) else why)
+        sys.exit(0 if print_usage(files, named or ARCHITECTURES) else why)
     made = images(Compiler())
     if mode == "--check":
         kept = {image: image.read_text() for image in [*IMAGES.glob("*"), *made] if image.exists()}

@@ -2,8 +2,8 @@
 //! auto predicts times are in crates/cost/src/tuning.rs.
 //!
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16, by tools/variants.py and
-//! benches/variants.py, which compare other values with these (docs/tuning.md); docs/benchmark.md
-//! shows what comes of them.
+//! benches/variants.py, which compare other values with these (docs/contributing/tuning.md);
+//! docs/benchmarks/index.md shows what comes of them.
 
 use std::time::Duration;
 

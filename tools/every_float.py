@@ -17,6 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from functions import OF_ONE
+from progress import progress
 
 FUNCTIONS = OF_ONE + "sqrt rsqrt degrees radians abs sign floor ceil trunc rint".split()
 ALL, MOST = 1 << 32, 1 << 28
@@ -39,14 +40,17 @@ def main() -> None:
     x, found, expected = (gpuvec.pinned_empty(n, np.float32) for _ in range(3))
     functions = {name: gpuvec.Expression(f"{name}(x)", x=np.float32) for name in given.functions}
     wrong = dict.fromkeys(functions, 0)
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    total = given.floats * len(functions)
+    with ThreadPoolExecutor(os.cpu_count()) as threads, progress(total=total) as shown:
         for start in range(0, given.floats, n):
             x.view(np.uint32)[:] = np.arange(start, start + n, dtype=np.uint32)
             for name, function in functions.items():
+                shown.set_description(name)
                 for placement, out in (("gpu", found), ("cpu", expected)):
                     with gpuvec.placement(placement):
                         function(x=x, out=out)
                 wrong[name] += differences(found, expected, threads)
+                shown.update(n)
     for name, count in wrong.items():
         print(f"{name:6} {count} of {given.floats} floats differ")
     sys.exit(any(wrong.values()))

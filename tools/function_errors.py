@@ -32,6 +32,7 @@ from hard_arguments import (
     worst_arguments,
 )
 from mpfr_oracle import worst
+from progress import progress
 
 # The angles of each binade nearest to even multiples of π/2, and to odd ones.
 HARD_ANGLES = 16
@@ -121,8 +122,9 @@ def main():
     options = parser.parse_intermixed_args()
     bounds = proved_bounds()
     failed = False
+    names = progress(options.functions or OF_ONE + OF_TWO, "errors of functions")
     with Pool() as pool:
-        for name in options.functions or OF_ONE + OF_TWO:
+        for name in names:
             if options.cases:
                 points = listed_arguments(options.cases / f"{name}.wc")
             else:
@@ -131,10 +133,9 @@ def main():
             greatest, where = search(partial(pool.map, call), points, options.rounds)
             good = greatest <= bounds[name]
             failed |= not good
-            print(
+            names.write(
                 f"{name:6} {greatest:.4f}, {'proved' if good else 'NOT BELOW'} {bounds[name]:.2f},"
-                f" at {' '.join(x.hex() for x in where)} of {len(points)} points",
-                flush=True,
+                f" at {' '.join(x.hex() for x in where)} of {len(points)} points"
             )
     sys.exit(failed)
 

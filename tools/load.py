@@ -35,6 +35,7 @@ from cuda_driver import DeviceArray
 from load_cases import MOST_BYTES, MOST_ON_DEVICE, OFFSETS, Case, Cases, Gpu
 from load_expressions import ExpressionWork, SharedExpressions
 from load_streams import Shared, StreamWork
+from progress import progress
 from streams import Resources, ok
 
 GUARD_BYTES = 64
@@ -184,13 +185,15 @@ def watch(workers: list, gpu: Optional[Gpu], seconds: float, stop: threading.Eve
     """Samples while the workers work, and changes the placement with every sample."""
     samples = []
     places = list(Place) if gpu else [Place.AUTO, Place.CPU]
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not any(worker.wrong for worker in workers):
-        lib.gpuvec_set_placement(places[len(samples) % len(places)])
-        stop.wait(max(seconds / 60, 0.25))
-        samples.append(sample(gpu))
-        if gpu:
-            gpu.forget_calls()
+    end, pause = time.monotonic() + seconds, max(seconds / 60, 0.25)
+    with progress(what=f"{len(workers)} threads", total=seconds, unit="s") as shown:
+        while time.monotonic() < end and not any(worker.wrong for worker in workers):
+            lib.gpuvec_set_placement(places[len(samples) % len(places)])
+            stop.wait(pause)
+            samples.append(sample(gpu))
+            shown.update(pause)
+            if gpu:
+                gpu.forget_calls()
     stop.set()
     for worker in workers:
         worker.join()

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 import random_arrays
 import random_expressions
+from progress import progress
 
 # The cases of one job.
 BLOCK = 500
@@ -61,10 +62,12 @@ def main() -> None:
     ]
     outcomes: Counter[str] = Counter()
     wrong: list[int] = []
-    with Pool(min(len(blocks), len(os.sched_getaffinity(0)))) as pool:
+    workers = min(len(blocks), len(os.sched_getaffinity(0)))
+    with Pool(workers) as pool, progress(what="expressions", total=options.count) as shown:
         for counted, found in pool.imap(run, blocks):
             outcomes += counted
             wrong += found
+            shown.update(sum(counted.values()))
     for number in wrong[:MOST_SHOWN]:
         print(cases(options.arrays).report(options.seed, number), end="\n\n")
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))

@@ -23,6 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests" / "support"))
 from hard_arguments import listed_arguments
+from progress import progress
 
 CHUNK = 1_000_000
 # The relative distance from the middle of two floats from which NumPy's result decides.
@@ -133,7 +134,8 @@ def main() -> None:
     parser.add_argument("--cases", type=Path)
     options = parser.parse_intermixed_args()
     failed = False
-    for name in options.functions or WIDE:
+    names = progress(options.functions or list(WIDE), "errors of pairs")
+    for name in names:
         counts: dict[str, np.ndarray] = {}
         for kind, pairs in chunks(name, options):
             command = [options.program, name]
@@ -143,13 +145,13 @@ def main() -> None:
             differ = results.view(np.uint32) != right.view(np.uint32)
             bad = differ & ~(np.isnan(results) & np.isnan(right))
             for i in np.flatnonzero(bad)[:10]:
-                print(f"{name}{tuple(map(float, pairs[i]))}: {results[i]}, not {right[i]}")
+                names.write(f"{name}{tuple(map(float, pairs[i]))}: {results[i]}, not {right[i]}")
             found = np.array([bad.sum(), len(pairs), by_mpfr])
             counts[kind] = counts.get(kind, np.zeros(3, int)) + found
             failed |= bool(bad.any())
         for kind, (wrong, count, by_mpfr) in counts.items():
-            print(f"{name:6} {wrong} wrong of {count} {kind} points, {by_mpfr} decided by MPFR")
-        sys.stdout.flush()
+            counted = f"{wrong} wrong of {count} {kind} points, {by_mpfr} decided by MPFR"
+            names.write(f"{name:6} {counted}")
     sys.exit(failed)
 
 

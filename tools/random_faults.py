@@ -4,8 +4,8 @@
     python tools/random_faults.py [--seconds 600] [--seed 1] [--rounds N]
 
 Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
-own. Every outcome is the right bits or a status that docs/faults.md allows; never a wrong bit under
-GPUVEC_OK, a hang or a crash.
+own. Every outcome is the right bits or a status that docs/contributing/faults.md
+allows; never a wrong bit under GPUVEC_OK, a hang or a crash.
 
 In rounds with an odd seed the driver's codes do not lose a device: when the faults end, all work
 runs on the GPU again, everything can be released, and the process holds no more objects of the
@@ -34,6 +34,7 @@ from bindings import Backend, Place, Status, last_error, last_run, lib
 from fake_driver import FAKE_DRIVER_FOLDER, FakeDriver
 from faulty_calls import THREADS, Caller, Case, Shared, Wrong, expect_bits
 from programs import before, library_environment
+from progress import progress
 from threads import in_threads
 
 ROUND_SECONDS = 10
@@ -233,8 +234,10 @@ def in_process(seed: int, only: list[int]) -> tuple[dict, str]:
     return json.loads(done.stdout), ""
 
 
-def round_is_right(seed: int, only: list[int], baseline: dict[str, int]) -> bool:
-    """Runs a round and prints its outcomes; returns whether all of them are right."""
+def round_is_right(
+    seed: int, only: list[int], baseline: dict[str, int], write: Callable[[str], None]
+) -> bool:
+    """Runs a round and writes its outcomes; returns whether all of them are right."""
     report, wrong = in_process(seed, only)
     wrongs = [wrong] if wrong else report["wrong"]
     if "held" in report:
@@ -244,10 +247,11 @@ def round_is_right(seed: int, only: list[int], baseline: dict[str, int]) -> bool
             wrongs = [f"more is held than without faults: {more}"]
     kind = "no code loses a device" if seed % 2 else "any codes"
     counts = {name: report.get(name, "?") for name in ("calls", "faults")}
-    print(f"seed {seed}, {kind}: {counts['calls']} calls, {counts['faults']} faults", end="")
-    print(f", {dict(sorted(report.get('outcomes', {}).items()))}", flush=True)
+    outcomes = dict(sorted(report.get("outcomes", {}).items()))
+    made = f"{counts['calls']} calls, {counts['faults']} faults, {outcomes}"
+    write(f"seed {seed}, {kind}: {made}")
     for text in wrongs[:5]:
-        print(f"    WRONG: {text}\n    repeat by: --seed {seed} --rounds 1", flush=True)
+        write(f"    WRONG: {text}\n    repeat by: --seed {seed} --rounds 1")
     return not wrongs
 
 
@@ -269,10 +273,13 @@ def main() -> int:
     if wrong:
         sys.exit(f"without faults: {wrong}")
     end, seed, failed = time.monotonic() + options.seconds, options.seed, []
-    while seed < options.seed + options.rounds if options.rounds else time.monotonic() < end:
-        if not round_is_right(seed, options.codes, baseline):
-            failed.append(seed)
-        seed += 1
+    rounds = options.rounds or options.seconds / ROUND_SECONDS
+    with progress(what="random faults", total=rounds, unit="rounds") as shown:
+        while seed < options.seed + options.rounds if options.rounds else time.monotonic() < end:
+            if not round_is_right(seed, options.codes, baseline, shown.write):
+                failed.append(seed)
+            seed += 1
+            shown.update(1)
     print(f"{seed - options.seed} rounds, wrong: {failed or 'none'}")
     return 1 if failed else 0
 

@@ -101,7 +101,7 @@ class DeviceArray(Operators):
            [ 6.,  8., 10.]], dtype=float32)
 
     Operators are formulas of `evaluate`, with its types. Their operands are numbers, NumPy arrays
-    and device arrays. `==` compares elements, so arrays are not hashable.
+    and device arrays. ``==`` compares elements, so arrays are not hashable.
 
     >>> (1 - x / 2)[1].to_host()
     array([-0.5, -1. , -1.5], dtype=float32)

@@ -50,8 +50,8 @@ def evaluate(
     ----------
     text : str or tuple of str
         The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``: see
-        docs/expressions.md. Up to 8 formulas, in a tuple or with ``;`` between them, are evaluated
-        in one pass.
+        docs/reference/language.md. Up to 8 formulas, in a tuple or with ``;`` between them, are
+        evaluated in one pass.
     inputs : mapping or table, optional
         The values of names in the formula. Pass columns and other data in it: as keywords, one that
         is named ``out`` would be the result, and be overwritten. Of a table (a frame of pandas or
@@ -65,7 +65,7 @@ def evaluate(
         Queues the work behind the stream's earlier work. Without a stream the function returns when
         the result is there.
     axis : int or tuple of int, optional
-        The axes that reductions reduce; all if it is None. `argmin` and `argmax` then return an
+        The axes that reductions reduce; all if it is None. ``argmin`` and ``argmax`` then return an
         index into the flattened array, in C order. Results of other formulas keep all axes.
     keepdims : bool, default False
         Keeps the reduced axes in the result, with length 1.
@@ -95,7 +95,7 @@ def evaluate(
     ValueError
         If the shapes cannot be broadcast to one, an input has nulls, or an output has another shape
         or is read-only; as `ArgumentError`, if an argument is not aligned, or an output overlaps an
-        input without being exactly that input. As NumPy's `AxisError`, if there is no such axis.
+        input without being exactly that input. As NumPy's ``AxisError``, if there is no such axis.
 
     Examples
     --------

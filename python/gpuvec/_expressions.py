@@ -69,7 +69,7 @@ class Expression:
 
     A call evaluates the formula for each element, or reduces all elements to one value, in one pass
     and without temporary arrays; the results have the same bits on every processor. The language is
-    Python's syntax with NumPy's types: see docs/expressions.md.
+    Python's syntax with NumPy's types: see docs/reference/language.md.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def set_placement(placement: Placement) -> None:
         "gpu": on the GPU, or an error. "cpu": on the number of cores that is predicted to finish
         first.
         "all": on all cores and all GPUs at the same time for long pinned arrays, otherwise as
-        "cpu". See docs/placement.md.
+        "cpu". See docs/explanation/placement.md.
     """
     check(functions.gpuvec_set_placement(_number(placement)))
 

@@ -3,6 +3,8 @@
 The fake driver simulates them.
 """
 
+from itertools import product
+
 import pytest
 from on_fake_driver import needs_fake_driver, run
 
@@ -82,8 +84,16 @@ assert devices("{kind}", 300_001) == [1, 1]
     )
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("kind", ["pinned", "pageable"])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "kind, threads",
+    [
+        ("pinned", 4),
+        ("pageable", 1),
+        pytest.param("pinned", 1, marks=pytest.mark.exhaustive),
+        pytest.param("pageable", 4, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_all_devices_take_part_in_long_calls_on_arrays_of_any_strides(kind, threads):
     """Elementwise ones, reductions of columns, of rows, and of all, and both together."""
     run(
@@ -126,10 +136,26 @@ for text, view, axes in [
     )
 
 
-@pytest.mark.parametrize("how", ["by variable", "by call"])
-@pytest.mark.parametrize("kind", ["pinned", "pageable"])
-@pytest.mark.parametrize("place", ["GPU", "ALL"])
-@pytest.mark.parametrize("threads", [1, 3, 6])
+# Among these, any two values of different parameters meet.
+IN_PAIRS = [
+    (1, "GPU", "pinned", "by variable"),
+    (1, "ALL", "pageable", "by call"),
+    (3, "GPU", "pageable", "by call"),
+    (3, "ALL", "pinned", "by variable"),
+    (6, "GPU", "pageable", "by variable"),
+    (6, "ALL", "pinned", "by call"),
+]
+
+
+@pytest.mark.parametrize(
+    "threads, place, kind, how",
+    [
+        pytest.param(*values, marks=() if values in IN_PAIRS else pytest.mark.exhaustive)
+        for values in product(
+            [1, 3, 6], ["GPU", "ALL"], ["pinned", "pageable"], ["by variable", "by call"]
+        )
+    ],
+)
 def test_threads_are_limited_on_several_devices(threads, place, kind, how):
     """One thread drives several devices: all take part, and no other threads are at work."""
     run(

@@ -20,6 +20,7 @@ def test_a_file_in_pieces(placement_variables):
     assert len(printed.splitlines()) == 3
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not find_spec("dask"), reason="dask is not installed")
 def test_chunks_of_dask_on_local_processes():
     printed = run_example(sys.executable, EXAMPLES / "exact_dask.py")

@@ -1,7 +1,8 @@
 """Sums of any states that can be read are right, or GPUVEC_ERROR_SIZE.
 
-States are written here, word by word, as docs/exact.md says: also those of more elements than a
-test can add. The oracle adds their elements, special terms and sums as Python's integers.
+States are written here, word by word, as docs/explanation/exact_sums.md says: also those of more
+elements than a test can add. The oracle adds their elements, special terms and sums as Python's
+integers.
 """
 
 from fractions import Fraction
@@ -21,7 +22,7 @@ G = 0x9E3779B97F4A7C15
 
 
 class Kind(NamedTuple):
-    """A row of the table in docs/exact.md; terms are multiples of 2^low, and below 2^top."""
+    """A row of the table in docs/explanation/exact_sums.md; terms are m * 2^low, below 2^top."""
 
     name: str
     number: int

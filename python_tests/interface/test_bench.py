@@ -3,14 +3,17 @@
 Times are not judged: every contender, ceiling and target must be present or named as missing.
 """
 
+import importlib
 import json
+import re
 import sys
 
 import pytest
 from bindings import LIBRARY, ROOT, lib
-from programs import run
+from programs import library_environment, run
 
 HAS_GPU = lib.gpuvec_device_count() > 0
+NEEDS_GPU = pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
 KINDS = ["pageable", "pinned", "device"] if HAS_GPU else ["pageable"]
 TINY = ["--seconds-per-point", "0.001", "--ceiling-bytes", "1e6", "--dtypes", "f32"]
 
@@ -26,7 +29,9 @@ def bench(folder, *options: str) -> tuple[dict, str]:
 def everything(tmp_path_factory) -> tuple[dict, str]:
     """A run with all parts at two lengths."""
     folder = tmp_path_factory.mktemp("bench")
-    return bench(folder, "--n", "10,1000", "--parts", "ceilings,calls,sweep,first", "--quick")
+    return bench(
+        folder, "--n", "10,1000", "--parts", "ceilings,calls,sweep,first,libraries", "--quick"
+    )
 
 
 def test_every_point_has_every_placement_and_numpy(everything):
@@ -61,6 +66,14 @@ def test_the_tables_show_the_measurements(everything):
         assert ceiling["what"] in text
     for what in data["first_call"]:
         assert what in text
+
+
+def test_libraries_are_called_from_python(everything):
+    data, _ = everything
+    cases = [(row["n"], row["call"]) for row in data["libraries"]]
+    calls = ["add", "dot", "3ops", "exp", "black-scholes", "sum-sqrt"]
+    assert cases == [(n, call) for n in (10, 1000) for call in calls]
+    assert all({"gpuvec", "NumPy"} <= row["us"].keys() for row in data["libraries"])
 
 
 def test_missing_peers_are_named(everything):
@@ -101,7 +114,7 @@ def test_filters_choose_one_point(tmp_path):
     assert "sweep" not in data and "first_call" not in data
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+@NEEDS_GPU
 def test_every_kernel_has_a_line(tmp_path):
     data, text = bench(tmp_path, "--parts", "ceilings,kernels", "--quick")
     kernels = {line["kernel"]: line for line in data["kernels"]}
@@ -111,7 +124,7 @@ def test_every_kernel_has_a_line(tmp_path):
     assert all(f"| {name} |" in text for name in kernels)
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+@NEEDS_GPU
 @pytest.mark.parametrize("part", ["hybrid", "pinning"])
 def test_alternatives_are_measured(tmp_path, part):
     data, text = bench(tmp_path, f"--{part}", "--n", "1e6", "--quick")
@@ -119,7 +132,7 @@ def test_alternatives_are_measured(tmp_path, part):
     assert all(f"| {row['what']} |" in text for row in data[part])
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+@NEEDS_GPU
 def test_kept_memory_is_measured(tmp_path):
     data, text = bench(tmp_path, "--scratch", "--scratch-n", "1e3", "--scratch-calls", "10")
     rows = [row["after"] for row in data["scratch"]]
@@ -133,13 +146,58 @@ def test_the_tested_library_is_measured(everything):
     assert data["settings"]["library"] == str(LIBRARY)
 
 
-def test_figures_are_drawn_from_the_data_alone(everything, tmp_path):
+def test_the_page_is_made_from_the_data_alone(everything, tmp_path):
     pytest.importorskip("matplotlib")
     data, _ = everything
     elsewhere = {**data, "machine": {**data["machine"], "gpu": "another GPU"}}
     (tmp_path / "bench.json").write_text(json.dumps(elsewhere))
-    run([sys.executable, ROOT / "benches/plots.py", tmp_path / "bench.json", tmp_path])
-    for op in ("add", "dot"):
-        figure = (tmp_path / f"bench_{op}_f32.svg").read_text()
-        for text in ["another GPU", "gpuvec auto", "NumPy", *(f"{kind} arrays" for kind in KINDS)]:
-            assert text in figure
+    command = [sys.executable, ROOT / "benches/page.py", tmp_path / "bench.json"]
+    run([*command, tmp_path / "page"], env=library_environment())
+    text = (tmp_path / "page/index.md").read_text()
+    assert "another GPU" in text and data["versions"]["NumPy"] in text
+    for name in ("auto", "libraries", "placements"):
+        assert f"({name}.svg)" in text
+        figure = (tmp_path / "page" / f"{name}.svg").read_text()
+        assert "elements" in figure and "prefers-color-scheme:dark" in figure
+    assert "NumPy" in (tmp_path / "page/auto.svg").read_text()
+
+
+def test_the_committed_page_shows_the_committed_data(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benches")
+    page = importlib.import_module("page")
+    folder = ROOT / "docs/benchmarks"
+    written = (folder / "bench.json").read_text()
+    data = json.loads(written)
+    assert len(written) < 200_000
+    assert page.as_text(page.page_data(data)) == written
+    text = (folder / "index.md").read_text()
+    assert page.text(data) == text
+    assert not data.get("failed")
+    figures = re.findall(r"\((\w+\.svg)\)", text)
+    assert set(figures) == {file.name for file in folder.glob("*.svg")}
+
+
+@pytest.mark.parametrize(
+    "program, options, fields",
+    [
+        ("functions.py", ["exp"], ["what", "gpuvec", "NumPy", "PyTorch"]),
+        pytest.param(
+            *("function_rates.py", ["exp", "--n", "1000"], ["what", "ms", "of copy"]),
+            marks=NEEDS_GPU,
+        ),
+        pytest.param(
+            *("axes_rates.py", ["--n", "1e4"], ["what", "ms", "GB/s", "of copy"]),
+            marks=[NEEDS_GPU, pytest.mark.long],
+        ),
+    ],
+)
+def test_programs_print_their_rows_as_text_or_as_json(program, options, fields):
+    command = [sys.executable, ROOT / "benches" / program, *options]
+    printed = run([*command, "--json"], env=library_environment())
+    rows = [json.loads(line) for line in printed.splitlines()]
+    for row in rows:
+        assert list(row)[: len(fields)] == fields
+        assert all(row[field] > 0 for field in fields[1:] if row[field] is not None)
+    if program == "functions.py":
+        text = run(command, env=library_environment())
+        assert text.split()[:4] == ["gpuvec", "NumPy", "PyTorch", "exp"]

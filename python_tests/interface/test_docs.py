@@ -1,4 +1,4 @@
-"""docs/faults.md names the tests that state what happens: each of them must exist."""
+"""docs/contributing/faults.md names the tests that state what happens: each of them must exist."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Optional
 import pytest
 from bindings import ROOT
 
-DOCUMENT = ROOT / "docs/faults.md"
+DOCUMENT = ROOT / "docs/contributing/faults.md"
 NAME = re.compile(r"(?P<file>[\w/]+\.(?P<kind>py|rs|c|sh))(?:::(?P<function>\w+))?")
 DEFINITIONS = {"py": r"^\s*def {}\(", "rs": r"^\s*fn {}\("}
 

@@ -41,6 +41,27 @@ def test_the_wheel_names_its_authors_and_licence(wheel):
     assert fields["Summary"] and fields["Keywords"]
 
 
+def test_the_description_has_no_link_that_an_index_cannot_follow(wheel):
+    """README.md's lead into the repository."""
+    [metadata] = [text.decode() for name, text in wheel.items() if name.endswith("/METADATA")]
+    description = metadata.split("\n\n", 1)[1]
+    assert description.startswith("# gpuvec\n")
+    for target in re.findall(r"\]\(([^)]+)\)", description):
+        assert "://" in target, target
+
+
+def test_the_description_links_to_the_site_if_its_address_is_known():
+    pytest.importorskip("hatchling")
+    sys.path.append(str(ROOT / "release"))
+    from hatch_readme import description
+
+    text = "![a chart](docs/benchmarks/a.svg) [sums](docs/explanation/sums.md#cost) [MIT](LICENSE)"
+    assert description(text, None) == " sums MIT"
+    site = "https://example.org/"
+    chart, sums = f"{site}_images/a.svg", f"{site}explanation/sums.html#cost"
+    assert description(text, site) == f"![a chart]({chart}) [sums]({sums}) MIT"
+
+
 def test_the_wheel_has_the_whole_package(wheel):
     package = ROOT / "python/gpuvec"
     files = [path for path in package.rglob("*") if path.suffix in (".py", ".typed")]

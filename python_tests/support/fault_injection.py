@@ -31,6 +31,7 @@ from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
 from fake_driver import CODES, FAKE_DRIVER_FOLDER, FakeDriver, Fault
 from fork import run_in_child
 from programs import before, library_environment
+from progress import progress
 from scenarios import Scenario, scenarios
 from work import NULL, RIGHT, Work, outcome_of
 
@@ -274,7 +275,8 @@ def main() -> int:
     ]
     outcomes, failures, start = Counter(), [], time.monotonic()
     with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
-        for more, failed in pool.imap_unordered(partial(inject_faults, options=options), chosen):
+        found = pool.imap_unordered(partial(inject_faults, options=options), chosen)
+        for more, failed in progress(found, "scenarios", total=len(chosen)):
             outcomes.update(more)
             failures += failed
     seconds = time.monotonic() - start

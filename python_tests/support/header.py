@@ -19,6 +19,10 @@ TYPES = {
 }
 
 
+# The sections that declare no function.
+WITHOUT_FUNCTIONS = ("Constants and types", "All functions")
+
+
 @functools.cache
 def text() -> str:
     """Returns the header without its comments."""
@@ -49,13 +53,26 @@ def table() -> list:
     return names
 
 
+def examples() -> dict:
+    """Maps each section of functions to the first code in its comment."""
+    source = (ROOT / "include/gpuvec.h").read_text()
+    found = {}
+    for title, comment in re.findall(r"^/\* == ([^\n]*) ==\n(.*?)\*/", source, re.M | re.S):
+        lines = [line.removeprefix(" *") for line in comment.splitlines()]
+        code = [line for line in lines if line.startswith("     ")]
+        found[title] = "\n".join(line[1:] for line in code)
+    return {title: code for title, code in found.items() if title not in WITHOUT_FUNCTIONS}
+
+
 def man_pages() -> dict:
     """Maps each manual page, the overview and those of sections, to its functions."""
     source = (ROOT / "include/gpuvec.h").read_text()
     parts = re.split(r"^/\* == (.*) ==$", source, flags=re.MULTILINE)
     pages = {}
     for title, part in zip(parts[1::2], parts[2::2]):
-        names = [name for name in prototypes() if re.search(rf"\b{name}\([^)]*\);", part)]
+        # The rest of the section's comment has examples.
+        declared = part.partition("*/")[2]
+        names = [name for name in prototypes() if re.search(rf"\b{name}\([^)]*\);", declared)]
         pages[f"gpuvec_{title.lower().replace(' ', '_')}" if names else "gpuvec"] = names
     return pages
 

@@ -1,10 +1,10 @@
 """The language of expressions by NumPy: evaluates a text as Python parses it, one node at a time.
 
 Python's parser decides what a text means, and NumPy the types and the values. Each difference from
-NumPy is a function or a table here that quotes docs/expressions.md. Only the functions that are not
-exact (`APPROXIMATE`) come from gpuvec: each is called on the operands of its node, compared with
-NumPy's `longdouble` function, and its result is the node's value, so errors do not accumulate from
-node to node.
+NumPy is a function or a table here that quotes docs/reference/language.md. Only the functions
+that are not exact (`APPROXIMATE`) come from gpuvec: each is called on the operands of its node,
+compared with NumPy's `longdouble` function, and its result is the node's value, so errors do not
+accumulate from node to node.
 """
 
 import ast
@@ -299,8 +299,8 @@ c_pow = np.vectorize(math.pow, otypes=[float])
 
 
 # The functions that are not exact, by NumPy's names. Their errors in ulp are those that
-# docs/expressions.md promises: "Functions of `f32` are correctly rounded", "`f64` functions have
-# errors below 1 ulp".
+# docs/reference/language.md promises: "Functions of `f32` are correctly rounded", "`f64` functions
+# have errors below 1 ulp".
 OTHERS = {
     "pow": power_of_floats,
     "erf": np.vectorize(math.erf, otypes=[float]),

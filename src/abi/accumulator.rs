@@ -3,11 +3,15 @@
 //! An accumulator is an exact sum, or dot product, that goes on from call to call:
 //!
 //! ```c
+//! double x[4] = {1e100, 1, -1e100, 2}, value;
 //! gpuvec_accumulator *sum = gpuvec_accumulator_create(GPUVEC_ACCUMULATOR_SUM_F64);
-//! while (there_is(&piece)) {
-//!     gpuvec_accumulator_add(sum, piece.values, NULL, piece.length, NULL);
+//! for (int i = 0; i < 4; i += 2) {
+//!     gpuvec_accumulator_add(sum, x + i, NULL, 2, NULL); // two elements at a time
 //! }
-//! gpuvec_accumulator_value(sum, &value);
+//! if (gpuvec_accumulator_value(sum, &value) == GPUVEC_OK) {
+//!     printf("%g\n", value); // 3
+//! }
+//! gpuvec_accumulator_destroy(sum);
 //! ```
 //!
 //! Its value depends only on the elements that were added, not on the pieces or their order: it has the bits

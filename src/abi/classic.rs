@@ -4,6 +4,13 @@
 //!
 //! A program that has its own functions of these names defines `GPUVEC_NO_SHORT_NAMES` before it includes the
 //! header.
+//!
+//! ```c
+//! float a[3] = {1, 2, 3}, b[3] = {10, 20, 30}, dot;
+//! if (dot_product(a, b, &dot, 3) == GPUVEC_OK) {
+//!     printf("%g\n", dot); // 140
+//! }
+//! ```
 
 use super::{Status, guard, operation};
 use crate::objects::allocation::{self, PINNED};

@@ -9,6 +9,13 @@
 //! `out` may be exactly one of the inputs (in place); any other overlap with an input is an error. `n == 0`
 //! does nothing. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
 //! `GPUVEC_OK` or an error.
+//!
+//! ```c
+//! double x[3] = {1, 2, 3}, y[3] = {0.5, 0.5, 0.5};
+//! if (gpuvec_axpy_f64(10, x, y, y, 3, NULL) == GPUVEC_OK) { // y = 10 * x + y
+//!     printf("%g %g %g\n", y[0], y[1], y[2]); // 10.5 20.5 30.5
+//! }
+//! ```
 
 use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;

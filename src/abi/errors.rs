@@ -1,6 +1,13 @@
 //! # Errors
 //!
 //! The text of a failure, and the meaning of a status.
+//!
+//! ```c
+//! float sum;
+//! if (gpuvec_sum_f32(NULL, &sum, 3, NULL) != GPUVEC_OK) {
+//!     puts(gpuvec_last_error()); // a is NULL, but its length is 3: pass an array of that length
+//! }
+//! ```
 
 use super::{Status, guard};
 use crate::error::{STATUSES, gpuvec_status};

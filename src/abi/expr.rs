@@ -3,18 +3,22 @@
 //! An expression is a formula as text, which runs in one pass over the arrays:
 //!
 //! ```c
+//! float a[3] = {3, 5, 8}, b[3] = {4, 12, 15}, out[3];
 //! const char *names[] = {"a", "b"};
 //! const int32_t types[] = {GPUVEC_F32, GPUVEC_F32};
 //! const void *inputs[] = {a, b};
 //! gpuvec_expr *expr;
 //! if (gpuvec_expr_compile("sqrt(a*a + b*b)", names, types, 2, &expr) == GPUVEC_OK) {
-//!     gpuvec_expr_run(expr, inputs, out, n, NULL);
+//!     if (gpuvec_expr_run(expr, inputs, out, 3, NULL) == GPUVEC_OK) {
+//!         printf("%g %g %g\n", out[0], out[1], out[2]); // 5 13 17
+//!     }
 //!     gpuvec_expr_destroy(expr);
 //! }
 //! ```
 //!
 //! Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
-//! an output for each, which is run by `gpuvec_expr_run_outputs`. docs/expressions.md has the language.
+//! an output for each, which is run by `gpuvec_expr_run_outputs`. The
+//! language is described in docs/reference/language.md.
 //!
 //! A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
 //! a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
@@ -40,9 +44,9 @@ use std::ffi::{CStr, c_char, c_void};
 
 /// Compiles an expression and stores its handle in `expr`.
 ///
-/// `text` is a C string in UTF-8, in the language of docs/expressions.md. The expression has `count` inputs, at
-/// most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an array
-/// with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
+/// `text` is a C string in UTF-8, in the language of docs/reference/language.md. The expression has `count`
+/// inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an
+/// array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
 /// `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a value, too, which takes the type of
 /// its partner, as a number in the text does. No memory of the caller's is used after the call.
 ///

@@ -2,6 +2,16 @@
 //!
 //! The placement and the threads of calls, the last run, devices and versions. "All functions" says under
 //! "Placement" how calls are placed.
+//!
+//! ```c
+//! float a[3] = {1, 2, 3};
+//! gpuvec_run run;
+//! gpuvec_set_thread_placement(GPUVEC_PLACE_CPU);
+//! gpuvec_scale_f32(2, a, a, 3, NULL);
+//! if (gpuvec_last_run(&run, sizeof run) == GPUVEC_OK && run.backend == GPUVEC_BACKEND_CPU) {
+//!     printf("%d thread\n", (int)run.threads); // 1 thread
+//! }
+//! ```
 
 use super::{Status, guard};
 use crate::cuda::device;

@@ -9,6 +9,17 @@
 //! function which they undo did not return or register, or that was freed or unregistered before. After
 //! `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered; after any other error it
 //! is still allocated or registered, and they can be called again.
+//!
+//! ```c
+//! float host[3] = {1, 2, 3}, sum;
+//! float *x = gpuvec_device_alloc(sizeof host, 0);
+//! gpuvec_copy(x, host, sizeof host, NULL);
+//! gpuvec_scale_f32(2, x, x, 3, NULL); // in the device's memory
+//! if (gpuvec_sum_f32(x, &sum, 3, NULL) == GPUVEC_OK) {
+//!     printf("%g\n", sum); // 12
+//! }
+//! gpuvec_device_free(x);
+//! ```
 
 use super::{Status, guard};
 use crate::error::Error;

@@ -16,6 +16,13 @@
 //! `out` is one element. It may be the first element of an input of the same type, and otherwise lies outside
 //! the inputs. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
 //! `GPUVEC_OK` or an error.
+//!
+//! ```c
+//! float x[4] = {1e30f, 1, -1e30f, 2}, sum;
+//! if (gpuvec_sum_f32(x, &sum, 4, NULL) == GPUVEC_OK) {
+//!     printf("%g\n", sum); // 3
+//! }
+//! ```
 
 use super::{Status, guard, operation};
 use crate::objects::stream::gpuvec_stream;

@@ -7,6 +7,22 @@
 //! an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
 //! `GPUVEC_ERROR_HANDLE` for a handle that does not exist. Destroy functions do nothing with NULL, and succeed
 //! also if the device is lost.
+//!
+//! ```c
+//! gpuvec_stream *stream = gpuvec_stream_create(0);
+//! float *x = gpuvec_pinned_alloc(3 * sizeof *x), *sum = gpuvec_pinned_alloc(sizeof *sum);
+//! if (x && sum) {
+//!     x[0] = x[1] = x[2] = 1;
+//!     gpuvec_scale_f32(4, x, x, 3, stream); // returns at once on a GPU
+//!     gpuvec_sum_f32(x, sum, 3, stream);
+//!     if (gpuvec_stream_synchronize(stream) == GPUVEC_OK) {
+//!         printf("%g\n", *sum); // 12
+//!     }
+//! }
+//! gpuvec_pinned_free(sum);
+//! gpuvec_pinned_free(x);
+//! gpuvec_stream_destroy(stream);
+//! ```
 
 use super::{Status, guard};
 use crate::cuda::stream::ForeignStream;

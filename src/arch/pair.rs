@@ -13,7 +13,7 @@ pub(crate) struct Pair<M>(pub(crate) M);
 /// Two values, the first one's elements before the second one's.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Two<T>(T, T);
+pub(crate) struct Two<T>(pub(super) T, pub(super) T);
 
 macro_rules! operators {
     ($($Trait:ident $operator:ident;)+) => {
@@ -89,8 +89,11 @@ impl<M: Machine32> Machine32 for Pair<M> {
     fn lookups<const N: usize, T: Tables<N>>(&self, place: Self::I32) -> [Self::F32; N] {
         let (first, second) = (self.0.lookups::<N, T>(place.0), self.0.lookups::<N, T>(place.1));
         let mut entries = [Two(first[0], second[0]); N];
-        for ((entry, first), second) in entries.iter_mut().zip(&first).zip(&second) {
-            *entry = Two(*first, *second);
+        // Iterators would not always be inlined.
+        let mut i = 1;
+        while i < N {
+            entries[i] = Two(first[i], second[i]);
+            i += 1;
         }
         entries
     }

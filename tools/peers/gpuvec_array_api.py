@@ -1,4 +1,6 @@
-"""The Python array API standard on top of gpuvec, for the standard's own tests: see docs/peers.md.
+"""The Python array API standard on top of gpuvec, for the standard's own tests.
+
+docs/reference/peers.md has their results.
 
 Arrays are NumPy's. The functions of `COMPUTED` write their call as a text, which `gpuvec.evaluate`
 computes or refuses; all others, with which the tests make and inspect arrays, are NumPy's.

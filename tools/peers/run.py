@@ -1,4 +1,4 @@
-"""Runs other projects' own tests on gpuvec, and compares the outcomes with docs/peers.md.
+"""Runs other projects' own tests on gpuvec, and compares the outcomes with docs/reference/peers.md.
 
     tools/peers/run.py [--failures] [--only numexpr|pandas|array-api] [--array-api CHECKOUT]
 
@@ -9,7 +9,7 @@ file. The array API standard's tests, which import gpuvec_array_api, run from a 
 A test has passed; or it fails because gpuvec or the adapter refuses its request (`REFUSALS`); or
 its result differs from the expected one, for a known reason (`DIFFERENCES`). Tests that skip
 themselves, or expect to fail, do not count. Exits 1 if anything else happened, or if the counts are
-not those of the tables in docs/peers.md. `--failures` prints every test that has failed.
+not those of the tables in docs/reference/peers.md. `--failures` prints every test that has failed.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import record
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TARGET = ROOT / "target/peers"
-PAGE = ROOT / "docs/peers.md"
+PAGE = ROOT / "docs/reference/peers.md"
 TESTS = "numexpr/tests/test_numexpr.py"
 # pandas' tests of what it evaluates by numexpr.
 PANDAS_TESTS = (
@@ -84,7 +84,7 @@ DIFFERENCES = {
 
 @dataclass(frozen=True)
 class Suite:
-    """Tests of a library, whose table is in the section of docs/peers.md that names it."""
+    """Tests of a library, whose table is in the section of the page that names it."""
 
     library: str
     release: str
@@ -92,7 +92,7 @@ class Suite:
     options: tuple[str, ...] = ()
 
     def documented(self) -> dict[str, int]:
-        """Returns the table of docs/peers.md, which is that of a release."""
+        """Returns the table of docs/reference/peers.md, which is that of a release."""
         sections = PAGE.read_text().split("\n## ")
         section = next(each for each in sections if each.startswith(f"{self.library}'"))
         assert self.release in section, f"not {self.release}: {PAGE}"
@@ -223,7 +223,7 @@ def main() -> None:
     if options.array_api:
         suites["array-api"] = partial(of_array_api, options.array_api)
     if options.only == "array-api" and not options.array_api:
-        parser.error("pass --array-api CHECKOUT: docs/peers.md says how to make one")
+        parser.error("pass --array-api CHECKOUT: docs/reference/peers.md says how to make one")
     chosen = [suites[options.only]] if options.only else suites.values()
     results = [is_as_documented(suite(), options.failures) for suite in chosen]
     sys.exit(not all(results))

@@ -1,5 +1,6 @@
 //! Predicts the time of a call on each choice of processors, learns from the times that calls took, and
-//! decides where the next one runs. Pure: knows neither arrays nor devices. docs/placement.md explains it.
+//! decides where the next one runs. Pure: knows neither arrays nor devices.
+//! docs/explanation/placement.md explains it.
 //!
 //! A prediction is the prior's (`model`), with a factor for each rate of the machine, and with corrections
 //! for what the rates do not explain: of the choice, of the choice for calls of about this size, and of the

@@ -1,4 +1,6 @@
-"""numexpr's interface on top of gpuvec, thin enough to run numexpr's own tests: see docs/peers.md.
+"""numexpr's interface on top of gpuvec, thin enough to run numexpr's own tests.
+
+docs/reference/peers.md has their results.
 
 It finds the names of a text in the caller's variables, and calls gpuvec. It computes nothing by
 itself: refusals by gpuvec are errors with `is_refusal` set, and so are parts that this module lacks

@@ -82,8 +82,11 @@ pub trait Machine32: Sized {
     #[inline(always)]
     fn lookups<const N: usize, T: Tables<N>>(&self, place: Self::I32) -> [Self::F32; N] {
         let mut entries = [self.lookup(T::TABLES[0], place); N];
-        for (entry, table) in entries.iter_mut().zip(T::TABLES).skip(1) {
-            *entry = self.lookup(table, place);
+        // Iterators would not always be inlined.
+        let mut i = 1;
+        while i < N {
+            entries[i] = self.lookup(T::TABLES[i], place);
+            i += 1;
         }
         entries
     }
