@@ -2,9 +2,8 @@
 
 use super::{Avx2, Avx512};
 use crate::arch::{Vectors, vector32::machine32};
-use gpuvec_math::fast::{EXP_POWERS, Machine32, Tables};
+use gpuvec_math::fast::{EXP_POWERS, Tables};
 use std::arch::x86_64::*;
-use std::ops::BitAnd;
 
 /// Shifts to the left; here the instruction's count is not a constant.
 #[inline(always)]
