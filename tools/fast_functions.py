@@ -2,8 +2,9 @@
 
     python tools/fast_functions.py | rustfmt --edition 2024 > crates/math/src/fast/constants.rs
 
-`make fresh` compares them. With --fit, series in two variables are fitted again. Needs mpmath and NumPy. A value in two parts is the nearest f32, or one with a few bits, and the f32
-that is nearest to the rest.
+`make fresh` compares them. With --fit, series in two variables are fitted again. Needs mpmath and
+NumPy. A value in two parts is the nearest f32, or one with a few bits, and the f32 that is nearest
+to the rest.
 """
 
 import math
@@ -164,7 +165,7 @@ def inverse(cell, at_1, steps):
 
 
 def inverse_between(low, high, at_1):
-    """The multiple c of 1/128 with the least exact r = m c - at_1 for m between ends; those of r."""
+    """The same for significands m between two numbers."""
 
     def greatest(c):
         return max(abs(m * c - at_1) for m in (low, high))
@@ -263,8 +264,8 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     )
 
 
-# That of logarithms of sums; and the share by which encodings are scaled less, which moves the ends of
-# cells up.
+# The bias of logarithms of sums; and the share by which encodings are scaled less, which moves the
+# ends of cells up.
 LOG1P_BIAS, LOG1P_SHIFT = mpf("5.5e-11"), mpf("1.6e-6")
 
 
@@ -275,7 +276,7 @@ def logarithm_of_sum():
     print_constant("The bias, as a share.", "LOG1P_BIAS", nearest(bias))
     doc = "The cells of a unit of encodings, less a share that moves the ends of cells up."
     print_constant(doc, "LOG1P_STEPS", nearest((1 - LOG1P_SHIFT) / 2**18))
-    # In the octaves next to 1; logarithms in others are so much greater that other ends do not matter.
+    # As in the octaves next to 1: in others logarithms are greater, and ends may differ.
     shift, slack = 32 * 127 * LOG1P_SHIFT, mpf("0.0005")
     ends = [32 + i + mpf("0.5") + shift for i in range(-1, 32)]
     pairs = [((a - slack) / 32, (b + slack) / 32) for a, b in zip(ends, ends[1:])]
@@ -349,11 +350,11 @@ def trigonometric():
     print_array("π/16 in two parts.", "SIN_STEP", in_two_parts(SIN_STEP))
     nodes = [shifted_node(i) for i in range(1, 8)]
     shifts, sines, cosines, errors = zip(*nodes)
-    doc = "Shifts from iπ/16: multiples of 2^-27 below 2^-7 that make sines and cosines there nearly floats."
+    doc = "Shifts from iπ/16, below 2^-7, to where sines and cosines are nearly floats."
     mirrored = [-shift for shift in shifts[::-1]]
     print_array(doc, "SIN_SHIFTS", [0.0, *shifts, 0.0, *mirrored])
     bits = math.log2(max(errors))
-    doc = f"The sines there; their errors and those of the cosines add up to 2^{bits:.2f} of a result."
+    doc = f"The sines there; their and the cosines' errors add up to 2^{bits:.2f} of a result."
     print_array(doc, "SIN_NODES", [0.0, *sines, 1.0, *sines[::-1]])
     mirrored = [-cosine for cosine in cosines[::-1]]
     print_array("The cosines there.", "COS_NODES", [1.0, *cosines, 0.0, *mirrored])
@@ -439,7 +440,7 @@ def sine_with_exact_slope(middle):
 
 
 class Series:
-    """Terms whose weighted sum is next to a target, and the share of that in a result, at points."""
+    """Terms, a target that a sum of them approximates, and its share of a result, at points."""
 
     def __init__(self, terms, target, size):
         self.terms, self.target, self.size = np.stack(terms, 1), target, size
@@ -470,8 +471,8 @@ class Series:
         return chosen
 
 
-# Found by a fit, whose last digits depend on the machine's linear algebra: powers of w from the first
-# on; then 1, w and q.
+# Of powers of w from the first one on; then of q, q w and q². Found by a fit, whose last digits
+# depend on the machine's linear algebra.
 ASIN_SERIES = [0.49999958, 0.5000331, 0.6398621, 0.16666621, 0.3791931, 0.07969649]
 
 

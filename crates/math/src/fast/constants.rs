@@ -453,7 +453,7 @@ pub(super) const LOG1P: [f32; 3] = [0.33333325, -0.25003895, 0.20067683];
 pub(super) const SIN_STEPS: f32 = 5.092958;
 /// π/16 in two parts.
 pub(super) const SIN_STEP: [f32; 2] = [0.19634955, -5.4639235e-9];
-/// Shifts from iπ/16: multiples of 2^-27 below 2^-7 that make sines and cosines there nearly floats.
+/// Shifts from iπ/16, below 2^-7, to where sines and cosines are nearly floats.
 pub(super) const SIN_SHIFTS: [f32; 16] = [
     0.0,
     -0.007750191,
@@ -472,7 +472,7 @@ pub(super) const SIN_SHIFTS: [f32; 16] = [
     -0.0043520555,
     0.007750191,
 ];
-/// The sines there; their errors and those of the cosines add up to 2^-36.06 of a result.
+/// The sines there; their and the cosines' errors add up to 2^-36.06 of a result.
 pub(super) const SIN_NODES: [f32; 16] = [
     0.0, 0.18748327, 0.38670057, 0.5491403, 0.708674, 0.8357302, 0.92100865, 0.9810174, 1.0,
     0.9810174, 0.92100865, 0.8357302, 0.708674, 0.5491403, 0.38670057, 0.18748327,

@@ -105,11 +105,16 @@ impl<M: Machine32> Reduced<M> {
         Reduced { significand, c, high, low, is_right }
     }
 
+    /// m c - a.
+    #[inline(always)]
+    fn r<B: Base>(&self, m: &M) -> M::F32 {
+        m.fma(self.significand, self.c, m.f32(-B::AT_1))
+    }
+
     /// The logarithm in two parts, the first one over the unit.
     #[inline(always)]
-    fn parts<B: Base>(&self, m: &M) -> [M::F32; 2] {
+    fn parts<B: Base>(&self, m: &M, r: M::F32) -> [M::F32; 2] {
         let (factor, unit) = (m.f32(-B::FACTOR), m.f32(B::UNIT));
-        let r = m.fma(self.significand, self.c, m.f32(-B::AT_1));
         let y = m.fma(r, r, m.fma(r, factor, self.high));
         let y_low = m.fma(r, r, m.fma(r, factor, self.high - y));
         let small = m.fma(r, polynomial(m, r, &B::COEFFICIENTS), m.f32(B::SLOPE));
@@ -128,7 +133,7 @@ fn rounded<B: Base, M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::B
 #[inline(always)]
 fn to_base<B: Base, M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let reduced = Reduced::new::<B>(m, x);
-    let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m));
+    let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, reduced.r::<B>(m)));
     (y, is_sure & reduced.is_right)
 }
 
