@@ -44,7 +44,7 @@ LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pi
     $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3))
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference docs site-check lint fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel reproducible check-all bench gpu-bundle clean
+.PHONY: help demo test build install uninstall reference docs site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +62,7 @@ test: ## set up and run the tests: Rust, C and Python
 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
 	# The wheel's build and valgrind have work for one core in most of their time.
-	$(MAKE) -j3 test-interleavings test-sanitized test-wheel WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT) and not as_cpu'"
+	$(MAKE) -j3 test-interleavings test-sanitized test-wheel test-aarch64 WHEEL_TESTS="$(SHORT_WHEEL_TESTS) -m '$(SHORT) and not as_cpu'"
 	$(MAKE) test-long test-as-cpu test-fake-driver
 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
@@ -93,6 +93,9 @@ lint: $(VENV)/ruff ## check formats, lints and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=python $(BIN)/mypy --strict python python_tests/package/typed_uses.py
+
+lint-aarch64: $(VENV)/ruff ## clippy for the other processor; needs Debian, as test-aarch64 does
+	tools/aarch64.sh cargo clippy --release -- -D warnings
 
 fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX match their sources
 	git diff --exit-code -- include/gpuvec.h
@@ -220,6 +223,9 @@ licences: ## licences and sources of every package, offline; the notices that go
 dist: $(VENV)/release ## make the files of a release in dist/: wheel, sources, archive for C, checksums
 	release/dist.sh
 
+test-aarch64: dist ## the release's library for AArch64 in QEMU: examples, hashes of results, the loops' tests
+	tools/test_aarch64.sh target/wheel/2.17/aarch64-unknown-linux-gnu/release $(AARCH64_TESTS)
+
 test-wheel: dist build fake-driver ## install the wheel in an empty environment and run the tests on it
 	release/test_wheel.sh $(WHEEL_TESTS)
 
@@ -227,8 +233,9 @@ reproducible: dist ## build the wheel again from the source distribution, offlin
 	release/reproducible.sh
 
 check-all: export LONG_AS_CPU :=
+check-all: export AARCH64_TESTS := --all
 check-all: export LONG_ON_FAKE_DRIVER :=
-check-all: lint fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible site-check ## everything: takes two hours on two cores
+check-all: lint lint-aarch64 fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible site-check ## everything: takes two hours on two cores
 
 bench: build $(VENV)/benches ## ceilings, other libraries and gpuvec side by side; the page is target/bench/page
 	$(BIN)/python benches/bench.py $(BENCH)

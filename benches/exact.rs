@@ -14,7 +14,7 @@ mod cpu {
     pub(crate) mod exact;
 }
 
-use arch::Version;
+use arch::{Set, Vectorized, Version};
 use cpu::exact::{All, Inputs, Vectorised, accumulate};
 use gpuvec_exact::{Dot, State, Sum};
 use std::hint::black_box;
@@ -79,36 +79,27 @@ trait Plain: Copy + Send + Sync + 'static {
 macro_rules! plain_loop {
     ($name:ident($element:ty, $accumulator:ty, $number:literal)) => {
         fn $name(version: Version, is_dot: bool, a: &[$element], b: &[$element]) -> f64 {
-            #[inline(always)]
-            fn body<const DOT: bool>(a: &[$element], b: &[$element]) -> f64 {
-                let mut sums = [0.0; $number];
-                for (a, b) in a.chunks_exact($number).zip(b.chunks_exact($number)) {
-                    for i in 0..$number {
-                        let (x, y) = (<$accumulator>::from(a[i]), <$accumulator>::from(b[i]));
-                        sums[i] = if DOT { x.mul_add(y, sums[i]) } else { sums[i] + x };
+            struct Loop<'a, const DOT: bool>(&'a [$element], &'a [$element]);
+
+            impl<const DOT: bool> Vectorized for Loop<'_, DOT> {
+                type Result = f64;
+
+                #[inline(always)]
+                fn run<S: Set>(self, _: S) -> f64 {
+                    let mut sums = [0.0; $number];
+                    for (a, b) in self.0.chunks_exact($number).zip(self.1.chunks_exact($number)) {
+                        for i in 0..$number {
+                            let (x, y) = (<$accumulator>::from(a[i]), <$accumulator>::from(b[i]));
+                            sums[i] = if DOT { x.mul_add(y, sums[i]) } else { sums[i] + x };
+                        }
                     }
+                    sums.iter().copied().map(f64::from).sum()
                 }
-                sums.iter().copied().map(f64::from).sum()
             }
 
-            #[target_feature(enable = "avx512f,avx512dq")]
-            fn avx512<const DOT: bool>(a: &[$element], b: &[$element]) -> f64 {
-                body::<DOT>(a, b)
-            }
-
-            #[target_feature(enable = "avx2,fma")]
-            fn avx2<const DOT: bool>(a: &[$element], b: &[$element]) -> f64 {
-                body::<DOT>(a, b)
-            }
-
-            // SAFETY: `main` takes versions with AVX2, which the processor has.
-            unsafe {
-                match (version, is_dot) {
-                    (Version::Avx512(_), true) => avx512::<true>(a, b),
-                    (Version::Avx512(_), false) => avx512::<false>(a, b),
-                    (_, true) => avx2::<true>(a, b),
-                    (_, false) => avx2::<false>(a, b),
-                }
+            match is_dot {
+                true => version.run(Loop::<true>(a, b)),
+                false => version.run(Loop::<false>(a, b)),
             }
         }
     };

@@ -47,6 +47,7 @@ nb_merge_streams = True
 # A docstring quotes names of the package in single backticks.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
 numpydoc_show_class_members = False
 add_function_parentheses = False
@@ -55,6 +56,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"gpuvec {release}"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_domain_indices = False
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
 html_theme_options = {"header_links_before_dropdown": 6, "show_prev_next": False}

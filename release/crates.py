@@ -4,12 +4,19 @@ import json
 import subprocess
 from pathlib import Path
 
-TARGET = "x86_64-unknown-linux-gnu"
+# The processors that gpuvec has code for.
+PROCESSORS = ("x86_64", "aarch64")
+
+
+def target(processor: str) -> str:
+    """Returns Rust's name of a processor with Linux and glibc."""
+    return f"{processor}-unknown-linux-gnu"
 
 
 def metadata(root: Path) -> dict:
-    """Returns `cargo metadata` for the one target that gpuvec has."""
-    command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", TARGET]
+    """Returns `cargo metadata` for all targets that gpuvec has."""
+    platforms = [f"--filter-platform={target(processor)}" for processor in PROCESSORS]
+    command = ["cargo", "metadata", "--format-version=1", "--locked", *platforms]
     return json.loads(subprocess.check_output(command, cwd=root))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the files of a release in dist/: the wheel, the source distribution, the archive for C
-# programs, which has the wheel's library, and the checksums.
+# Makes the files of a release in dist/: the source distribution, and for each processor the wheel and the archive for
+# C programs, which has the wheel's library; and the checksums.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -8,24 +8,34 @@ export PATH="$PWD/.venv/bin:$PATH"
 export GPUVEC_GLIBC=2.17
 # The time in the archives.
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+wheel() { # PROCESSOR [COMMAND that runs another with a compiler for it]
+    GPUVEC_PROCESSOR=$1 "${@:2}" python -m build --quiet --no-isolation --wheel --outdir "$PWD/dist"
+    auditwheel show dist/*_"$1".whl | tee target/wheel/auditwheel.txt
+    tr '\n' ' ' <target/wheel/auditwheel.txt |
+        grep -q "following platform tag: \"manylinux_2_17_$1\""
+}
+
+archive() { # PROCESSOR
+    local name=libgpuvec-$version-linux-$1 stage
+    stage=target/wheel/$name
+    rm -rf "$stage"
+    DESTDIR="$PWD/target/wheel" PREFIX="/$name" \
+        BUILT="target/wheel/$GPUVEC_GLIBC/$1-unknown-linux-gnu/release/libgpuvec.so" \
+        install/install.sh install
+    install -Dm 644 -t "$stage/share/doc/gpuvec" LICENSE-* README.md CHANGELOG.md
+    tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s \
+        --mtime="@$SOURCE_DATE_EPOCH" --directory=target/wheel "$name" |
+        gzip --no-name --best >"dist/$name.tar.gz"
+}
 
 rm -rf dist
-python -m build --quiet --no-isolation --sdist --wheel --outdir dist
-auditwheel show dist/*.whl | tee target/wheel/auditwheel.txt
-tr '\n' ' ' <target/wheel/auditwheel.txt |
-    grep -q 'following platform tag: "manylinux_2_17_x86_64"'
-
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-name=libgpuvec-$version-linux-x86_64
-stage=target/wheel/$name
-rm -rf "$stage"
-DESTDIR="$PWD/target/wheel" PREFIX="/$name" \
-    BUILT="target/wheel/$GPUVEC_GLIBC/x86_64-unknown-linux-gnu/release/libgpuvec.so" \
-    install/install.sh install
-install -Dm 644 -t "$stage/share/doc/gpuvec" LICENSE-* README.md CHANGELOG.md
-tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s \
-    --mtime="@$SOURCE_DATE_EPOCH" --directory=target/wheel "$name" |
-    gzip --no-name --best >"dist/$name.tar.gz"
+python -m build --quiet --no-isolation --sdist --outdir dist
+wheel x86_64
+archive x86_64
+wheel aarch64 tools/aarch64.sh
+archive aarch64
 
 cd dist
 sha256sum -- * >SHA256SUMS

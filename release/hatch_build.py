@@ -1,11 +1,13 @@
 """hatchling's hook: builds the library for a wheel, and adds the crates to a source distribution.
 
 GPUVEC_GLIBC=2.17 builds with zig for that glibc and every newer one, and tags the wheel so. Without
-it cargo builds for the glibc of this machine.
+it cargo builds for the glibc of this machine. GPUVEC_PROCESSOR=aarch64 builds for another processor
+than this machine's.
 """
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -16,11 +18,11 @@ from typing import Optional
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.append(str(Path(__file__).parent))
-from crates import TARGET, built_crates, metadata  # noqa: E402
+from crates import PROCESSORS, built_crates, metadata, target  # noqa: E402
 
 HEADERS = ("gpuvec.h", "gpuvec.hpp")
-# The largest folders of crates, for other processors: 17 MB.
-UNUSED_FOLDERS = "linux-raw-sys-*/src/[!x]*"
+# The largest folders of crates, for processors that are neither x86 nor Arm: 15 MB.
+UNUSED_FOLDERS = "linux-raw-sys-*/src/[!ax]*"
 CARGO_CONFIG = """\
 [source.crates-io]
 replace-with = "vendored"
@@ -41,10 +43,13 @@ class Hook(BuildHookInterface):
             build_data["force_include"].update(vendor(root, Path(self.vendored.name)))
             return
         glibc = os.environ.get("GPUVEC_GLIBC")
-        platform = f"manylinux_{glibc.replace('.', '_')}_x86_64" if glibc else "linux_x86_64"
+        processor = os.environ.get("GPUVEC_PROCESSOR") or platform.machine()
+        if processor not in PROCESSORS:
+            sys.exit(f"gpuvec runs on {' and '.join(PROCESSORS)}, not on {processor}")
+        system = f"manylinux_{glibc.replace('.', '_')}" if glibc else "linux"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"
-        built = build(root, glibc)
+        build_data["tag"] = f"py3-none-{system}_{processor}"
+        built = build(root, target(processor), glibc)
         build_data["force_include"] |= {
             str(built / "libgpuvec.so"): "gpuvec/libgpuvec.so",
             # Python versions for which this name says nothing do not load it.
@@ -53,7 +58,7 @@ class Hook(BuildHookInterface):
         }
 
 
-def build(root: Path, glibc: Optional[str]) -> Path:
+def build(root: Path, target: str, glibc: Optional[str]) -> Path:
     """Builds the library and the extension module, with no path of this machine inside.
 
     Returns their folder.
@@ -64,12 +69,12 @@ def build(root: Path, glibc: Optional[str]) -> Path:
     # The two do not share files: cargo does not see that the linker is another one.
     folder = root / "target/wheel" / (glibc or "this_machine")
     subprocess.run(
-        [*command, "--target", f"{TARGET}.{glibc}" if glibc else TARGET, "--target-dir", folder],
+        [*command, "--target", f"{target}.{glibc}" if glibc else target, "--target-dir", folder],
         cwd=root,
         env={**os.environ, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(remapped_paths(root))},
         check=True,
     )
-    return folder / TARGET / "release"
+    return folder / target / "release"
 
 
 def remapped_paths(root: Path) -> list[str]:

@@ -12,8 +12,12 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-# The pages of the site that include files of the root; the others have no page.
-ROOT_FILES = {"CONTRIBUTING.md": "contributing.html", "CHANGELOG.md": "releases.html"}
+# The pages of the site that include files of the root.
+ROOT_FILES = {
+    "CONTRIBUTING.md": "contributing.html",
+    "CHANGELOG.md": "releases.html",
+    "SECURITY.md": "contributing/security.html",
+}
 
 
 class Hook(MetadataHookInterface):

@@ -19,7 +19,7 @@ compile_error!(
      ending the host process"
 );
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("gpuvec runs on Linux x86-64 only: src/arch has no folder for another processor");
 
 pub mod abi;

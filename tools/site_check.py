@@ -14,11 +14,12 @@ import shutil
 import sys
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Request, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "target/docs"
@@ -61,50 +62,54 @@ def pages(glob: str) -> list[str]:
     return [str(path.relative_to(SITE)) for path in found if "_static" not in path.parts]
 
 
-def problems(page: Page, address: str) -> list[str]:
-    """Opens a page, and returns what is wrong with it."""
-    found: list[str] = []
-    host = address.split("/")[2]
-    listeners = {
-        "console": lambda message: message.type == "error" and found.append(message.text),
-        "pageerror": lambda error: found.append(str(error)),
-        "request": lambda request: (
-            f"//{host}/" in request.url
-            or request.url.startswith(("data:", "blob:"))
-            or found.append(f"requests {request.url}")
-        ),
-    }
-    for event, listener in listeners.items():
-        page.on(event, listener)
-    page.goto(address, wait_until="load")
-    found += [f"broken image {source}" for source in page.evaluate(BROKEN_IMAGES)]
-    overflow = page.evaluate(OVERFLOW)
-    found += [overflow] if overflow else []
-    for event, listener in listeners.items():
-        page.remove_listener(event, listener)
-    return found
+class View:
+    """A tab of the browser, which collects what goes wrong in the pages that it opens."""
+
+    def __init__(self, browser: Browser, host: str, width: str, scheme: str) -> None:
+        self.host, self.name = host, f"{width}-{scheme}"
+        self.found: list[str] = []
+        size = {"width": WIDTHS[width], "height": HEIGHT}
+        self.page = browser.new_page(viewport=size, color_scheme=scheme)
+        self.page.on("pageerror", lambda error: self.found.append(str(error)))
+        self.page.on("console", self._heard)
+        self.page.on("request", self._requested)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.found.append(message.text)
+
+    def _requested(self, request: Request) -> None:
+        if not request.url.startswith((self.host, "data:", "blob:")):
+            self.found.append(f"requests {request.url}")
+
+    def problems(self, path: str) -> list[str]:
+        """Opens a page, and returns what is wrong with it."""
+        self.found = []
+        self.page.goto(f"{self.host}/{path}", wait_until="load")
+        broken = self.page.evaluate(BROKEN_IMAGES)
+        overflow = self.page.evaluate(OVERFLOW)
+        return [
+            *self.found,
+            *(f"broken image {source}" for source in broken),
+            *([overflow] if overflow else []),
+        ]
+
+    def write(self, path: str, folder: Path) -> None:
+        """Writes a screenshot of the page that is open, from its top to its end."""
+        name = path.removesuffix(".html").replace("/", "-")
+        self.page.screenshot(path=folder / f"{name}-{self.name}.png", full_page=True)
 
 
-def check(browser: Browser, host: str, paths: list[str], folder: Path | None) -> int:
-    """Checks each page in each view; returns the number of problems."""
+def check(view: View, paths: list[str], folder: Path | None) -> int:
+    """Checks each page in a view; returns the number of problems."""
     count = 0
-    for width_name, width in WIDTHS.items():
-        for scheme in SCHEMES:
-            context = browser.new_context(
-                viewport={"width": width, "height": HEIGHT}, color_scheme=scheme
-            )
-            page = context.new_page()
-            for path in paths:
-                found = problems(page, f"{host}/{path}")
-                count += len(found)
-                for problem in found:
-                    print(f"{path}, {width_name}, {scheme}: {problem}")
-                if folder:
-                    name = path.removesuffix(".html").replace("/", "-")
-                    page.screenshot(
-                        path=folder / f"{name}-{width_name}-{scheme}.png", full_page=True
-                    )
-            context.close()
+    for path in paths:
+        found = view.problems(path)
+        count += len(found)
+        for problem in found:
+            print(f"{path}, {view.name}: {problem}")
+        if folder:
+            view.write(path, folder)
     return count
 
 
@@ -124,10 +129,12 @@ def main() -> None:
     Thread(target=server.serve_forever, daemon=True).start()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        count = check(browser, f"http://127.0.0.1:{server.server_port}", paths, chosen.screenshots)
+        host = f"http://127.0.0.1:{server.server_port}"
+        views = [View(browser, host, *view) for view in product(WIDTHS, SCHEMES)]
+        count = sum(check(view, paths, chosen.screenshots) for view in views)
         browser.close()
     server.shutdown()
-    print(f"{len(paths)} pages in {len(WIDTHS) * len(SCHEMES)} views: {count} problems")
+    print(f"{len(paths)} pages in {len(views)} views: {count} problems")
     sys.exit(count > 0)
 
 

@@ -23,6 +23,8 @@ DESCRIBED = re.compile(
     flags=re.DOTALL,
 )
 NAME = r"\b(?:gpuvec_|GPUVEC_)\w+\b"
+# The path of a page of the site.
+PATH = r"\bdocs/([\w/]+)\.md\b"
 # The page of each section is named as its manual page is.
 PAGE = str.maketrans(" ", "_")
 
@@ -60,13 +62,15 @@ def without_stars(comment: str) -> str:
 
 def items(declarations: str) -> list[Item]:
     """Returns what a section declares, in its order."""
-    found = [(m["comment"], " ".join(m["code"].split())) for m in DESCRIBED.finditer(declarations)]
-    return [
-        Item(*in_the_domain(code), without_stars(comment))
-        for comment, code in found
-        # The second spelling of an enumeration, for C before C23.
-        if not code.startswith("typedef int32_t")
-    ]
+    found = []
+    for match in DESCRIBED.finditer(declarations):
+        text, code = without_stars(match["comment"]), " ".join(match["code"].split())
+        if code.startswith("#define"):
+            text += f" It is `{code.split()[2]}`."
+        # Not the second spelling of an enumeration, for C before C23.
+        if not code.startswith("typedef int32_t"):
+            found.append(Item(*in_the_domain(code), text))
+    return found
 
 
 def in_the_domain(code: str) -> tuple[str, str]:
@@ -101,7 +105,8 @@ def restructured(text: str) -> str:
         if paragraph.startswith("    "):
             paragraphs += [".. code-block:: c", paragraph]
         else:
-            paragraphs.append(re.sub(r"`([^`]+)`", r"``\1``", paragraph))
+            paragraph = re.sub(r"`([^`]+)`", r"``\1``", paragraph)
+            paragraphs.append(re.sub(PATH, r":doc:`/\1`", paragraph))
     return "\n\n".join(paragraphs)
 
 
@@ -113,10 +118,11 @@ def markdown(text: str) -> str:
         if paragraph.startswith("    "):
             language = "c" if ";" in paragraph else "text"
             paragraph = f"```{language}\n{dedent(paragraph).strip()}\n```"
-        elif title := re.fullmatch(r"== (.*) ==", paragraph):
+        elif title := re.match(r"== (.*) ==", paragraph):
             paragraph = f"## {title[1]}"
         else:
             paragraph = re.sub(rf"`[^`]*`|{NAME}", in_backticks, paragraph)
+            paragraph = re.sub(PATH, r"{doc}`/\1`", paragraph)
         paragraphs.append(paragraph)
     return "\n\n".join(paragraphs)
 

@@ -1,4 +1,7 @@
-"""Links quoted names, such as `gpuvec.sum` and `gpuvec_sum_f32`, to their reference."""
+"""Links quoted names, such as `gpuvec.sum` and `gpuvec_sum_f32`, to their reference.
+
+In docstrings, paths such as docs/reference/language.md become links to the page.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,14 @@ def link(app: Sphinx, tree: nodes.document, page: str) -> None:
         literal.replace_self(make_refnode(app.builder, page, target, anchor, literal.deepcopy()))
 
 
+def link_paths(*arguments: Any) -> None:
+    """Makes links of the paths of pages in a docstring, whose lines are the last argument."""
+    lines: list[str] = arguments[-1]
+    lines[:] = [re.sub(r"\bdocs/([\w/]+)\.md\b", r":doc:`/\1`", line) for line in lines]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the extension."""
     app.connect("doctree-resolved", link)
+    app.connect("autodoc-process-docstring", link_paths)
     return {"parallel_read_safe": True}

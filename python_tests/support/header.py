@@ -70,7 +70,9 @@ def man_pages() -> dict:
     parts = re.split(r"^/\* == (.*) ==$", source, flags=re.MULTILINE)
     pages = {}
     for title, part in zip(parts[1::2], parts[2::2]):
-        names = [name for name in prototypes() if re.search(rf"\b{name}\([^)]*\);", part)]
+        # The rest of the section's comment has examples.
+        declared = part.partition("*/")[2]
+        names = [name for name in prototypes() if re.search(rf"\b{name}\([^)]*\);", declared)]
         pages[f"gpuvec_{title.lower().replace(' ', '_')}" if names else "gpuvec"] = names
     return pages
 

@@ -3,16 +3,23 @@
 //!
 //! A processor's folder has all of it for that processor.
 
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod aarch64;
 mod pair;
+mod vector;
+mod vector32;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_64;
 
+#[cfg(target_arch = "aarch64")]
+use aarch64 as processor;
 pub(crate) use pair::Pair;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{
+pub(crate) use processor::{
     Bound, Loops, VECTORS, VECTORS_IN_WORDS, Version, float_modes, fused_loops, jump, loops,
     prefetch, prefetch_for_writing,
 };
+#[cfg(target_arch = "x86_64")]
+use x86_64 as processor;
 
 use gpuvec_exact::Float;
 use gpuvec_math::fast::Machine32;

@@ -13,7 +13,7 @@ pub(crate) struct Pair<M>(pub(crate) M);
 /// Two values, the first one's elements before the second one's.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Two<T>(T, T);
+pub(crate) struct Two<T>(pub(super) T, pub(super) T);
 
 macro_rules! operators {
     ($($Trait:ident $operator:ident;)+) => {

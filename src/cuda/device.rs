@@ -211,15 +211,15 @@ impl Gpu {
     /// The device of a number, which the driver shows.
     fn shown(number: c_int) -> Result<Self, Error> {
         const NAME_BYTES: usize = 256;
-        let (ordinal, mut handle, mut name) = (number as usize, 0, [0; NAME_BYTES]);
+        let (ordinal, mut handle, mut name) = (number as usize, 0, [0_u8; NAME_BYTES]);
         // SAFETY: the driver writes one number, and a C string of at most `NAME_BYTES`, into locals.
         unsafe {
             cuDeviceGet(&raw mut handle, number).of("cuDeviceGet", ordinal)?;
-            cuDeviceGetName(name.as_mut_ptr(), NAME_BYTES as c_int, handle)
+            cuDeviceGetName(name.as_mut_ptr().cast(), NAME_BYTES as c_int, handle)
                 .of("cuDeviceGetName", ordinal)?;
         }
-        let name = CStr::from_bytes_until_nul(name.map(i8::cast_unsigned).as_slice())
-            .map_or_else(|_| CString::default(), CStr::to_owned);
+        let name =
+            CStr::from_bytes_until_nul(&name).map_or_else(|_| CString::default(), CStr::to_owned);
         let (device, is_lost) = (FallibleOnceCell::new(), AtomicBool::new(false));
         Ok(Gpu { ordinal, name, handle, device, is_lost, held: Held::new() })
     }

@@ -1,10 +1,9 @@
 //! Vectors of 32 bits of two instruction sets, as the machines of fast functions.
 
 use super::{Avx2, Avx512};
-use crate::arch::Vectors;
-use gpuvec_math::fast::{EXP_POWERS, Machine32, Tables};
+use crate::arch::{Vectors, vector32::machine32};
+use gpuvec_math::fast::{EXP_POWERS, Tables};
 use std::arch::x86_64::*;
-use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
 /// Shifts to the left; here the instruction's count is not a constant.
 #[inline(always)]
@@ -173,45 +172,12 @@ fn less_one_avx512(x: __m512) -> [__m512; 2] {
     }
 }
 
+/// The vectors of a machine in memory, by instructions.
 macro_rules! vectors {
     (
-        $(#[$doc:meta])* $name:ident($lanes:literal) by $set:ident:
-        $F32:ident($f32:ty), $I32:ident($i32:ty), $Bool:ident($bool:ty),
-        $(operators $type:ident { $($trait:ident $operator:ident $instruction:expr;)+ })+
-        load $load:ident, store $store:ident, f32 $splat:ident, i32 $splat_bits:ident,
-        fma $fma:ident, fms $fms:ident, fnma $fnma:ident, bits $bits:ident, float $float:ident,
-        convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        holding $lanes_type:ident $holding:expr, always $always:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
-        reciprocal $reciprocal:ident, roots $roots:ident, $($better:item)*
+        $name:ident($lanes:literal) of $F32:ident and $Bool:ident: load $load:ident, store $store:ident,
+        holding $lanes_type:ident $holding:expr
     ) => {
-        $(#[$doc])*
-        pub(crate) struct $name($set);
-
-        #[derive(Clone, Copy)]
-        pub(crate) struct $F32($f32);
-        #[derive(Clone, Copy)]
-        pub(crate) struct $I32($i32);
-        #[derive(Clone, Copy)]
-        pub(crate) struct $Bool($bool);
-
-        $($(impl $trait for $type {
-            type Output = Self;
-
-            #[inline(always)]
-            fn $operator(self, other: Self) -> Self {
-                // SAFETY: a vector proves the instructions.
-                #[allow(unused_unsafe, reason = "some are operators")]
-                Self(unsafe { $instruction(self.0, other.0) })
-            }
-        })+)+
-
-        impl $name {
-            #[inline(always)]
-            pub(super) fn new(set: $set) -> Self {
-                Self(set)
-            }
-        }
-
         impl Vectors for $name {
             const LANES: usize = $lanes;
             type Elements = [f32; $lanes];
@@ -233,126 +199,17 @@ macro_rules! vectors {
             fn holding(&self, condition: $Bool) -> $lanes_type {
                 // SAFETY: the machine proves the instructions.
                 #[allow(unused_unsafe, reason = "some are operators")]
-                unsafe { $holding(condition.0) }
+                unsafe {
+                    $holding(condition.0)
+                }
             }
-        }
-
-        impl Machine32 for $name {
-            type F32 = $F32;
-            type I32 = $I32;
-            type Bool = $Bool;
-
-            #[inline(always)]
-            fn f32(&self, value: f32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $splat(value) })
-            }
-
-            #[inline(always)]
-            fn i32(&self, value: i32) -> $I32 {
-                // SAFETY: the machine proves the instructions.
-                $I32(unsafe { $splat_bits(value) })
-            }
-
-            #[inline(always)]
-            fn fma(&self, a: $F32, b: $F32, c: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $fma(a.0, b.0, c.0) })
-            }
-
-            #[inline(always)]
-            fn fms(&self, a: $F32, b: $F32, c: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $fms(a.0, b.0, c.0) })
-            }
-
-            #[inline(always)]
-            fn fnma(&self, a: $F32, b: $F32, c: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $fnma(a.0, b.0, c.0) })
-            }
-
-            #[inline(always)]
-            fn bits(&self, x: $F32) -> $I32 {
-                // SAFETY: the machine proves the instructions.
-                $I32(unsafe { $bits(x.0) })
-            }
-
-            #[inline(always)]
-            fn float(&self, bits: $I32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $float(bits.0) })
-            }
-
-            #[inline(always)]
-            fn convert(&self, integer: $I32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $convert(integer.0) })
-            }
-
-            #[inline(always)]
-            fn shift_left<const COUNT: u32>(&self, bits: $I32) -> $I32 {
-                $I32($shift_left::<COUNT>(bits.0))
-            }
-
-            #[inline(always)]
-            fn less(&self, a: $F32, b: $F32) -> $Bool {
-                // SAFETY: the machine proves the instructions.
-                $Bool(unsafe { $less(a.0, b.0) })
-            }
-
-            #[inline(always)]
-            fn equal(&self, a: $F32, b: $F32) -> $Bool {
-                // SAFETY: the machine proves the instructions.
-                $Bool(unsafe { $equal(a.0, b.0) })
-            }
-
-            #[inline(always)]
-            fn select(&self, condition: $Bool, yes: $F32, no: $F32) -> $F32 {
-                $F32($select(condition.0, yes.0, no.0))
-            }
-
-            #[inline(always)]
-            fn lookup<const N: usize>(&self, table: &'static [f32; N], place: $I32) -> $F32 {
-                $F32($lookup(table, place.0))
-            }
-
-            #[inline(always)]
-            fn min(&self, a: $F32, b: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $min(a.0, b.0) })
-            }
-
-            /// The instruction returns its second operand if one is NaN.
-            #[inline(always)]
-            fn at_most(&self, x: $F32, most: f32) -> ($F32, $Bool) {
-                (self.min(self.f32(most), x), $Bool($always))
-            }
-
-            #[inline(always)]
-            fn reciprocal(&self, x: $F32) -> $F32 {
-                $F32($reciprocal(x.0))
-            }
-
-            #[inline(always)]
-            fn reciprocal_root(&self, x: $F32) -> $F32 {
-                self.roots(x).1
-            }
-
-            #[inline(always)]
-            fn roots(&self, x: $F32) -> ($F32, $F32) {
-                let (root, inverse) = $roots(x.0);
-                ($F32(root), $F32(inverse))
-            }
-
-            $($better)*
         }
     };
 }
 
-vectors! {
+machine32! {
     /// AVX2 with FMA.
-    Machine8(8) by Avx2: F32x8(__m256), I32x8(__m256i), Bool8(__m256),
+    Machine8 by Avx2: F32x8(__m256), I32x8(__m256i), Bool8(__m256),
     operators F32x8 {
         Add add _mm256_add_ps;
         Sub sub _mm256_sub_ps;
@@ -368,11 +225,10 @@ vectors! {
     operators Bool8 {
         BitAnd bitand _mm256_and_ps;
     }
-    load _mm256_loadu_ps, store _mm256_storeu_ps, f32 _mm256_set1_ps, i32 _mm256_set1_epi32,
+    f32 _mm256_set1_ps, i32 _mm256_set1_epi32,
     fma _mm256_fmadd_ps, fms _mm256_fmsub_ps, fnma _mm256_fnmadd_ps, bits _mm256_castps_si256,
     float _mm256_castsi256_ps, convert _mm256_cvtepi32_ps, shift_left shift_avx2,
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
-    holding u8 |condition| _mm256_movemask_ps(condition) as u8,
     // SAFETY: a vector proves the instructions.
     always unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-1)) },
     select select_avx2, lookup lookup_avx2,
@@ -396,8 +252,13 @@ vectors! {
 }
 
 vectors! {
+    Machine8(8) of F32x8 and Bool8: load _mm256_loadu_ps, store _mm256_storeu_ps,
+    holding u8 |condition| _mm256_movemask_ps(condition) as u8
+}
+
+machine32! {
     /// AVX-512 F and DQ.
-    Machine16(16) by Avx512: F32x16(__m512), I32x16(__m512i), Bool16(__mmask16),
+    Machine16 by Avx512: F32x16(__m512), I32x16(__m512i), Bool16(__mmask16),
     operators F32x16 {
         Add add _mm512_add_ps;
         Sub sub _mm512_sub_ps;
@@ -413,12 +274,12 @@ vectors! {
     operators Bool16 {
         BitAnd bitand u16::bitand;
     }
-    load _mm512_loadu_ps, store _mm512_storeu_ps, f32 _mm512_set1_ps, i32 _mm512_set1_epi32,
+    f32 _mm512_set1_ps, i32 _mm512_set1_epi32,
     fma _mm512_fmadd_ps, fms _mm512_fmsub_ps, fnma _mm512_fnmadd_ps, bits _mm512_castps_si512,
     float _mm512_castsi512_ps, convert _mm512_cvtepi32_ps, shift_left shift_avx512,
     less |a, b| _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b),
-    holding u16 |condition| condition, always u16::MAX,
+    always u16::MAX,
     select select_avx512, lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, roots roots_avx512,
 
@@ -491,4 +352,9 @@ vectors! {
         // NaN for negative numbers, an infinite exponent for 0 and infinity; right for subnormal numbers.
         (F32x16(exponent), F32x16(significand), Bool16(u16::MAX))
     }
+}
+
+vectors! {
+    Machine16(16) of F32x16 and Bool16: load _mm512_loadu_ps, store _mm512_storeu_ps,
+    holding u16 |condition| condition
 }
