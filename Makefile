@@ -81,7 +81,7 @@ reference: ## write the header's reference, target/reference/html, by Doxygen
 	doxygen docs/Doxyfile
 
 docs: build $(VENV)/docs ## build the site, target/docs, by Sphinx
-	$(BIN)/sphinx-build -q -W --keep-going -d target/doctrees docs target/docs
+	$(BIN)/sphinx-build -q -W --keep-going -j auto -d target/doctrees docs target/docs
 
 site-check: docs $(VENV)/browser ## look at every page of the site in a browser, with screenshots in target/site
 	$(BIN)/python tools/site_check.py --screenshots target/site

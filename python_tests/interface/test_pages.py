@@ -5,10 +5,10 @@ import sys
 from importlib.util import find_spec
 
 import gpuvec
+import header
 import pytest
 from bindings import ROOT
-from documents import PAGES, all_blocks, anchors, blocks, links
-from header import WITHOUT_FUNCTIONS, examples
+from documents import PAGES, all_blocks, anchors, blocks, links, without_code
 from on_fake_driver import environment, needs_fake_driver
 from programs import AS_ROOT, MPIEXEC, compile_c, library_environment, run
 
@@ -117,10 +117,10 @@ def test_cpp(code, needs, tmp_path):
     run([program], env=library_environment())
 
 
-@pytest.mark.parametrize("section", examples())
+@pytest.mark.parametrize("section", header.examples())
 def test_example_of_the_header(section, tmp_path):
     """Each section of functions shows its use, in lines that print what they say."""
-    code = examples()[section]
+    code = header.examples()[section]
     expected = printed_by(code, "//")
     assert expected, f"the section {section} has no example that prints a result"
     assert run_c(IN_C % code, tmp_path) == expected
@@ -162,6 +162,12 @@ def test_links_lead_somewhere(document):
             assert anchor in anchors(target), link
 
 
+@pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS], ids=named)
+def test_no_line_is_lost(document):
+    """Lines that begin with a percent sign are comments to the site."""
+    assert not re.findall(r"^ *%.*", without_code(document.read_text()), flags=re.MULTILINE)
+
+
 def test_the_python_reference_has_every_public_name():
     pages = [*(ROOT / "docs/reference/python").glob("*.md"), ROOT / "docs/reference/errors.md"]
     directive = r"^\.\. (?:auto(?:function|class|exception|data)|data):: (\w+)"
@@ -175,7 +181,23 @@ def test_the_c_reference_has_every_section():
         re.findall(r"^\{\{ section (.*) \}\}$", page.read_text(), flags=re.MULTILINE)
         for page in (ROOT / "docs/reference/c").glob("*.md")
     ]
-    assert sorted(sum(found, [])) == sorted([*examples(), *WITHOUT_FUNCTIONS])
+    assert sorted(sum(found, [])) == sorted([*header.examples(), *header.WITHOUT_FUNCTIONS])
+
+
+def test_the_c_reference_has_every_declaration():
+    """Functions, constants, and the values of enumerations."""
+    sys.path.append(str(ROOT / "docs/_extensions"))
+    from c_reference import items, sections
+
+    declared = [item for _, part in sections().values() for item in items(part)]
+    found = {item.directive: set() for item in declared}
+    for item in declared:
+        name = re.search(r"(\w+)(?:\(.*\)| = .*|\[\d+\])?$", item.signature)[1]
+        found[item.directive].add(name)
+    assert found["function"] == set(header.prototypes())
+    assert found["macro"] >= set(header.defines())
+    for enumeration in found["enum"]:
+        assert found["enumerator"] >= set(header.enumeration(enumeration)), enumeration
 
 
 def test_the_readme_fits():

@@ -2,8 +2,8 @@
 
     python3 python_tests/support/result_hashes.py > python_tests/operations/results.sha256
 
-prints those of the library's results, which no processor, placement or version changes. The data follow
-from seeds by integers alone, as those of the corpus of exact sums do (corpus.py).
+prints those of the library's results, which no processor, placement or version changes. The data
+follow from seeds by integers alone, as those of the corpus of exact sums do (corpus.py).
 """
 
 import hashlib
@@ -24,7 +24,7 @@ SIZES = [1, 31, 33, 1000, 4097]
 
 
 def values(seed: int, n: int, dtype: np.dtype, is_any: bool) -> np.ndarray:
-    """Returns integers of any bits, or floats: some of any bits if `is_any`, else between -8 and 8."""
+    """Returns integers of any bits, or floats: half of any bits if `is_any`, else from -8 to 8."""
     words = np.random.PCG64(seed).random_raw(n)
     if dtype.kind == "b":
         return words % np.uint64(2) == 0
@@ -33,7 +33,7 @@ def values(seed: int, n: int, dtype: np.dtype, is_any: bool) -> np.ndarray:
         return bits
     integers = (words >> np.uint64(40)).astype(np.int64) - (1 << 23)
     ordinary = (integers / 2.0**20).astype(dtype)
-    return np.where(words >> np.uint64(63) == is_any, bits, ordinary) if is_any else ordinary
+    return np.where(words >> np.uint64(63) == 0, ordinary, bits) if is_any else ordinary
 
 
 def data(types: list, n: int, is_any: bool) -> list[np.ndarray]:

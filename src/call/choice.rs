@@ -41,6 +41,8 @@ pub(crate) struct Chosen {
     pub(crate) is_long: bool,
     /// The lesson from the call's time, if the library is to learn from it.
     pub(crate) lesson: Option<Lesson>,
+    /// Says that GPUs use pageable arrays in place, which they would be staged for otherwise.
+    pub(crate) in_place: bool,
 }
 
 /// A lesson from the time of a call.
@@ -81,20 +83,30 @@ pub(crate) struct Devices {
     pub(crate) open: usize,
 }
 
+/// The host memory that all open devices reach as the host does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Kernels reach pageable arrays by the host's own page tables, as on Grace Hopper.
+    pub(crate) pageable: bool,
+    /// The devices' memory is the host's, as on Jetson: a copy to it saves nothing.
+    pub(crate) is_integrated: bool,
+}
+
 impl Chosen {
     /// A choice that needs no prediction.
     pub(super) fn only(choice: Choice, reason: Reason) -> Self {
         let is_long = choice != Choice::CallingCore;
         let predicted = [f32::INFINITY; model::CHOICES];
-        Chosen { choice, reason, predicted, is_long, lesson: None }
+        Chosen { choice, reason, predicted, is_long, lesson: None, in_place: false }
     }
 
     fn asked_for(choice: Choice, call: &Call<'_>, resources: &impl Resources) -> Self {
         let work = work(call, resources);
         let processors =
             model::Processors { cores: resources.thread_limit(), gpus: resources.devices().all };
-        let lesson = Lesson::Call { work, processors, choice };
-        Chosen { lesson: Some(lesson), ..Self::only(choice, Reason::AskedFor) }
+        let in_place = work.is_staged != cost::is_staged(call);
+        let lesson = Some(Lesson::Call { work, processors, choice });
+        Chosen { lesson, in_place, ..Self::only(choice, Reason::AskedFor) }
     }
 }
 
@@ -141,7 +153,7 @@ pub(crate) fn fastest_cores(call: &Call<'_>, resources: &impl Resources) -> Chos
     standing(call, resources, &processors, Choices::CORES).unwrap_or_else(|| {
         let work = work(call, resources);
         let decision = resources.learner().decide(&work, &processors, Choices::CORES);
-        decided(decision, work, processors)
+        decided(call, decision, work, processors)
     })
 }
 
@@ -150,10 +162,10 @@ fn standing(
     call: &Call<'_>, resources: &impl Resources, processors: &model::Processors, among: Choices,
 ) -> Option<Chosen> {
     let core_ns = cost::core_ns(call);
-    if core_ns > model::LONG_CALL_NS {
+    let (operation, is_staged) = (cost::operation(call), cost::is_staged(call));
+    if core_ns > model::LONG_CALL_NS || (is_staged && resources.reach().pageable) {
         return None;
     }
-    let (operation, is_staged) = (cost::operation(call), cost::is_staged(call));
     let choice = resources.learner().standing(operation, core_ns, is_staged, processors, among)?;
     Some(Chosen { is_long: false, ..Chosen::only(choice, Reason::Fastest) })
 }
@@ -174,7 +186,7 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     }
     let work = work(call, resources);
     let decision = resources.learner().decide(&work, &processors, ready);
-    let chosen = decided(decision, work, processors);
+    let chosen = decided(call, decision, work, processors);
     if ready == possible || devices.all == 0 {
         return chosen;
     }
@@ -213,17 +225,34 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
 fn work(call: &Call<'_>, resources: &impl Resources) -> Work {
     let work = cost::work(call);
     let is_long = work.core_ns > model::LONG_CALL_NS;
-    Work { is_repeated: !is_long || resources.is_repeated(cost::key(call)), ..work }
+    let work = Work { is_repeated: !is_long || resources.is_repeated(cost::key(call)), ..work };
+    if work.is_staged && resources.reach().pageable {
+        return staged_or_in_place(work, resources);
+    }
+    work
 }
 
-fn decided(decision: Decision, work: Work, processors: model::Processors) -> Chosen {
+/// Work on pageable arrays that GPUs reach: staged or in place, as a GPU is predicted to be done sooner.
+#[cold]
+fn staged_or_in_place(work: Work, resources: &impl Resources) -> Work {
+    let in_place = Work { is_staged: false, operation: cost::in_place(work.operation), ..work };
+    let processors =
+        model::Processors { cores: resources.thread_limit(), gpus: resources.devices().all };
+    let ns = |work| resources.learner().predicted(work, &processors, Choice::Gpu);
+    if ns(&in_place) < ns(&work) { in_place } else { work }
+}
+
+fn decided(
+    call: &Call<'_>, decision: Decision, work: Work, processors: model::Processors,
+) -> Chosen {
     let Decision { choice, predicted, is_long, .. } = decision;
     let reason = match decision.reason {
         model::Reason::Fastest => Reason::Fastest,
         model::Reason::Explored => Reason::Explored,
     };
     let lesson = decision.is_observed.then_some(Lesson::Call { work, processors, choice });
-    Chosen { choice, reason, predicted, is_long, lesson }
+    let in_place = work.is_staged != cost::is_staged(call);
+    Chosen { choice, reason, predicted, is_long, lesson, in_place }
 }
 
 /// The number of devices that a choice needs.

@@ -70,6 +70,12 @@ pub(super) fn operation(call: &Call<'_>) -> u32 {
     if call.any(MemoryKind::Managed) { strided ^ MANAGED } else { strided }
 }
 
+/// The number of an operation on pageable arrays that GPUs use in place.
+pub(super) fn in_place(operation: u32) -> u32 {
+    const IN_PLACE: u32 = 1 << 30;
+    operation ^ IN_PLACE
+}
+
 /// The number of threads for which there is enough to do.
 pub(super) fn threads_worth(core_ns: f32) -> usize {
     (core_ns / tuning::THREAD_SHARE_NS) as usize + 1

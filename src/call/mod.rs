@@ -15,7 +15,7 @@ mod transfer;
 
 pub(crate) use array::{Array, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
 pub(crate) use checked::{Arguments, Arrays, Call, Input, Output};
-pub(crate) use choice::{Chosen, Devices, Reason, choose, fastest_cores};
+pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
 pub(crate) use strided::{OnStrides, SECTOR_BYTES, Strides, Tile, state_bytes};
 pub(crate) use task::{Task, Work};

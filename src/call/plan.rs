@@ -2,7 +2,7 @@
 
 use super::array::{Array, MemoryKind};
 use super::checked::Call;
-use super::choice::{Devices, needs_gpu};
+use super::choice::{Chosen, Devices, Reach, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, is_staged, threads_worth};
 use super::strided::OnStrides;
@@ -109,6 +109,8 @@ pub(crate) trait Resources {
     fn threads(&self, wanted: usize) -> usize;
     /// The devices, without opening the driver.
     fn devices(&self) -> Devices;
+    /// The host memory that the open devices reach.
+    fn reach(&self) -> Reach;
     /// The first device that can compute, which is open then; or why there is none.
     fn gpu(&self) -> Result<usize, Error>;
     /// Says whether the kernel of a task is loaded on the first of them.
@@ -137,14 +139,14 @@ pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) ->
 /// Plans a call for the processors that were chosen. Fails where the placement demands a GPU and there is
 /// none.
 pub(crate) fn plan(
-    call: &Call<'_>, placement: Placement, choice: Choice, resources: &impl Resources,
+    call: &Call<'_>, placement: Placement, chosen: &Chosen, resources: &impl Resources,
 ) -> Result<Plan, Error> {
     if call.is_uniform() {
         return on_one_element(placement, resources);
     }
-    Ok(match choice {
+    Ok(match chosen.choice {
         Choice::Gpu | Choice::Gpus | Choice::Together => {
-            Plan::Gpus(on_gpus(call, placement, choice, resources)?)
+            Plan::Gpus(on_gpus(call, placement, chosen, resources)?)
         }
         of_cores => Plan::Cores(on_cores(call, of_cores, resources)),
     })
@@ -189,8 +191,9 @@ fn shared_core_chunk(call: &Call<'_>, cores: usize) -> usize {
 }
 
 fn on_gpus(
-    call: &Call<'_>, placement: Placement, choice: Choice, resources: &impl Resources,
+    call: &Call<'_>, placement: Placement, chosen: &Chosen, resources: &impl Resources,
 ) -> Result<OnGpus, Error> {
+    let Chosen { choice, in_place, .. } = *chosen;
     let with_cores = choice == Choice::Together;
     let devices = match call.device() {
         Some(ordinal) => vec![ordinal],
@@ -198,9 +201,12 @@ fn on_gpus(
         None => resources.gpus()?,
     };
     let (strided, transfers) = match call.strides() {
-        None => (None, transfers(call, &devices)),
+        None => {
+            let is_integrated = resources.reach().is_integrated;
+            (None, transfers(call, &devices, in_place, is_integrated))
+        }
         Some(strides) => {
-            let (strided, transfers) = OnStrides::new(call, strides, &devices)?;
+            let (strided, transfers) = OnStrides::new(call, strides, &devices, in_place)?;
             (Some(Box::new(strided)), transfers)
         }
     };
@@ -230,8 +236,10 @@ fn on_gpus(
     let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
     let elements = strided.as_ref().map_or(chunk.min(call.n()), |of| of.tiles.elements());
     let block_limits = block_limits(&transfers, elements, crosses_bus_alone);
-    let uses_flags =
-        is_one_chunk && strided.is_none() && can_signal_completion(call, &transfers, block_limits);
+    let uses_flags = is_one_chunk
+        && strided.is_none()
+        && !in_place
+        && can_signal_completion(call, &transfers, block_limits);
     let fallback = match placement {
         _ if placement == Placement::Gpu || needs_gpu(call) => Fallback::None,
         _ if call.is_in_place() => Fallback::CoresIfUnwritten,
@@ -293,14 +301,15 @@ fn can_signal_completion(
 }
 
 /// The transfers of the arrays to `devices`. The first device holds the arrays that are in device memory.
-fn transfers(call: &Call<'_>, devices: &[usize]) -> Transfers {
-    let uses_dma = uses_dma(call, devices.len());
+fn transfers(call: &Call<'_>, devices: &[usize], in_place: bool, is_integrated: bool) -> Transfers {
+    let uses_dma = !is_integrated && uses_dma(call, devices.len());
     let transfer = |array: &Array<'_>| match (call.task(), array.kind) {
         // The driver copies between all memory that it knows.
         (Task::Copy, MemoryKind::Pageable | MemoryKind::PinnedInParts) => Transfer::Staged,
         (Task::Copy, _) => Transfer::InPlace,
         (_, MemoryKind::Device { ordinal }) if ordinal != devices[0] => Transfer::Dma,
         (_, MemoryKind::Device { .. } | MemoryKind::Managed) => Transfer::InPlace,
+        (_, MemoryKind::Pageable) if in_place => Transfer::InPlace,
         (_, MemoryKind::Pinned) if uses_dma => Transfer::Dma,
         (_, MemoryKind::Pinned | MemoryKind::PinnedInParts) => Transfer::Mapped,
         (_, MemoryKind::Pageable) => Transfer::Staged,

@@ -225,12 +225,12 @@ impl Tile {
 }
 
 impl OnStrides {
-    /// Plans a call for devices: its tiles, and the transfers of its arrays. Fails if an array is in another
+    /// Plans a call for devices: its tiles, and the transfers of its arrays; `in_place` of pageable ones, too. Fails if an array is in another
     /// device's memory than the first one's.
     pub(super) fn new(
-        call: &Call<'_>, strides: Strides<'_>, devices: &[usize],
+        call: &Call<'_>, strides: Strides<'_>, devices: &[usize], in_place: bool,
     ) -> Result<(Self, Transfers), Error> {
-        let transfers = transfers(call, strides, devices[0])?;
+        let transfers = transfers(call, strides, devices[0], in_place)?;
         let shape = Shape { call, strides, transfers: &transfers, gpus: devices.len() };
         let [results, elements] = shape.tile();
         let kept = strides.axes.kept().blocks(results);
@@ -266,7 +266,9 @@ pub(crate) fn state_bytes(call: &Call<'_>, output: usize) -> usize {
 }
 
 /// The transfers of arrays to a device. Fails if an array is in another device's memory.
-fn transfers(call: &Call<'_>, strides: Strides<'_>, device: usize) -> Result<Transfers, Error> {
+fn transfers(
+    call: &Call<'_>, strides: Strides<'_>, device: usize, in_place: bool,
+) -> Result<Transfers, Error> {
     let inputs = call.inputs().len();
     let transfer = |(number, (array, view)): (usize, (&Array<'_>, &View))| {
         let is_input = number < inputs;
@@ -280,6 +282,7 @@ fn transfers(call: &Call<'_>, strides: Strides<'_>, device: usize) -> Result<Tra
                 return Err(Error::StridedOnOtherDevice { argument: array.name, ordinal, device });
             }
             MemoryKind::Device { .. } | MemoryKind::Managed => Transfer::InPlace,
+            MemoryKind::Pageable if in_place => Transfer::InPlace,
             _ if is_input && strides.repeats(view) => Transfer::Dma,
             MemoryKind::Pinned | MemoryKind::PinnedInParts => Transfer::Mapped,
             MemoryKind::Pageable => Transfer::Staged,

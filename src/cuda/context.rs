@@ -41,7 +41,12 @@ impl Primary {
             CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
         ]
         .into_iter()
-        .all(|attribute| self.attribute(attribute, ordinal).is_ok_and(|value| value != 0))
+        .all(|attribute| self.has(attribute, ordinal))
+    }
+
+    /// Says whether the device has a property, as far as the driver knows it.
+    pub(super) fn has(&self, attribute: CUdevice_attribute, ordinal: usize) -> bool {
+        self.attribute(attribute, ordinal).is_ok_and(|value| value != 0)
     }
 
     /// An attribute of the device.

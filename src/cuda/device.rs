@@ -16,13 +16,15 @@ use super::modules::in_relaxed_mode;
 use super::owned::{Owned, Refused};
 use super::slot::SlotPool;
 use super::{kept, memory_kind};
-use crate::call::{Formula, SlotKind, Task};
+use crate::call::{Formula, Reach, SlotKind, Task};
 use crate::error::{Error, interned};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 use crate::tuning;
 use cust::sys::CUdevice_attribute::{
-    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+    CU_DEVICE_ATTRIBUTE_INTEGRATED, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
     CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO,
 };
 use std::ffi::{CStr, CString, c_int};
@@ -51,6 +53,7 @@ pub(crate) struct Device {
     slots: [SlotPool; 3],
     /// Says that kernels reach all page-locked memory at the host's own addresses.
     has_host_addresses: bool,
+    reach: Reach,
     pub(super) multiprocessors: u32,
     /// Says that the device sums f32 faster by integers alone than with f64.
     pub(super) lacks_f64_units: bool,
@@ -202,6 +205,15 @@ pub(crate) fn open() -> impl Iterator<Item = &'static Device> {
     gpus.into_iter().flatten().filter_map(|gpu| gpu.device.get())
 }
 
+/// The host memory that all open devices reach.
+pub(crate) fn reach() -> Reach {
+    let of_both = |a: Reach, b: Reach| Reach {
+        pageable: a.pageable && b.pageable,
+        is_integrated: a.is_integrated && b.is_integrated,
+    };
+    open().map(|device| device.reach).reduce(of_both).unwrap_or_default()
+}
+
 /// Lets all devices forget the kernel of a formula. Makes no call of the driver.
 pub(crate) fn forget(formula: u64) {
     open().for_each(|device| device.kernels.forget(formula));
@@ -258,6 +270,14 @@ impl Device {
             kernels,
             slots,
             has_host_addresses: context.has_host_addresses(gpu.ordinal),
+            reach: Reach {
+                pageable: context.has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, gpu.ordinal)
+                    && context.has(
+                        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+                        gpu.ordinal,
+                    ),
+                is_integrated: context.has(CU_DEVICE_ATTRIBUTE_INTEGRATED, gpu.ordinal),
+            },
             multiprocessors: multiprocessors.max(1).cast_unsigned(),
             lacks_f64_units: f64_ratio > tuning::F64_RATIO,
             refused: Refused::new(),

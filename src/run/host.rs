@@ -2,7 +2,7 @@
 
 use super::last_run;
 use crate::call::plan::Resources;
-use crate::call::{Chosen, Devices, Task};
+use crate::call::{Chosen, Devices, Reach, Task};
 use crate::cuda::{Device, device, driver};
 use crate::error::Error;
 use crate::pool;
@@ -38,6 +38,10 @@ impl Resources for Host {
             None => [0, 1],
         };
         Devices { all, open }
+    }
+
+    fn reach(&self) -> Reach {
+        device::reach()
     }
 
     fn gpu(&self) -> Result<usize, Error> {

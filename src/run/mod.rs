@@ -219,7 +219,7 @@ fn execute(
     let warmups = warmup::count();
     let chosen = choose(call, placement, &Host);
     // Not moved: a plan is large for a short call.
-    let plan = &plan(call, placement, chosen.choice, &Host);
+    let plan = &plan(call, placement, &chosen, &Host);
     let plan = plan.as_ref().map_err(|error| *error)?;
     stream.map_or(Ok(()), Stream::synchronize)?;
     let runner = Runner { call, plan, selection: (&chosen).into() };

@@ -89,6 +89,12 @@ impl Learner {
         }
     }
 
+    /// The time, in nanoseconds, that work is predicted to take on a choice.
+    pub fn predicted(&self, work: &Work, processors: &Processors, choice: Choice) -> f32 {
+        let prediction = self.prediction(self.case(work), work, choice, processors, &self.rates());
+        prediction.estimate().mean.exp()
+    }
+
     /// Learns from the time, in nanoseconds, that a call took on a choice.
     pub fn observe(&self, work: &Work, processors: &Processors, choice: Choice, ns: f32) {
         let ln = ns.max(1.0).ln();

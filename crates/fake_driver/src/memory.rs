@@ -208,12 +208,25 @@ pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
         .then(|| std::ptr::with_exposed_provenance_mut(block.bytes_at + offset))
 }
 
+/// Says whether kernels reach all of the host's memory, by its page tables.
+pub(crate) fn kernels_reach_pageable() -> bool {
+    setting("FAKE_DRIVER_PAGEABLE", 0) != 0
+}
+
 /// Returns the host address of these bytes for a kernel: as [`reach`], or in any number of adjacent
-/// blocks of page-locked host memory.
+/// blocks of page-locked host memory, or in memory that is not the driver's if kernels reach that.
 pub(crate) fn reach_by_kernel(address: usize, bytes: usize) -> Option<*mut u8> {
-    let beside =
-        || is_locked(address, bytes).then(|| std::ptr::with_exposed_provenance_mut(address));
+    let is_the_hosts = || is_pageable(address) && kernels_reach_pageable();
+    let beside = || {
+        let is_reached = is_locked(address, bytes) || is_the_hosts();
+        is_reached.then(|| std::ptr::with_exposed_provenance_mut(address))
+    };
     reach(address, bytes).or_else(beside)
+}
+
+/// Says whether the driver does not know the address.
+pub(crate) fn is_pageable(address: usize) -> bool {
+    find(address).is_none()
 }
 
 fn is_locked(address: usize, bytes: usize) -> bool {

@@ -3,7 +3,8 @@
 //!
 //! `FAKE_DRIVER_BUS` is the speed of the bus between the host and each device, in bytes per microsecond and
 //! in each direction; `FAKE_DRIVER_LATENCY` the microseconds that each kernel and each copy takes beside;
-//! `FAKE_DRIVER_COMPILE` those that the compiler takes for an expression. Work takes at least that time, on
+//! `FAKE_DRIVER_COMPILE` those that the compiler takes for an expression; `FAKE_DRIVER_PAGE_FAULTS` those that a
+//! kernel takes beside for each array in pageable memory. Work takes at least that time, on
 //! the thread that does it. Kernels that access host memory use the bus as copies do. All streams of a
 //! device share its bus, whose two directions are independent.
 
@@ -27,6 +28,7 @@ struct Settings {
     bus: u64,
     latency: Duration,
     compile: Duration,
+    page_faults: Duration,
 }
 
 fn settings() -> &'static Settings {
@@ -35,6 +37,7 @@ fn settings() -> &'static Settings {
         bus: setting("FAKE_DRIVER_BUS", 0),
         latency: Duration::from_micros(setting("FAKE_DRIVER_LATENCY", 0)),
         compile: Duration::from_micros(setting("FAKE_DRIVER_COMPILE", 0)),
+        page_faults: Duration::from_micros(setting("FAKE_DRIVER_PAGE_FAULTS", 0)),
     })
 }
 
@@ -71,6 +74,8 @@ pub(crate) fn send(direction: Direction, bytes: usize) {
 pub(crate) fn access(direction: Direction, address: usize, bytes: usize) {
     if memory::find(address).is_some_and(|block| block.kind.is_host()) {
         send(direction, bytes);
+    } else if memory::is_pageable(address) {
+        wait_until(Instant::now() + settings().page_faults);
     }
 }
 

@@ -18,6 +18,7 @@ use std::cell::Cell;
 struct Host {
     devices: Cell<Devices>,
     has_kernel: bool,
+    reach: Reach,
     learner: Box<Learner>,
     opening: BreakEven,
 }
@@ -26,7 +27,7 @@ impl Host {
     fn with(open: usize, has_kernel: bool) -> Self {
         let devices = Cell::new(Devices { all: 1, open });
         let opening = BreakEven::new();
-        Host { devices, has_kernel, learner: Box::default(), opening }
+        Host { devices, has_kernel, reach: Reach::default(), learner: Box::default(), opening }
     }
 }
 
@@ -41,6 +42,10 @@ impl Resources for Host {
 
     fn devices(&self) -> Devices {
         self.devices.get()
+    }
+
+    fn reach(&self) -> Reach {
+        self.reach
     }
 
     fn gpu(&self) -> Result<usize, Error> {
@@ -108,7 +113,7 @@ fn planned(
     let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
     let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
     let chosen = choose(&call, placement, host);
-    (plan(&call, placement, chosen.choice, host).unwrap(), chosen)
+    (plan(&call, placement, &chosen, host).unwrap(), chosen)
 }
 
 const LIGHT: (&str, usize) = ("a0*a1 + 1", 200);
@@ -192,6 +197,28 @@ fn a_formula_is_compiled_once_calls_have_lost_what_that_costs() {
     let evaluation = Evaluation { formula: &formula, bindings: &bindings };
     let price = host.learner.compiler_ns(cost::compiler_ns(Task::Evaluate(evaluation)));
     assert!(calls > 1 && lost <= price && lost + 2.0 * lost / calls as f32 > price);
+}
+
+/// Makes calls on pageable arrays that a GPU reaches, which take a millisecond if these are staged, and returns whether
+/// the last ones are in place.
+fn are_in_place_in_the_end(ns_in_place: f32) -> bool {
+    let reach = Reach { pageable: true, is_integrated: false };
+    let (formula, host) = (formula(HEAVY, &TWO), Host { reach, ..Host::with(1, true) });
+    let call = || {
+        let (plan, chosen) = planned(&formula, &TWO, 1_000_000, Pageable, Gpu, &host);
+        let ns = if chosen.in_place { ns_in_place } else { 1e6 };
+        chosen.lesson.unwrap().learn(&host.learner, ns);
+        let Plan::Gpus(plan) = plan else { panic!("not a plan for GPUs") };
+        assert_eq!(plan.transfers.any(Transfer::Staged), !chosen.in_place);
+        chosen.in_place
+    };
+    (0..100).map(|_| call()).last().unwrap()
+}
+
+#[test]
+fn pageable_arrays_that_a_gpu_reaches_are_staged_if_that_takes_less_time() {
+    assert!(are_in_place_in_the_end(0.5e6));
+    assert!(!are_in_place_in_the_end(3e6));
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use super::*;
 use crate::call::array::Layout;
 use crate::call::checked::tests::with_call;
 use crate::call::checked::{Arguments, Arrays, Input, Output};
-use crate::call::choice::choose;
+use crate::call::choice::{Reason, choose};
 use crate::call::chunk::Queue;
 use crate::call::formula::{Binding, Evaluation, Formula};
 use MemoryKind::{Managed, Pageable, Pinned};
@@ -21,6 +21,7 @@ const OTHER: MemoryKind = MemoryKind::Device { ordinal: 1 };
 struct Host {
     gpus: usize,
     limit: usize,
+    reach: Reach,
     learner: Box<Learner>,
     opening: BreakEven,
 }
@@ -31,7 +32,8 @@ fn with(gpus: usize) -> Host {
 }
 
 fn limited(gpus: usize, limit: usize) -> Host {
-    Host { gpus, limit, learner: Box::default(), opening: BreakEven::new() }
+    let reach = Reach::default();
+    Host { gpus, limit, reach, learner: Box::default(), opening: BreakEven::new() }
 }
 
 impl Resources for Host {
@@ -45,6 +47,10 @@ impl Resources for Host {
 
     fn devices(&self) -> Devices {
         Devices { all: self.gpus, open: self.gpus }
+    }
+
+    fn reach(&self) -> Reach {
+        self.reach
     }
 
     fn gpu(&self) -> Result<usize, Error> {
@@ -90,6 +96,10 @@ impl Resources for NotAsked {
         panic!("devices were asked for")
     }
 
+    fn reach(&self) -> Reach {
+        panic!("devices were asked")
+    }
+
     fn gpu(&self) -> Result<usize, Error> {
         panic!("a GPU was asked for")
     }
@@ -117,7 +127,7 @@ impl Resources for NotAsked {
 
 /// Plans a call for the processors that are chosen.
 fn plan(call: &Call<'_>, placement: Placement, resources: &impl Resources) -> Result<Plan, Error> {
-    super::plan(call, placement, choose(call, placement, resources).choice, resources)
+    super::plan(call, placement, &choose(call, placement, resources), resources)
 }
 
 fn planned(op: Op, n: usize, kinds: [MemoryKind; 3], placement: Placement, gpus: usize) -> Plan {
@@ -217,6 +227,37 @@ fn each_call_has_its_plan() {
             expected,
             "{placement:?}, {gpus} GPUs, {op:?} of {n} in {kinds:?}"
         );
+    }
+}
+
+#[test]
+fn pageable_arrays_are_used_in_place_by_gpus_that_reach_them() {
+    let reach = Reach { pageable: true, is_integrated: false };
+    let host = Host { reach, ..with(1) };
+    let n = 1_000_000;
+    for (kinds, expected) in [
+        ([Pageable; 3], "InPlace InPlace InPlace"),
+        ([Pageable, Pinned, Pageable], "InPlace Mapped InPlace"),
+    ] {
+        let Plan::Gpus(plan) =
+            with_call(Op::AddF32, n, kinds, |call| plan(call, Gpu, &host).unwrap())
+        else {
+            panic!("not a plan for GPUs")
+        };
+        assert_eq!((ways(&plan.transfers).as_str(), plan.chunk), (expected, n));
+    }
+}
+
+#[test]
+fn nothing_is_copied_to_the_memory_of_an_integrated_gpu() {
+    let reach = Reach { pageable: false, is_integrated: true };
+    let host = Host { reach, ..with(1) };
+    for (kind, expected) in [(Pinned, "Mapped Mapped Mapped"), (Pageable, "Staged Staged Staged")] {
+        let call = |call: &Call<'_>| plan(call, Gpu, &host).unwrap();
+        let Plan::Gpus(plan) = with_call(Op::AddF32, 100_000_000, [kind; 3], call) else {
+            panic!("not a plan for GPUs")
+        };
+        assert_eq!(ways(&plan.transfers), expected);
     }
 }
 
@@ -344,7 +385,7 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     // SAFETY: the arrays are never accessed.
     let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
     let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
-    on_gpus(&call, All, Choice::Together, &with(gpus)).unwrap()
+    on_gpus(&call, All, &Chosen::only(Choice::Together, Reason::AskedFor), &with(gpus)).unwrap()
 }
 
 /// A core, or a thread that feeds a device.

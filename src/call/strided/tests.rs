@@ -93,7 +93,7 @@ impl Case {
         // SAFETY: the arrays are never accessed.
         let call = unsafe { Call::strided(task, n, &arrays, inputs, strides) };
         let devices: Vec<usize> = (0..gpus).collect();
-        let (planned, transfers) = OnStrides::new(&call, strides, &devices).unwrap();
+        let (planned, transfers) = OnStrides::new(&call, strides, &devices, false).unwrap();
         then(&call, strides, &planned, &transfers)
     }
 }

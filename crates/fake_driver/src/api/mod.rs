@@ -97,6 +97,9 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int, attribute: c_uint, device: c_int,
 ) -> Code {
     const MULTIPROCESSOR_COUNT: c_uint = 16;
+    const INTEGRATED: c_uint = 18;
+    const PAGEABLE_MEMORY_ACCESS: c_uint = 88;
+    const PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES: c_uint = 100;
     const SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: c_uint = 87;
     const CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: c_uint = 91;
     call("cuDeviceGetAttribute", |_| {
@@ -104,6 +107,10 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
         let number = match attribute {
             CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM => setting("FAKE_DRIVER_HOST_POINTERS", 1),
             MULTIPROCESSOR_COUNT => 4,
+            INTEGRATED => setting("FAKE_DRIVER_INTEGRATED", 0),
+            PAGEABLE_MEMORY_ACCESS | PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES => {
+                u64::from(crate::memory::kernels_reach_pageable())
+            }
             SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO => setting("FAKE_DRIVER_F64_RATIO", 2),
             _ => 4,
         };
