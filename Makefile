@@ -97,9 +97,10 @@ lint: $(VENV)/ruff ## check formats, lints and types
 lint-aarch64: $(VENV)/ruff ## clippy for the other processor; needs Debian, as test-aarch64 does
 	tools/aarch64.sh cargo clippy --release -- -D warnings
 
-fresh: build $(VENV)/ready $(VENV)/kernels ## check that the header and the PTX match their sources
+fresh: build $(VENV)/ready $(VENV)/kernels $(VENV)/functions ## check that the header, the PTX and the functions' constants match their sources
 	git diff --exit-code -- include/gpuvec.h
 	$(BIN)/python kernels/build.py --check
+	$(BIN)/python tools/fast_functions.py | rustfmt --edition 2024 | diff - crates/math/src/fast/constants.rs
 
 kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that the library carries
 	$(BIN)/python kernels/build.py

@@ -2,11 +2,13 @@
 
     python tools/fast_functions.py | rustfmt --edition 2024 > crates/math/src/fast/constants.rs
 
-Needs mpmath and NumPy. A value in two parts is the nearest f32, or one with a few bits, and the f32
-that is nearest to the rest.
+`make fresh` compares them. With --fit, series in two variables are fitted again. Needs mpmath and
+NumPy. A value in two parts is the nearest f32, or one with a few bits, and the f32 that is nearest
+to the rest.
 """
 
 import math
+import sys
 
 import numpy as np
 from minimax import minimax
@@ -38,10 +40,10 @@ def print_constant(doc, name, value):
     print(f"/// {doc}\npub(super) const {name}: f32 = {literal(value)};")
 
 
-def print_array(doc, name, values):
+def print_array(doc, name, values, visibility="pub(super)"):
     """Prints a table or a polynomial."""
     lines = "".join(f"    {literal(value)},\n" for value in values)
-    print(f"/// {doc}\npub(super) const {name}: [f32; {len(values)}] = [\n{lines}];")
+    print(f"/// {doc}\n{visibility} const {name}: [f32; {len(values)}] = [\n{lines}];")
 
 
 def literal(value):
@@ -92,7 +94,7 @@ def exponential():
     print_constant("The rest of it.", "LN_2_LOW", ln_2_low)
     print_constant("The bias, as a share.", "EXP_BIAS", nearest(EXP_BIAS))
     powers = [exp(step * i) for i in range(16)]
-    print_array("2^(i/16).", "EXP_POWERS", [nearest(power) for power in powers])
+    print_array("2^(i/16).", "EXP_POWERS", [nearest(power) for power in powers], "pub")
     print_array(
         "The same with encodings less by i · 2^19, which a place shifted by 19 bits adds again.",
         "EXP_SHIFTED_POWERS",
@@ -159,15 +161,26 @@ def inverse(cell, at_1, steps):
     if cell in (31, 62):
         c = at_1 * 31 / cell
         return c, ends[0] * c - at_1, ends[1] * c - at_1
+    return inverse_between(*ends, at_1)
+
+
+def inverse_between(low, high, at_1):
+    """The same for significands m between two numbers."""
 
     def greatest(c):
-        return max(abs(m * c - at_1) for m in ends)
+        return max(abs(m * c - at_1) for m in (low, high))
 
     # Where c is a multiple of u, r is one of 2^-23 u: exact below 2 u.
     units = {n / 128: (n & -n) / 128 for n in range(int(64 * at_1), int(128 * at_1) + 1)}
     exact = [c for c, unit in units.items() if greatest(c) < 2 * unit]
     c = min(exact, key=greatest)
-    return c, ends[0] * c - at_1, ends[1] * c - at_1
+    return c, low * c - at_1, high * c - at_1
+
+
+def in_two_parts_over(unit, value, bias):
+    """A logarithm over the unit in its first bits, and the rest, with the bias."""
+    high = multiple(value / unit, mpf(2) ** -16)
+    return high, nearest(value * (1 - bias) - high * mpf(unit))
 
 
 # The share by which results are biased, down: the rounding test's interval begins there. Then the
@@ -217,12 +230,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
         unit = nearest(-scale / at_1 / factor)
     print_constant("The unit of high parts.", f"{name}_UNIT", unit)
 
-    def in_two_parts_over_unit(value):
-        """A logarithm over the unit in its first bits, and the rest, with the bias."""
-        high = multiple(value / unit, mpf(2) ** -16)
-        return high, nearest(value * (1 - bias) - high * mpf(unit))
-
-    of_2 = of_2 or in_two_parts_over_unit(scale * log(2))
+    of_2 = of_2 or in_two_parts_over(unit, scale * log(2), bias)
     print_constant(f"{base} 2 over the unit, in its first bits.", f"{name}_2", of_2[0])
     rest_doc = "The rest of it, not over the unit, and its bias."
     print_constant(rest_doc, f"{name}_2_LOW", of_2[1])
@@ -231,7 +239,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     entries = []
     for cell, c in zip(order, inverses):
         value = scale * log(at_1 / c) + (error / (1 - bias) if cell > 44 else 0)
-        entries.append(in_two_parts_over_unit(value) if cell < 62 else tuple(of_2))
+        entries.append(in_two_parts_over(unit, value, bias) if cell < 62 else tuple(of_2))
     doc = f"-{base} c over the unit, in its first bits."
     print_array(doc, f"{name}_TABLE", [high for high, _ in entries])
     print_array(rest_doc, f"{name}_TABLE_LOW", [low for _, low in entries])
@@ -256,37 +264,126 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     )
 
 
+# The bias of logarithms of sums; and the share by which encodings are scaled less, which moves the
+# ends of cells up.
+LOG1P_BIAS, LOG1P_SHIFT = mpf("5.5e-11"), mpf("1.6e-6")
+
+
+def logarithm_of_sum():
+    """log(1 + u): the logarithm again, with cells that go on from one octave to the next one."""
+    print("\n// log1p, asinh, acosh, atanh")
+    bias, unit = LOG1P_BIAS, mpf(-1) / 2
+    print_constant("The bias, as a share.", "LOG1P_BIAS", nearest(bias))
+    doc = "The cells of a unit of encodings, less a share that moves the ends of cells up."
+    print_constant(doc, "LOG1P_STEPS", nearest((1 - LOG1P_SHIFT) / 2**18))
+    # As in the octaves next to 1: in others logarithms are greater, and ends may differ.
+    shift, slack = 32 * 127 * LOG1P_SHIFT, mpf("0.0005")
+    ends = [32 + i + mpf("0.5") + shift for i in range(-1, 32)]
+    pairs = [((a - slack) / 32, (b + slack) / 32) for a, b in zip(ends, ends[1:])]
+    cells = [inverse_between(low, high, 1) for low, high in pairs]
+    print_array(
+        "c, next to 1 / m for the significands m of a cell, with encodings greater by i · 2^18.",
+        "LOG1P_INVERSE",
+        [by_encoding(c, i << 18) for i, (c, _, _) in enumerate(cells)],
+    )
+    step, step_low = (part / 32 for part in in_two_parts_over(unit, log(2), bias))
+    print_constant("log 2 over the unit and 32, in its first bits.", "LOG1P_STEP", step)
+    print_constant("The rest of it, not over the unit, and its bias.", "LOG1P_STEP_LOW", step_low)
+    entries = [in_two_parts_over(unit, -log(mpf(c)), bias) for c, _, _ in cells]
+    print_array(
+        "-log c over the unit, in its first bits, less i times that.",
+        "LOG1P_TABLE",
+        [high - i * step for i, (high, _) in enumerate(entries)],
+    )
+    print_array(
+        "The rest of it, not over the unit, and its bias, less i times the rest of that.",
+        "LOG1P_TABLE_LOW",
+        [nearest(low - i * step_low) for i, (_, low) in enumerate(entries)],
+    )
+
+    def weight(r):
+        """The cube of r over the least logarithm of an argument with it."""
+        others = [c for c, low, high in cells[1:] if low <= r <= high]
+        least = [abs(log((1 + r) / c / octave)) for c in others for octave in (1, 2)]
+        if cells[0][1] <= r <= cells[0][2]:
+            least.append(abs(log(1 + r)))
+        return abs(r) ** 3 / min(least) if r and least else mpf(0)
+
+    print_polynomial(
+        "log(1 + r) = r - r²/2 + r³ LOG1P(r), relative to the logarithm",
+        "LOG1P",
+        lambda r: (log(1 + r) - r + r**2 / 2) / r**3 if r else mpf(1) / 3,
+        weight,
+        min(low for _, low, _ in cells),
+        max(high for _, _, high in cells),
+        3,
+    )
+
+
+# The step of the sine's nodes, 1/32 of a turn, and the limit of their shifts from its multiples.
+SIN_STEP = pi / 16
+SIN_SHIFT = 2.0**-7
+
+
+def shifted_node(i):
+    """A shift from the i-th step where sine and cosine are nearly f32; both, and their error."""
+    shifts = np.arange(-(2.0**20), 2**20 + 1) / 2.0**27
+    angles = np.longdouble(str(SIN_STEP * i)) + shifts
+    nodes = [np.sin(angles), np.cos(angles)]
+    sine, cosine = (node.astype(np.float32).astype(float) for node in nodes)
+    errors = [(value - node).astype(float) for value, node in zip((sine, cosine), nodes)]
+
+    def error_at(x):
+        """The error of the sine of an angle from the node's sine and cosine."""
+        r = x - float(SIN_STEP * i) - shifts
+        return abs(errors[0] * np.cos(r) + errors[1] * np.sin(r)) / math.sin(x)
+
+    error = np.maximum(*(error_at(float(SIN_STEP * (i + half))) for half in (-0.5, 0.5)))
+    best = np.argmin(error)
+    return float(shifts[best]), float(sine[best]), float(cosine[best]), float(error[best])
+
+
 def trigonometric():
-    """The sine: sin x = S cos r + C sin r, where S and C are those of a multiple of pi / 16."""
+    """The sine: sin x = S cos r + C sin r, where S and C are those of a node near kπ/16."""
     print("\n// sin, cos")
-    step = pi / 16
-    print_constant("16 / π.", "SIN_STEPS", nearest(1 / step))
-    print_array("π/16 in two parts.", "SIN_STEP", in_two_parts(step))
-    for function, name in ((sin, "SIN"), (cos, "COS")):
-        values = [function(step * i) if i != 8 or function is sin else mpf(0) for i in range(16)]
-        highs = [nearest(value) for value in values]
-        print_array(f"{name.lower()}(iπ/16).", f"{name}_HIGH", highs)
-        rests = [nearest(value - high) for value, high in zip(values, highs)]
-        print_array("The rest of it.", f"{name}_LOW", rests)
-    square = (step / 2 * mpf("1.001")) ** 2
-    print_polynomial(
-        "sin r = r + r³ SIN(r²), relative to r³",
-        "SIN",
-        lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: 1,
-        mpf("1e-12"),
-        square,
-        2,
+    print_constant("16 / π.", "SIN_STEPS", nearest(1 / SIN_STEP))
+    print_array("π/16 in two parts.", "SIN_STEP", in_two_parts(SIN_STEP))
+    nodes = [shifted_node(i) for i in range(1, 8)]
+    shifts, sines, cosines, errors = zip(*nodes)
+    doc = "Shifts from iπ/16, below 2^-7, to where sines and cosines are nearly floats."
+    mirrored = [-shift for shift in shifts[::-1]]
+    print_array(doc, "SIN_SHIFTS", [0.0, *shifts, 0.0, *mirrored])
+    bits = math.log2(max(errors))
+    doc = f"The sines there; their and the cosines' errors add up to 2^{bits:.2f} of a result."
+    print_array(doc, "SIN_NODES", [0.0, *sines, 1.0, *sines[::-1]])
+    mirrored = [-cosine for cosine in cosines[::-1]]
+    print_array("The cosines there.", "COS_NODES", [1.0, *cosines, 0.0, *mirrored])
+
+    def of_sine(z):
+        """What the sine's polynomial is for."""
+        return (sin(sqrt(z)) / sqrt(z) - 1) / z
+
+    def of_cosine(z):
+        """What the cosine's polynomial is for."""
+        return (cos(sqrt(z)) - 1 + z / 2) / z**2 * 2
+
+    greatest = (SIN_STEP / 2 * mpf("1.002") + SIN_SHIFT) ** 2
+    first = nearest(-mpf(1) / 6)
+    [second], error = minimax(
+        lambda z: (of_sine(z) - first) / z, lambda z: z, mpf("1e-12"), greatest, 1, nearest=nearest
     )
-    print_polynomial(
-        "cos r = 1 - r²/2 + r⁴/2 COS(r²)",
-        "COS",
-        lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2 * 2,
-        lambda z: z**2 / 2,
-        0,
-        square,
-        2,
-    )
+    doc = f"sin r = r + r³ SIN(r²), relative to r³, with an error of 2^{float(log(error, 2)):.1f}."
+    print_array(doc, "SIN", [first, float(second)])
+    # Fitted to half a step, since the greatest shifts are where the cosine's part is small.
+    usual = (SIN_STEP / 2 * mpf("1.001")) ** 2
+    coefficients, _ = minimax(of_cosine, lambda z: z**2 / 2, 0, usual, 2, nearest=nearest)
+    errors = [
+        abs(coefficients[0] + coefficients[1] * z - of_cosine(z)) * z**2 / 2
+        for z in (greatest * i / 100 for i in range(1, 101))
+    ]
+    bits = float(log(max(errors), 2))
+    doc = f"cos r = 1 - r²/2 + r⁴/2 COS(r²), with an error of 2^{bits:.1f}."
+    print_array(doc, "COS", [float(c) for c in coefficients])
 
 
 # The inverse tangent's table has a node for each multiple of 1/31 of 1 / (1 + x).
@@ -328,8 +425,8 @@ def inverse_tangent():
     )
 
 
-# The inverse sine's results are biased by this share, down.
-ASIN_BIAS = mpf("8e-11")
+# The results of the inverse sine and cosine are biased by these shares, down.
+ASIN_BIAS, ACOS_BIAS = mpf("8e-11"), mpf("4.5e-11")
 # Steps of sines, from 0 to 1/2.
 ASIN_STEPS = 62
 
@@ -342,8 +439,45 @@ def sine_with_exact_slope(middle):
     return float(sines[i])
 
 
-def fit_asin_series(sines, slopes):
-    """Fits by least squares, weighted by turns until the errors are level (Lawson)."""
+class Series:
+    """Terms, a target that a sum of them approximates, and its share of a result, at points."""
+
+    def __init__(self, terms, target, size):
+        self.terms, self.target, self.size = np.stack(terms, 1), target, size
+
+    def errors(self, coefficients):
+        """The errors of a sum with these coefficients, relative to the result."""
+        rounded = np.array(coefficients).astype(np.float32)
+        return abs(self.terms @ rounded - self.target) * self.size
+
+    def fit(self):
+        """Coefficients by least squares, weighted by turns until errors are level (Lawson)."""
+        level, best = np.ones_like(self.size), (math.inf, [])
+        for _ in range(300):
+            scale = np.sqrt(level) * self.size
+            scaled = self.terms * scale[:, None]
+            fitted = np.linalg.lstsq(scaled, self.target * scale, rcond=None)[0]
+            errors = self.errors(fitted)
+            best = min(best, (errors.max(), fitted.tolist()))
+            level *= errors / errors.max() + 1e-3
+            level /= level.sum()
+        return best[1]
+
+    def coefficients(self, known):
+        """The known coefficients, or new ones with --fit; prints their error."""
+        chosen = [nearest(c) for c in self.fit()] if "--fit" in sys.argv else known
+        bits = math.log2(self.errors(chosen).max())
+        print(f"// The series' error is 2^{bits:.1f} of the result.")
+        return chosen
+
+
+# Of powers of w from the first one on; then of q, q w and q². Found by a fit, whose last digits
+# depend on the machine's linear algebra.
+ASIN_SERIES = [0.49999958, 0.5000331, 0.6398621, 0.16666621, 0.3791931, 0.07969649]
+
+
+def asin_series(sines, slopes):
+    """The series of (asin u - asin c) / (D h) - 1 in w and q."""
     cells = np.arange(len(sines))[:, None]
     offsets = np.linspace(-0.5001, 0.5001, 80)[None, :]
     u = np.maximum(cells + offsets, 1e-4).ravel() / ASIN_STEPS
@@ -351,29 +485,20 @@ def fit_asin_series(sines, slopes):
     h = u - sine
     first = slope * h
     w, square = sine * slope * first, first * first
-    # (asin u - asin c) / (slope h) - 1, by the integral of the derivative.
+    # By the integral of the derivative.
     points, weights = np.polynomial.legendre.leggauss(12)
     inner = sine[:, None] + h[:, None] * (points + 1) / 2
     ratio = np.sqrt((1 - sine**2)[:, None] / (1 - inner**2))
     target = ((ratio - 1) * weights / 2).sum(1)
-    terms = np.stack([w, w**2, w**3, square, square * w, square**2], 1)
-    size = abs(first) / np.arcsin(u)
-    level, best = np.ones_like(u), (math.inf, [])
-    for _ in range(300):
-        scale = np.sqrt(level) * size
-        fitted = np.linalg.lstsq(terms * scale[:, None], target * scale, rcond=None)[0]
-        errors = abs(terms @ fitted.astype(np.float32) - target) * size
-        if errors.max() < best[0]:
-            best = (errors.max(), fitted.tolist())
-        level *= errors / errors.max() + 1e-3
-        level /= level.sum()
-    return best
+    terms = [w, w**2, w**3, square, square * w, square**2]
+    return Series(terms, target, abs(first) / np.arcsin(u))
 
 
 def inverse_sine():
     """The inverse sine: asin(c + h) = asin c + D h (1 + w W + q Q), q = (D h)², w = c D² h."""
     print("\n// asin, acos")
-    print_constant("The bias, as a share.", "ASIN_BIAS", nearest(-ASIN_BIAS))
+    print_constant("The bias of the inverse sine, as a share.", "ASIN_BIAS", nearest(-ASIN_BIAS))
+    print_constant("That of the inverse cosine.", "ACOS_BIAS", nearest(-ACOS_BIAS))
     print_constant("Steps to a sine of 1.", "ASIN_STEPS", ASIN_STEPS)
     sines = [0.0] + [sine_with_exact_slope(i / ASIN_STEPS) for i in range(1, 32)]
     slopes = [1 / sqrt(1 - mpf(c) ** 2) for c in sines]
@@ -381,20 +506,20 @@ def inverse_sine():
     bits = float(log(max(abs(nearest(d) / d - 1) for d in slopes), 2))
     doc = f"The derivatives D of the inverse sine there, with an error of 2^{bits:.1f}."
     print_array(doc, "ASIN_SLOPES", [nearest(d) for d in slopes])
-    for name, doc, start in (("ASIN", "less π/6", -pi / 6), ("ACOS", "", mpf(0))):
+    tables = [("ASIN", "asin c less π/6", -pi / 6, ASIN_BIAS), ("ACOS", "asin c", 0, ACOS_BIAS)]
+    for name, doc, start, bias in tables:
         angles = [asin(mpf(c)) + start for c in sines]
         highs = [multiple(angle, mpf(2) ** -22) for angle in angles]
-        lows = [nearest(a * (1 - ASIN_BIAS) - high) for a, high in zip(angles, highs)]
-        print_array(f"asin c {doc} in its first bits.", f"{name}_HIGH", highs)
+        lows = [nearest(a * (1 - bias) - high) for a, high in zip(angles, highs)]
+        print_array(f"{doc} in its first bits.", f"{name}_HIGH", highs)
         print_array("The rest of it, and the bias.", f"{name}_LOW", lows)
-    for name, value in (("SIXTH_TURN", pi / 6), ("HALF_TURN", pi)):
+    for name, value, bias in (("SIXTH_TURN", pi / 6, ASIN_BIAS), ("HALF_TURN", pi, ACOS_BIAS)):
         high = multiple(value, mpf(2) ** -21)
-        low = nearest(value * (1 - ASIN_BIAS) - high)
+        low = nearest(value * (1 - bias) - high)
         print_array("In two parts, the second one with the bias.", name, [high, low])
-    error, fitted = fit_asin_series(sines, [float(d) for d in slopes])
-    print(f"// The series' error is 2^{math.log2(error):.1f} of the result.")
-    print_array("W.", "ASIN_W", [nearest(c) for c in fitted[:3]])
-    print_array("Q: at 0, and times w and q.", "ASIN_Q", [nearest(c) for c in fitted[3:]])
+    series = asin_series(sines, [float(d) for d in slopes]).coefficients(ASIN_SERIES)
+    print_array("W.", "ASIN_W", series[:3])
+    print_array("Q: at 0, and times w and q.", "ASIN_Q", series[3:])
 
 
 # The place of a node of the error function: (slope + curve x) x, which is 31 at 4.
@@ -416,27 +541,27 @@ def node_of_float(middle):
     return float(nodes[abs(values - values.astype(np.float32)).argmin()])
 
 
-def fit_erf_series(nodes, ends):
-    """Fits by least squares, weighted by turns until the errors are level (Lawson)."""
+# Found by a fit as that of the inverse sine.
+ERF_SERIES = [
+    *[0.66666746, 0.3333221, 0.132959, 0.043797247],
+    *[-0.33333328, -0.49999455, -0.4000061, -0.21599843, 0.07139322],
+    *[0.09993009, 0.16307005, 0.005091156],
+]
+
+
+def erf_series(nodes, ends):
+    """The series of (erf x - erf c) / (D h) - 1 - w in w and h²."""
     x = np.concatenate([np.linspace(a, b, 60) for a, b in zip(ends, ends[1:])])[1:]
     node = np.repeat(nodes, 60)[1:]
     h = x - node
     w, square = -node * h, h * h
-    # (erf x - erf c) / (D h) = the integral of exp(2 w t - h² t²) for t from 0 to 1.
+    # By the integral of exp(2 w t - h² t²) for t from 0 to 1.
     points, weights = np.polynomial.legendre.leggauss(20)
     points, weights = (points + 1) / 2, weights / 2
     target = (np.expm1(2 * np.outer(w, points) - np.outer(square, points**2)) * weights).sum(1) - w
     size = np.array([density(c) / math.erf(x) for c, x in zip(node, x)]) * abs(h)
     terms = [w**i * square**j for j, powers in enumerate(ERF_TERMS) for i in powers]
-    level, best = np.ones_like(x), (math.inf, None)
-    for _ in range(300):
-        scale = np.sqrt(level) * size
-        fitted = np.linalg.lstsq(np.stack(terms, 1) * scale[:, None], target * scale, rcond=None)[0]
-        errors = abs(np.stack(terms, 1) @ fitted.astype(np.float32) - target) * size
-        best = min(best, (errors.max(), fitted.tolist()))
-        level *= errors / errors.max() + 1e-3
-        level /= level.sum()
-    return best
+    return Series(terms, target, size)
 
 
 def error_function():
@@ -459,10 +584,9 @@ def error_function():
     slopes = [2 / sqrt(pi) * exp(-(mpf(c) ** 2)) for c in nodes]
     print_array("The derivative D at c.", "ERF_SLOPES", [nearest(d) for d in slopes])
     print_array("The rest of it.", "ERF_SLOPES_LOW", [nearest(d - nearest(d)) for d in slopes])
-    error, fitted = fit_erf_series(nodes, ends)
-    print(f"// The series' error is 2^{math.log2(error):.1f} of the result.")
+    series = iter(erf_series(nodes, ends).coefficients(ERF_SERIES))
     for name, powers in zip(("W", "SQUARE", "FOURTH"), ERF_TERMS):
-        values = [nearest(fitted.pop(0)) for _ in powers]
+        values = [next(series) for _ in powers]
         print_array(f"Of powers of w from {powers[0]} on.", f"ERF_{name}", values)
 
 
@@ -614,6 +738,7 @@ if __name__ == "__main__":
     print('#![allow(clippy::approx_constant, reason = "first parts of constants are f32")]\n')
     exponential()
     logarithm()
+    logarithm_of_sum()
     trigonometric()
     inverse_tangent()
     inverse_sine()

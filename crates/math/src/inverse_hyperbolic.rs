@@ -13,10 +13,10 @@ use crate::sequence::{magnitude, with_sign_of};
 pub fn asinh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let (x, one) = (m.widen(x), m.f64(1.0));
     let size = magnitude(m, x);
-    let square = x * x;
-    let y = one_plus(m, size + square / (one + m.sqrt(one + square)));
-    let y = m.select(m.less(size, m.f64(f64::INFINITY)), y, size);
-    m.narrow(with_sign_of(m, y, x))
+    // u of an infinite argument is infinite, too, with 0 in place of its square.
+    let square = m.select(m.less(size, m.f64(f64::INFINITY)), x * x, m.f64(0.0));
+    let u = size + square / (one + m.sqrt(one + square));
+    m.narrow(with_sign_of(m, one_plus(m, u), x))
 }
 
 /// The inverse hyperbolic cosine: u = x - 1 + √(x² - 1).
@@ -25,8 +25,8 @@ pub fn asinh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 #[inline(always)]
 pub fn acosh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let (x, one) = (m.widen(x), m.f64(1.0));
-    let y = one_plus(m, (x - one) + m.sqrt(m.fma(x, x, -one)));
-    m.narrow(m.select(m.less(x, one), m.f64(f64::NAN), y))
+    let u = (x - one) + m.sqrt(m.fma(x, x, -one));
+    m.narrow(one_plus(m, m.select(m.less(x, one), m.f64(f64::NAN), u)))
 }
 
 /// The inverse hyperbolic tangent: half of log(1 + u) for u = 2x / (1 - x).

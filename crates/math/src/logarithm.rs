@@ -5,7 +5,7 @@
 //! log): log(1 + f) = f + s (f²/2 + s² ARTANH(s²)) - f²/2.
 
 use crate::Machine;
-use crate::sequence::{polynomial, sum_to_odd, two_to};
+use crate::sequence::{polynomial, sum_to_odd, two_to, with_sign_of};
 
 /// The polynomial in 2 artanh s = 2s + s³ ARTANH(s²), with a relative error of 2^-59.5 (tools/minimax.py).
 pub(crate) const ARTANH: [f64; 7] = [
@@ -84,7 +84,8 @@ pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 /// Wrong for 0 of 2^32 inputs; the last sum is rounded to odd.
 #[inline(always)]
 pub fn log1p<M: Machine>(m: &M, x: M::F32) -> M::F32 {
-    m.narrow(one_plus(m, m.widen(x)))
+    let x = m.widen(x);
+    m.narrow(with_sign_of(m, one_plus(m, x), x))
 }
 
 /// log(1 + x), as the logarithm of 1 + x in f64, whose last sum has three terms and is rounded to odd.
@@ -94,12 +95,11 @@ pub(crate) fn one_plus<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let (k, f) = split(m, above);
     // 1 + x is inexact where x is below the last bit of 1: then f is x.
     let f = m.select(m.equal(k, m.f64(0.0)), x, f);
+    let rest = rest(m, f);
     let power = k * m.f64(LN_2);
     let high = power + f;
-    let low = m.fma(k, m.f64(LN_2_LOW), (f - (high - power)) + rest(m, f));
-    let sum = sum_to_odd(m, high, low);
-    let y = m.select(m.equal(x, m.f64(0.0)), x, sum);
-    special(m, above, y)
+    let low = m.fma(k, m.f64(LN_2_LOW), (f - (high - power)) + rest);
+    special(m, above, sum_to_odd(m, high, low))
 }
 
 /// The logarithm to base 2, k + log(1 + f) / ln 2, rounded once.

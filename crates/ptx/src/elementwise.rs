@@ -27,7 +27,7 @@ struct PerThread {
 
 impl PerThread {
     /// Chooses them for `instructions` for an element, and `arrays` with elements of up to `bytes`; `is_fast` if
-    /// there are fast functions, and no instructions of f64; `function` is the program if it is a fast one of an array.
+    /// there are fast functions, and no instructions of f64; `is_function` if the program is a fast one of an array.
     ///
     /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350,
     /// 4281; 20 operations 4104, 4205, 4080. Shares of a copy's rate on an H100, 2^27 elements, with 8 packs a
@@ -39,7 +39,7 @@ impl PerThread {
     /// and 3 packs, 5 and 6, 6 and 6: sines 0.80, 0.91, 0.95; inverse cosines 0.74, 0.84, 0.87; exponentials with 5
     /// blocks and 3 packs 0.98, 6 packs 0.96.
     fn new(
-        instructions: usize, arrays: usize, bytes: usize, is_fast: bool, function: Option<Op>,
+        instructions: usize, arrays: usize, bytes: usize, is_fast: bool, is_function: bool,
     ) -> PerThread {
         let per_array = instructions / arrays;
         let vector = if bytes <= 4 { 4 } else { 2 };
@@ -56,16 +56,14 @@ impl PerThread {
         let packs = match per_array {
             ..6 => 1,
             6..16 => 2,
-            _ if function.is_some() && instructions >= 60 => 6,
+            _ if is_function && instructions >= 60 => 6,
             _ if is_fast && lanes == 2 * vector => 3,
             _ => 4,
         };
-        let blocks = match (instructions, function) {
+        let blocks = match (instructions, is_function) {
             _ if packs < 3 || lanes < 4 => 2,
             (..=48, _) if is_fast => 5,
-            // These spill with more.
-            (_, Some(Op::Log1p | Op::Asinh | Op::Acosh | Op::Atanh)) => 5,
-            (_, Some(_)) => 6,
+            (_, true) => 6,
             _ if is_fast => 4,
             // Error functions of f64, with 100, spill.
             (..=96, _) if arrays == 2 => 4,
@@ -94,8 +92,8 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     let widest = arrays.iter().map(|array| array.shift()).max().unwrap_or(0);
     let PerThread { lanes, packs, blocks } = match large {
         None => {
-            let (is_fast, function) = (is_fast(program), fast_function(program));
-            PerThread::new(instructions, arrays.len(), 1 << widest, is_fast, function)
+            let (is_fast, is_function) = (is_fast(program), fast_function(program).is_some());
+            PerThread::new(instructions, arrays.len(), 1 << widest, is_fast, is_function)
         }
         Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
     };
@@ -107,18 +105,16 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
             deferred::begin(&writer);
         }
         let packs = Packs::new(&writer, &arrays, n, lanes);
-        let i = writer.register(Class::B64);
-        grid.for_each(&writer, i, packs.count, || {
-            let index = packs.element(&writer, i);
+        grid.for_each_pack(&writer, index, [packs.head, packs.end], lanes, || {
             step(&elements, &writer, &outputs, index, lanes, defers);
         });
         // After the loop, so that no register holds it meanwhile.
-        let in_packs = packs.elements(&writer);
-        let singles = writer.emit("sub.s64", Class::B64, &[n, in_packs]);
-        grid.for_each(&writer, i, singles, || {
-            let behind = writer.emit("add.s64", Class::B64, &[i, in_packs]);
-            let is_before = writer.emit("setp.lt.u64", Class::Predicate, &[i, packs.head]);
-            writer.set("selp.b64", index, &[i, behind, is_before]);
+        let in_packs = writer.emit("sub.s64", Class::B64, &[packs.end, packs.head]);
+        let i = writer.register(Class::B64);
+        grid.for_each_from(&writer, in_packs, i, n, || {
+            let before = writer.emit("sub.s64", Class::B64, &[i, in_packs]);
+            let is_before = writer.emit("setp.lt.u64", Class::Predicate, &[before, packs.head]);
+            writer.set("selp.b64", index, &[before, i, is_before]);
             writer.append(&single);
         });
         if defers {
@@ -310,10 +306,10 @@ fn store_exact(writer: &Writer, outputs: &[Array], place: Operand, exact: Vec<Op
 
 /// The packs of elements.
 struct Packs {
-    /// Elements before the first pack.
+    /// The first element in a pack.
     head: Operand,
-    count: Operand,
-    lanes: usize,
+    /// The first one behind them.
+    end: Operand,
 }
 
 impl Packs {
@@ -326,22 +322,10 @@ impl Packs {
         let past = past.reduce(|a, b| writer.emit("or.b64", Class::B64, &[a, b])).unwrap_or(n);
         let aligned = writer.emit("setp.eq.s64", Class::Predicate, &[past, Operand::b64(0)]);
         let rest = writer.emit("sub.s64", Class::B64, &[n, head]);
-        let shift = Operand::b32(lanes.ilog2() as i32);
-        let packs = writer.emit("shr.u64", Class::B64, &[rest, shift]);
-        let count = writer.emit("selp.b64", Class::B64, &[packs, Operand::b64(0), aligned]);
-        Packs { head, count, lanes }
-    }
-
-    /// The elements of all packs.
-    fn elements(&self, writer: &Writer) -> Operand {
-        let shift = Operand::b32(self.lanes.ilog2() as i32);
-        writer.emit("shl.b64", Class::B64, &[self.count, shift])
-    }
-
-    /// The first element of a pack.
-    fn element(&self, writer: &Writer, pack: Operand) -> Operand {
-        let shift = Operand::b32(self.lanes.ilog2() as i32);
-        let offset = writer.emit("shl.b64", Class::B64, &[pack, shift]);
-        writer.emit("add.s64", Class::B64, &[self.head, offset])
+        let whole = Operand::b64(-(lanes as i64));
+        let in_packs = writer.emit("and.b64", Class::B64, &[rest, whole]);
+        let past = writer.emit("add.s64", Class::B64, &[head, in_packs]);
+        let end = writer.emit("selp.b64", Class::B64, &[past, head, aligned]);
+        Packs { head, end }
     }
 }

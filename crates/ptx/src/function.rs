@@ -43,7 +43,7 @@ pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
 /// Says whether an operation has a long fast sequence with tables that can be rows: it limits its kernel on GPUs with the
 /// fastest memory. For shorter ones a barrier and copies of tables cost more than they save.
 pub(crate) fn is_long(op: Op) -> bool {
-    const SHORTER: usize = 55;
+    const SHORTER: usize = 51;
     let has_rows = places(op).is_some_and(|places| places.fast.is_some() && has_rows(places.group));
     has_rows && length(Type::F32, op) > Some(SHORTER)
 }

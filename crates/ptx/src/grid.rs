@@ -37,6 +37,27 @@ impl Grid {
         for_each(writer, i, limit, [self.thread(writer), self.threads], body);
     }
 
+    /// Writes a loop over packs of `lanes` numbers, from a start to an end, in which each pack is one thread's: its first
+    /// number is in `i`.
+    pub(crate) fn for_each_pack(
+        &self, writer: &Writer, i: Operand, [start, end]: [Operand; 2], lanes: usize,
+        body: impl FnOnce(),
+    ) {
+        let shift = Operand::b32(lanes.ilog2() as i32);
+        let packs = |count| writer.emit("shl.b64", Class::B64, &[count, shift]);
+        let [offset, step] = [self.thread(writer), self.threads].map(packs);
+        let first = writer.emit("add.s64", Class::B64, &[start, offset]);
+        for_each(writer, i, end, [first, step], body);
+    }
+
+    /// Writes a loop in which each number from `start` on and below `limit` is that of one thread, in `i`.
+    pub(crate) fn for_each_from(
+        &self, writer: &Writer, start: Operand, i: Operand, limit: Operand, body: impl FnOnce(),
+    ) {
+        let first = writer.emit("add.s64", Class::B64, &[start, self.thread(writer)]);
+        for_each(writer, i, limit, [first, self.threads], body);
+    }
+
     /// Writes a loop in which each number below `limit` is that of one block of threads, in `i`.
     pub(crate) fn for_each_of_blocks(
         &self, writer: &Writer, i: Operand, limit: Operand, body: impl FnOnce(),

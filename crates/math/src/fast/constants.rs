@@ -359,12 +359,101 @@ pub(super) const LOG10_SLOPE: f32 = 5.928315e-7;
 /// The rest is r² LOG10(r), relative to the logarithm, with an error of 2^-35.5.
 pub(super) const LOG10: [f32; 4] = [-3.2500824e-7, 0.19449963, -0.16100295, 0.14277436];
 
+// log1p, asinh, acosh, atanh
+/// The bias, as a share.
+pub(super) const LOG1P_BIAS: f32 = 5.5e-11;
+/// The cells of a unit of encodings, less a share that moves the ends of cells up.
+pub(super) const LOG1P_STEPS: f32 = 3.8146911e-6;
+/// c, next to 1 / m for the significands m of a cell, with encodings greater by i · 2^18.
+pub(super) const LOG1P_INVERSE: [f32; 32] = [
+    1.0, 0.984375, 0.96875, 0.9609375, 0.953125, 0.9375, 0.9375, 0.9296875, 0.921875, 0.921875,
+    0.921875, 0.9140625, 0.9140625, 0.9140625, 0.9140625, 0.9140625, 0.9140625, 0.921875, 0.921875,
+    0.921875, 0.9296875, 0.9296875, 0.9375, 0.9375, 0.9453125, 0.953125, 0.9609375, 0.9609375,
+    0.96875, 0.9765625, 0.984375, 0.9921875,
+];
+/// log 2 over the unit and 32, in its first bits.
+pub(super) const LOG1P_STEP: f32 = -0.04332161;
+/// The rest of it, not over the unit, and its bias.
+pub(super) const LOG1P_STEP_LOW: f32 = 4.464277e-8;
+/// -log c over the unit, in its first bits, less i times that.
+pub(super) const LOG1P_TABLE: [f32; 32] = [
+    0.0,
+    -0.020170212,
+    -0.042430878,
+    -0.04975319,
+    -0.058372498,
+    -0.08649254,
+    -0.07986832,
+    -0.09288216,
+    -0.107543945,
+    -0.10381889,
+    -0.10090256,
+    -0.11977577,
+    -0.11899567,
+    -0.119161606,
+    -0.12028885,
+    -0.12242317,
+    -0.12561035,
+    -0.105955124,
+    -0.11083603,
+    -0.11689186,
+    -0.098731995,
+    -0.106695175,
+    -0.08951187,
+    -0.09953499,
+    -0.0834198,
+    -0.06768608,
+    -0.05233383,
+    -0.066171646,
+    -0.0520401,
+    -0.03835106,
+    -0.025104523,
+    -0.01231575,
+];
+/// The rest of it, not over the unit, and its bias, less i times the rest of that.
+pub(super) const LOG1P_TABLE_LOW: [f32; 32] = [
+    0.0,
+    2.7430256e-6,
+    1.3835087e-6,
+    -2.8136005e-6,
+    2.1691742e-6,
+    -6.180637e-7,
+    -2.1788698e-7,
+    2.889826e-6,
+    -1.3171639e-6,
+    2.9866799e-6,
+    3.0126348e-6,
+    -3.857049e-6,
+    2.7448011e-6,
+    -1.0876205e-6,
+    -2.4217493e-6,
+    -2.1816243e-6,
+    2.413646e-7,
+    1.4634503e-6,
+    -2.286939e-6,
+    1.5603042e-6,
+    -5.7371454e-7,
+    -5.827649e-7,
+    2.301327e-6,
+    -1.8595164e-6,
+    5.374467e-7,
+    -1.30377e-7,
+    1.3867783e-6,
+    -4.997336e-6,
+    -1.2742967e-6,
+    -2.517335e-6,
+    -2.221235e-6,
+    -1.2122048e-6,
+];
+/// log(1 + r) = r - r²/2 + r³ LOG1P(r), relative to the logarithm, with an error of 2^-35.0.
+pub(super) const LOG1P: [f32; 3] = [0.33333325, -0.25003895, 0.20067683];
+
 // sin, cos
 /// 16 / π.
 pub(super) const SIN_STEPS: f32 = 5.092958;
 /// π/16 in two parts.
 pub(super) const SIN_STEP: [f32; 2] = [0.19634955, -5.4639235e-9];
-/// Shifts from iπ/16: multiples of 2^-27 below 2^-7 that make sines and cosines there nearly floats.
+/// Shifts from iπ/16, below 2^-7, to where sines and cosines are nearly floats.
 pub(super) const SIN_SHIFTS: [f32; 16] = [
     0.0,
     -0.007750191,
@@ -383,7 +472,7 @@ pub(super) const SIN_SHIFTS: [f32; 16] = [
     -0.0043520555,
     0.007750191,
 ];
-/// The sines there; their errors and those of the cosines add up to 2^-36.06 of a result.
+/// The sines there; their and the cosines' errors add up to 2^-36.06 of a result.
 pub(super) const SIN_NODES: [f32; 16] = [
     0.0, 0.18748327, 0.38670057, 0.5491403, 0.708674, 0.8357302, 0.92100865, 0.9810174, 1.0,
     0.9810174, 0.92100865, 0.8357302, 0.708674, 0.5491403, 0.38670057, 0.18748327,
@@ -409,7 +498,7 @@ pub(super) const COS_NODES: [f32; 16] = [
 ];
 /// sin r = r + r³ SIN(r²), relative to r³, with an error of 2^-27.1.
 pub(super) const SIN: [f32; 2] = [-0.16666667, 0.00833214];
-/// cos r = 1 - r²/2 + r⁴/2 COS(r²), with an error of 2^-45.6.
+/// cos r = 1 - r²/2 + r⁴/2 COS(r²), with an error of 2^-45.7.
 pub(super) const COS: [f32; 2] = [0.08333333, -0.0027767539];
 
 // atan
@@ -587,7 +676,7 @@ pub(super) const ASIN_LOW: [f32; 32] = [
     -8.606006e-8,
     7.438792e-8,
 ];
-/// asin c  in its first bits.
+/// asin c in its first bits.
 pub(super) const ACOS_HIGH: [f32; 32] = [
     0.0,
     0.015978813,
@@ -630,12 +719,12 @@ pub(super) const ACOS_LOW: [f32; 32] = [
     -9.051459e-8,
     -1.9983647e-8,
     -6.748567e-8,
-    1.1411083e-8,
+    1.1411084e-8,
     -1.06900984e-7,
     1.01187716e-7,
     -1.8519005e-8,
-    1.5492695e-8,
-    1.2894545e-8,
+    1.5492697e-8,
+    1.2894546e-8,
     -7.3169126e-8,
     -5.0561752e-8,
     -2.188806e-8,
@@ -643,24 +732,24 @@ pub(super) const ACOS_LOW: [f32; 32] = [
     1.1465552e-8,
     1.18186115e-7,
     5.1200804e-9,
-    -8.100055e-8,
-    -9.614984e-8,
+    -8.100054e-8,
+    -9.614983e-8,
     -5.688401e-8,
     8.146391e-8,
     2.1013541e-8,
-    -8.574592e-8,
+    -8.574591e-8,
     1.9684876e-8,
-    4.3394458e-8,
+    4.339446e-8,
     8.417486e-8,
     1.9829642e-8,
     4.5279837e-8,
-    1.8554497e-8,
-    -5.9415573e-8,
+    1.8554498e-8,
+    -5.941557e-8,
 ];
 /// In two parts, the second one with the bias.
 pub(super) const SIXTH_TURN: [f32; 2] = [0.5235987, 1.04596936e-7];
 /// In two parts, the second one with the bias.
-pub(super) const HALF_TURN: [f32; 2] = [3.1415925, 1.5085442e-7];
+pub(super) const HALF_TURN: [f32; 2] = [3.1415925, 1.5085443e-7];
 // The series' error is 2^-36.3 of the result.
 /// W.
 pub(super) const ASIN_W: [f32; 3] = [0.49999958, 0.5000331, 0.6398621];

@@ -32,7 +32,7 @@ use super::constants::{
     LOG2_UNIT, LOG10, LOG10_2, LOG10_2_LOW, LOG10_BIAS, LOG10_INVERSE, LOG10_SLOPE, LOG10_TABLE,
     LOG10_TABLE_LOW, LOG10_UNIT,
 };
-use super::{Machine32, TO_INTEGER, Tables, polynomial, sum, with_sign_of};
+use super::{Halves, Machine32, TO_INTEGER, Tables, polynomial};
 
 /// A base, with a table of c and tables of the logarithms of a/c in two parts. The first ones are over a unit.
 trait Base: Tables<3> {
@@ -54,7 +54,8 @@ trait Base: Tables<3> {
 macro_rules! bases {
     ($($name:ident($steps:expr, $at_1:expr, $factor:expr): $tables:expr, $of_2:expr, $unit:ident,
         $slope:ident, $coefficients:ident, $bias:ident;)*) => {
-        $(struct $name;
+        $(/// The logarithm to a base.
+        pub struct $name;
 
         impl Tables<3> for $name {
             const TABLES: [&'static [f32; 32]; 3] = $tables;
@@ -74,17 +75,16 @@ macro_rules! bases {
 }
 
 bases! {
-    Natural(31.0, 1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
+    Log(31.0, 1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
         [LOG_2, LOG_2_LOW], LOG_UNIT, LOG_SLOPE, LOG, LOG_BIAS;
-    Binary(31.0, 35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
+    Log2(31.0, 35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
         [LOG2_2, LOG2_2_LOW], LOG2_UNIT, LOG2_SLOPE, LOG2, LOG2_BIAS;
-    Decimal(30.99, 29.0 / 32.0, 29.0 / 16.0): [&LOG10_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
+    Log10(30.99, 29.0 / 32.0, 29.0 / 16.0): [&LOG10_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
         [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10, LOG10_BIAS;
 }
 
-/// An argument: k, m and c, and the logarithm without that of 1 + r, in two parts; and whether they are right.
+/// An argument: m and c, and the logarithm without that of 1 + r, in two parts; and whether they are right.
 struct Reduced<M: Machine32> {
-    k: M::F32,
     significand: M::F32,
     c: M::F32,
     high: M::F32,
@@ -103,7 +103,7 @@ impl<M: Machine32> Reduced<M> {
             0.0 => table_low,
             rest => m.fma(k, m.f32(rest / M::EXPONENT), table_low),
         };
-        Reduced { k, significand, c, high, low, is_right }
+        Reduced { significand, c, high, low, is_right }
     }
 
     /// m c - a.
@@ -112,18 +112,14 @@ impl<M: Machine32> Reduced<M> {
         m.fma(self.significand, self.c, m.f32(-B::AT_1))
     }
 
-    /// The logarithm in two parts, the first one over the unit, where r may lack `r_low`.
+    /// The logarithm in two parts, the first one over the unit.
     #[inline(always)]
-    fn parts<B: Base>(&self, m: &M, r: M::F32, r_low: Option<M::F32>) -> [M::F32; 2] {
-        let (factor, unit, slope) = (m.f32(-B::FACTOR), m.f32(B::UNIT), m.f32(B::SLOPE));
+    fn parts<B: Base>(&self, m: &M, r: M::F32) -> [M::F32; 2] {
+        let (factor, unit) = (m.f32(-B::FACTOR), m.f32(B::UNIT));
         let y = m.fma(r, r, m.fma(r, factor, self.high));
         let y_low = m.fma(r, r, m.fma(r, factor, self.high - y));
-        let (low, slope) = match r_low {
-            Some(rest) => (self.low + rest, slope - rest),
-            None => (self.low, slope),
-        };
-        let small = m.fma(r, polynomial(m, r, &B::COEFFICIENTS), slope);
-        [y, m.fma(y_low, unit, m.fma(r, small, low))]
+        let small = m.fma(r, polynomial(m, r, &B::COEFFICIENTS), m.f32(B::SLOPE));
+        [y, m.fma(y_low, unit, m.fma(r, small, self.low))]
     }
 }
 
@@ -134,64 +130,40 @@ fn rounded<B: Base, M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::B
     m.rounded_product(y, B::UNIT, [low, other])
 }
 
-/// The logarithm to a base.
-#[inline(always)]
-fn to_base<B: Base, M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let reduced = Reduced::new::<B>(m, x);
-    let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, reduced.r::<B>(m), None));
-    (y, is_sure & reduced.is_right)
+/// r, the logarithm without that of 1 + r, in two parts, and whether they are right.
+pub struct LogParts<M: Machine32>(Reduced<M>, M::F32);
+
+impl<B: Base> Halves for B {
+    type Middle<M: Machine32> = LogParts<M>;
+
+    #[inline(always)]
+    fn begin<M: Machine32>(m: &M, x: M::F32) -> LogParts<M> {
+        let reduced = Reduced::new::<B>(m, x);
+        let r = reduced.r::<B>(m);
+        LogParts(reduced, r)
+    }
+
+    #[inline(always)]
+    fn finish<M: Machine32>(m: &M, LogParts(reduced, r): LogParts<M>) -> (M::F32, M::Bool) {
+        let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, r));
+        (y, is_sure & reduced.is_right)
+    }
 }
 
 /// The natural logarithm.
 #[inline(always)]
 pub fn log<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    to_base::<Natural, M>(m, x)
+    Log::finish(m, Log::begin(m, x))
 }
 
 /// The logarithm to base 2.
 #[inline(always)]
 pub fn log2<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    to_base::<Binary, M>(m, x)
+    Log2::finish(m, Log2::begin(m, x))
 }
 
 /// The logarithm to base 10.
 #[inline(always)]
 pub fn log10<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    to_base::<Decimal, M>(m, x)
-}
-
-/// The natural logarithm of above + rest, in the two parts that [`rounded_natural`] rounds; k, and whether they are
-/// right.
-///
-/// `above` is at least 1, and `rest` at most about half its last bit. r is in two parts: that of `above`, and rest
-/// · C with C = c 2^-k. Their sum is exact, since the first one is a multiple of 2^-30. Its second part, at most
-/// 2^-31, is in terms of r up to its product with it: r² times it is below 2^-36 of the result.
-#[inline(always)]
-pub(super) fn of_sum<M: Machine32>(
-    m: &M, above: M::F32, rest: M::F32,
-) -> ([M::F32; 2], M::F32, M::Bool) {
-    let reduced = Reduced::new::<Natural>(m, above);
-    let exponent = m.bits(above) - m.bits(reduced.significand);
-    let c = m.float(m.bits(reduced.c) - exponent);
-    let (r, r_low) = sum::<M>(reduced.r::<Natural>(m), rest * c);
-    (reduced.parts::<Natural>(m, r, Some(r_low)), reduced.k, reduced.is_right)
-}
-
-/// Rounds a natural logarithm in two parts, the first one over [`LOG_UNIT`].
-#[inline(always)]
-pub(super) fn rounded_natural<M: Machine32>(m: &M, parts: [M::F32; 2]) -> (M::F32, M::Bool) {
-    rounded::<Natural, M>(m, parts)
-}
-
-/// log(1 + x), that of the rounded sum and what the sum lacks.
-///
-/// That is x where the sum is 1. From 2^24 on the sum may lack more than is computed.
-#[inline(always)]
-pub fn log1p<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    const ABOVE_MOST: f32 = 23.5;
-    let above = x + m.f32(1.0);
-    let (parts, k, _) = of_sum(m, above, x - (above - m.f32(1.0)));
-    let (y, is_sure) = rounded_natural(m, parts);
-    let most = m.f32(ABOVE_MOST * M::EXPONENT);
-    (with_sign_of(m, y, x), m.and_less(is_sure, m.magnitude(k), most))
+    Log10::finish(m, Log10::begin(m, x))
 }
