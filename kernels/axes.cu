@@ -5,12 +5,14 @@
 // of the same results, and a column never has terms of two.
 //
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
-// of each, which is below 2^31; the number of blocks that share the elements of a result, shifted by 8 bits, in bit
-// 7 whether states are stored in place of results, in bit 6 whether the elements of each result follow each other in
-// all arrays and begin a vector, in bit 5 whether a warp alone has neighbouring elements, not results, in neighbouring
-// lanes, and the logarithm of the number of lanes; the memory in which
-// such blocks merge their states; and how to add up (exact sums), or the index of the first element (folds). The
-// number of blocks is 0 if each warp has results, not states, of its own: those of few elements.
+// of each, which is below 2^31; the partition; the memory in which blocks merge their states; and how to add up (exact
+// sums), or the index of the first element (folds).
+//
+// The partition is, from bit 32 on, the number of results of each lane in a warp's tiles, or 0 (exact::reduce_tiles);
+// from bit 8 on, the number of blocks that share the elements of a result, or 0 if each warp has results, not states, of
+// its own: those of few elements; in bit 7 whether states are stored in place of results; in bit 6 whether the elements of
+// each result follow each other in all arrays and begin a vector; in bit 5 whether a warp alone has neighbouring elements,
+// not results, in neighbouring lanes; and the logarithm of the number of lanes.
 //
 // PLACE is the address of a result. Its further operands are the result's number, the distance between a thread's
 // elements, and the thread's number among those of the result or, if elements are not in vectors, NO_VECTORS. STATE
@@ -20,10 +22,13 @@
 constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5;
 
 // The rounds in which each warp has results of its own, before those of teams: it adds up in plain sums, in a window, or
-// in levels.
-constexpr int IN_PLAIN = -3, IN_WINDOW = -2, IN_LEVELS = -1;
+// in levels; or first in a tile.
+constexpr int IN_TILE = -4, IN_PLAIN = -3, IN_WINDOW = -2, IN_LEVELS = -1;
 
 constexpr int NO_VECTORS = -1 << 31;
+
+// The elements of each lane in a tile.
+constexpr int TILE = 16;
 
 // The results and the elements of a team: of the warps of a block, of some of them, or of a warp alone.
 struct Part {
@@ -33,16 +38,21 @@ struct Part {
     int lanes, log_lanes, warps, round;
     bool is_alone, is_by_rows, stores_states, in_vectors;
 
-    // Returns whether each warp has results of its own.
-    __device__ static bool of_warps(u64 partition) { return partition >> 8 == 0; }
+    // The number of blocks that share elements; 0 if each warp has results of its own.
+    __device__ static unsigned parts_of(u64 partition) { return static_cast<unsigned>(partition) >> 8; }
+    __device__ static bool of_warps(u64 partition) { return parts_of(partition) == 0; }
 
     // The number of lanes with results of their own, and its logarithm.
     __device__ static int lanes_of(u64 partition) { return 1 << log_lanes_of(partition); }
-    __device__ static int log_lanes_of(u64 partition) { return partition & 0x1F; }
+    __device__ static int log_lanes_of(u64 partition) { return partition & 0x0F; }
+
+    // The number of results of each lane in a warp's tiles; 0 if it has none.
+    __device__ static unsigned of_tiles(u64 partition) { return static_cast<unsigned>(partition >> 32); }
 
     // If each warp has results of its own, `round` is one of theirs or the number of a round of teams. In such a
-    // round a team computes the results of one warp.
-    __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams)
+    // round a team computes the results of one warp. The results of a block's tiles have as many turns as a lane of a
+    // tile has results.
+    __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams, unsigned turn)
         : results(results), n(n), round(round) {
         lanes = lanes_of(partition);
         log_lanes = log_lanes_of(partition);
@@ -54,20 +64,36 @@ struct Part {
             parts = 1;
             part = 0;
             warps = is_alone ? 1 : WARPS / teams;
-            group = blockIdx.x * WARPS + owner(round, teams);
+            const unsigned turns = of_tiles(partition);
             begin = 0;
+            if (in_tile()) {
+                // The tiles are as a row of their first result.
+                lanes = 1;
+                log_lanes = 0;
+                group = (blockIdx.x * WARPS + owner(round, teams)) * turns * WARP;
+                last = turns * WARP;
+                return;
+            }
+            group = (blockIdx.x * max(turns, 1) + turn) * WARPS + owner(round, teams);
             last = group * lanes < results ? n : 0;
             return;
         }
         // Blocks that run at the same time have neighbouring results.
         warps = WARPS;
-        parts = static_cast<unsigned>(partition >> 8);
+        parts = parts_of(partition);
         const unsigned groups = gridDim.x / parts;
         group = blockIdx.x % groups;
         part = blockIdx.x / groups;
         const unsigned share = (n + parts - 1) / parts;
         begin = part * share;
         last = min(begin + share, n);
+    }
+
+    // The same, which is found anew, so that it needs no registers before.
+    __device__ Part again(u64 partition, int teams, unsigned turn) const {
+        asm volatile("mov.b64 %0, %0;" : "+l"(partition));
+        asm volatile("mov.b32 %0, %0;" : "+r"(turn));
+        return Part(results, n, partition, round, teams, turn);
     }
 
     // The warp whose results the calling thread's team has.
@@ -106,13 +132,14 @@ struct Part {
     __device__ unsigned end() const { return last; }
     __device__ unsigned first(int len) const { return begin + thread() / WARP * len; }
     __device__ unsigned next(int len) const { return warps * len; }
+    __device__ bool in_tile() const { return round == IN_TILE; }
     __device__ bool in_plain() const { return round == IN_PLAIN; }
     __device__ bool in_window() const { return round == IN_WINDOW; }
     __device__ bool in_levels() const { return round == IN_LEVELS; }
     __device__ void go_on_in_window() { round = IN_WINDOW; }
     // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
     // which reaches no higher, so that fewer levels hold the small ones.
-    __device__ int spare() const { return in_window() ? 2 : 0; }
+    __device__ int spare() const { return in_window() ? exact::SPARE : 0; }
     __device__ int grid() const { return in_window() ? 1 : exact::GRID; }
 
     template <class T>
@@ -224,7 +251,7 @@ __device__ inline bool has_few_terms(u64 n, u64 partition, int most) {
 // The first round of a warp alone.
 template <class K>
 __device__ inline int first_round(u64 n, u64 partition, u64 mode) {
-    const bool is_plain = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Plain::MOST_ALONE);
+    const bool is_plain = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Plain::MOST);
     return is_plain ? IN_PLAIN : IN_WINDOW;
 }
 
@@ -238,10 +265,57 @@ __device__ inline int next_round(int round, const Plain &plain, u64 n, u64 parti
     return round < IN_LEVELS && has_levels ? IN_LEVELS : 0;
 }
 
+// Computes the results of a warp alone that have few elements, which follow each other as the results do, in tiles: the
+// lanes load the elements of some results side by side, and those of the next ones while each adds up results of its own.
+// Returns whether all of the calling thread's sums are exact.
+template <class T>
+__device__ inline bool reduce_tiles(float *elements, const Part &part, T *place) {
+    const unsigned len = TILE / part.n * WARP, last = part.last;
+    const u64 left = static_cast<u64>(part.results - part.group) * part.n;
+    if (part.group >= part.results || left < (last - len) * part.n + TILE * WARP) {
+        return false;
+    }
+    int what;
+    asm volatile("FINISH %0;" : "=r"(what));
+    bool is_exact = true;
+#pragma unroll 1
+    for (unsigned first = 0;; first += len) {
+        // Zeros behind the last tile: elements that are not read would keep their registers.
+        float x[TILE] = {};
+        if (first < last && !whole_elements(first * part.n + part.offset(), x)) {
+            return false;
+        }
+        // The first time there is nothing to add up yet.
+#pragma unroll 1
+        for (unsigned result = first == 0 ? len : lane(); result < len; result += WARP) {
+            Plain plain;
+            is_exact &= plain.add_row(elements + result * part.n, part.n);
+            place[first - len + result] =
+                static_cast<T>(what == FINISH_MEAN ? __ddiv_rn(plain.sum, part.n) : plain.sum);
+        }
+        if (first == last) {
+            return is_exact;
+        }
+        __syncwarp();
+#pragma unroll
+        for (int k = 0; k < TILE; k += 4) {
+            reinterpret_cast<float4 *>(elements)[k / 4 * WARP + lane()] =
+                make_float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
+        }
+        __syncwarp();
+    }
+}
+
 // Computes the results of a part, or their states. Returns false if the warp's sums did not hold them.
 template <class K, class T>
-__device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain, Scratch *scratch, u64 mode) {
+__device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain, Scratch *scratch, u64 mode,
+                                   u64 partition, unsigned turn) {
     T *const place = part.place<T>();
+    if constexpr (HAS_LEVELS<K>) {
+        if (part.in_tile()) {
+            return reduce_tiles(reinterpret_cast<float *>(&columns), part, place);
+        }
+    }
     if (!part.is_alone) {
         clear(columns, part);
         __syncthreads();
@@ -255,6 +329,7 @@ __device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain
     }
     Window<K> window;
     bool is_done = add_elements(columns, window, plain, part, mode);
+    part = part.again(partition, TEAMS<K>, turn);
     long long words[K::ROWS];
     int first = K::DIGITS, last = -1;
     if (part.in_plain()) {
@@ -308,16 +383,20 @@ __device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain
 // levels. Teams then compute the results that these do not hold.
 template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
-    alignas(double) __shared__ Columns<K> all_columns[TEAMS<K>];
+    alignas(float4) __shared__ Columns<K> all_columns[TEAMS<K>];
     __shared__ bool is_held[WARPS];
     static_assert(!HAS_LEVELS<K> || TEAMS<K> == WARPS, "each warp's levels are in columns of its own");
     const bool of_warps = Part::of_warps(partition);
     const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
     Columns<K> &columns = all_columns[of_warps ? threadIdx.x / WARP / (WARPS / TEAMS<K>) : 0];
+    unsigned turn = 0;
     int round = of_warps ? first_round<K>(n, partition, mode) : 0;
+    if (HAS_LEVELS<K> && Part::of_tiles(partition) > 0) {
+        round = IN_TILE;
+    }
 #pragma unroll 1
     while (true) {
-        Part part(results, n, partition, round, TEAMS<K>);
+        Part part(results, n, partition, round, TEAMS<K>, turn);
         bool is_left = false;
         if (!part.is_alone) {
             is_left = of_warps && is_held[Part::owner(round, TEAMS<K>)];
@@ -328,19 +407,33 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
             is_left = __syncthreads_and(is_left);
         }
         Plain plain;
-        const bool is_done = is_left || reduce_part<K, T>(columns, part, plain, scratch, mode);
+        const bool is_done = is_left || reduce_part<K, T>(columns, part, plain, scratch, mode, partition, turn);
+        if (HAS_LEVELS<K> && part.in_tile()) {
+            if (__syncthreads_and(is_done)) {
+                return;
+            }
+            round = first_round<K>(n, partition, mode);
+            continue;
+        }
         if (part.is_alone) {
             round = is_done ? 0 : next_round<K>(part.round, plain, n, partition, mode);
             if (round < 0) {
                 continue;
             }
-            is_held[threadIdx.x / WARP] = is_done;
-            if (!__syncthreads_or(!is_done)) {
-                return;
+            // Found anew, so that it needs no register before.
+            unsigned thread;
+            asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+            is_held[thread / WARP] = is_done;
+            if (__syncthreads_or(!is_done)) {
+                continue;
             }
-        } else if (++round == rounds) {
+        } else if (++round < rounds) {
+            continue;
+        }
+        if (++turn >= Part::of_tiles(partition)) {
             return;
         }
+        round = of_warps ? first_round<K>(n, partition, mode) : 0;
     }
 }
 
@@ -374,18 +467,19 @@ __device__ inline Fold of_warps(Fold state) {
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
-    const Part part(results, n, partition, Part::of_warps(partition) ? IN_WINDOW : 0, 1);
+    Part part(results, n, partition, Part::of_warps(partition) ? IN_WINDOW : 0, 1, 0);
     u64 *const place = part.place<u64>();
     Fold state = Fold::identity();
 #pragma unroll 1
-    for (u64 start = part.first(LEN * part.step()); start < part.end();
+    for (unsigned start = part.first(LEN * part.step()); start < part.end();
          start += part.next(LEN * part.step())) {
         Fold batch;
         asm volatile("ELEMENTS %0, %1, %2, %3;"
                      : "=l"(batch.value), "=l"(batch.index)
-                     : "l"(start + part.offset()), "l"(static_cast<u64>(part.end())));
+                     : "l"(static_cast<u64>(start + part.offset())), "l"(static_cast<u64>(part.end())));
         state.merge(batch);
     }
+    part = part.again(partition, 1, 0);
     state = of_lanes(state, 2 * part.highest(), part.lowest());
     if (!part.is_alone) {
         state = of_warps(state);

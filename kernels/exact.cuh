@@ -335,6 +335,9 @@ constexpr int LEVEL_BITS = 45, REACH = 44;
 // that differ a little.
 constexpr int GRID = 8;
 
+// The bits by which a window that must hold all further batches reaches above the first one.
+constexpr int SPARE = 2;
+
 // The exponent of the largest unit with which a level's sum stays finite.
 constexpr int MAX_UNIT = 1022 - 52;
 
@@ -392,6 +395,23 @@ struct Window {
             counts[level] += units(sums[level], begin(unit, level));
         }
         batches++;
+        return true;
+    }
+
+    // Begins with the sum of at most 2^9 terms in a range, and reaches some bits above that. Returns in the whole warp
+    // whether the window holds the sum.
+    __device__ bool begin_with(double sum, int terms, Range range) {
+        unit = reaching(range.top + SPARE, 1);
+        if (unit > MAX_UNIT || !holds<K::LEVELS>(range.unit)) {
+            return false;
+        }
+#pragma unroll
+        for (int level = 0; level < K::LEVELS; level++) {
+            double of_level = begin(unit, level);
+            sum = deposit(of_level, sum);
+            counts[level] = units(of_level, begin(unit, level));
+        }
+        batches = terms;
         return true;
     }
 

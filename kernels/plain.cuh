@@ -10,10 +10,10 @@ namespace exact {
 // The sum of a thread's terms.
 //
 // If the terms' exponents differ by at most SPREAD, they are multiples of a unit, and below 2^(24 + SPREAD) units: an f64
-// holds the sum of MOST. A warp alone adds fewer terms, whose exponents may differ more.
+// holds the sum of MOST. Those of FEW terms may differ more.
 struct Plain {
     static constexpr int MOST = 1 << 9, SPREAD = 53 - 24 - 9;
-    static constexpr int MOST_ALONE = 1 << 6, SPREAD_ALONE = 53 - 24 - 6;
+    static constexpr int FEW = 1 << 6, SPREAD_OF_FEW = 53 - 24 - 6;
     // The difference of exponents beyond which a window does not hold the terms either.
     static constexpr int FAR = 60;
 
@@ -32,13 +32,14 @@ struct Plain {
         terms = 0;
     }
 
-    // Adds a batch if the sums of all threads of the warp stay exact; returns in the whole warp whether they do.
+    // Adds a batch if the sums of all threads of the warp stay exact; returns in the whole warp whether they do. If not,
+    // the bounds of a warp alone are those of the batch, too.
     template <int N>
     __device__ bool add(const float (&x)[N], bool is_alone) {
         const Exponents<float> of_batch = exponents<float, N>(x);
         const int most = max(this->most, static_cast<int>(of_batch.most));
         const int least = min(this->least, static_cast<int>(of_batch.least));
-        const bool is_exact = most - least <= (is_alone ? SPREAD_ALONE : SPREAD) && most < SPECIAL<float>;
+        const bool is_exact = most - least <= spread<N>() && most < SPECIAL<float>;
         if (!__all_sync(ALL_THREADS, is_exact) || terms > MOST - N) {
             if (is_alone) {
                 this->most = most;
@@ -59,27 +60,51 @@ struct Plain {
         return true;
     }
 
+    // The bits by which the exponents may differ with N more terms.
+    template <int N>
+    __device__ int spread() const {
+        return terms <= FEW - N ? SPREAD_OF_FEW : SPREAD;
+    }
+
     // Of a warp alone: returns in all of it whether all batches were added; whether one that was not is beyond FAR.
     __device__ bool is_exact() const {
-        return __all_sync(ALL_THREADS, most - least <= SPREAD_ALONE && most < SPECIAL<float>);
+        return __all_sync(ALL_THREADS, most - least <= spread<0>() && most < SPECIAL<float>);
     }
     __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > FAR); }
 
-    // Of a warp alone: adds pairs of whole batches from one on, as long as the sums of all threads stay exact. Returns
-    // the first batch that is not added. Loads both batches of a pair before it waits for one.
-    template <int LEN, class Elements>
-    __device__ unsigned add_pairs(const Elements &of, unsigned start) {
-        const unsigned len = LEN * of.step(), next = of.next(len);
+    // The range of the terms.
+    __device__ Range range() const {
+        return {most == SPECIAL<float> ? NOT_FINITE : top<float>(most), exact::unit<float>(least)};
+    }
+
+    // Adds a result's few elements, which follow each other. Returns whether the sum is exact, in the calling thread. Where
+    // the rows of neighbouring threads begin in the same banks of memory, they go round from different elements.
+    __device__ bool add_row(const float *row, unsigned n) {
+        return n % 4 == 0 ? add_vectors<float4>(row, n, lane() * n / 32 % (n / 4) * 4)
+                          : add_vectors<float>(row, n, lane() * n / 32);
+    }
+
+    // The same from the element with a number on, in vectors.
+    template <class Vector>
+    __device__ bool add_vectors(const float *row, unsigned n, unsigned first) {
+        constexpr unsigned N = sizeof(Vector) / sizeof(float);
+        unsigned most = 0, least = 0xFFFFFFFF, place = first;
 #pragma unroll 1
-        while (start + next + len <= of.end()) {
-            float x[2 * LEN];
-            if (!whole_elements(start + of.offset(), x) || !whole_elements(start + next + of.offset(), x + LEN) ||
-                !add(x, true)) {
-                break;
+        for (unsigned k = 0; k < n; k += N) {
+            const Vector vector = reinterpret_cast<const Vector &>(row[place]);
+#pragma unroll
+            for (unsigned i = 0; i < N; i++) {
+                const float x = reinterpret_cast<const float *>(&vector)[i];
+                const unsigned high = Format<float>::high(x) & 0x7FFFFFFF;
+                most = max(most, high);
+                least = min(least, high - 1);
+                sum = __dadd_rn(sum, static_cast<double>(x));
             }
-            start += 2 * next;
+            place = place + N == n ? 0 : place + N;
         }
-        return start;
+        most >>= HIGH_FRACTION<float>;
+        least >>= HIGH_FRACTION<float>;
+        return most < SPECIAL<float> && static_cast<int>(most - least) <= SPREAD_OF_FEW;
     }
 
     // The exponent of the unit of the terms, and the sum in a unit that is no larger.

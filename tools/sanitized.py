@@ -157,7 +157,7 @@ def axes() -> int:
     """
     layouts = [("device",) * 3, ("pageable",) * 3, ("pageable", "pinned", "device")]
     shapes = [((3, 5000), 1), ((700, 3), 0), ((33, 65), 1), ((200, 70), 0), ((2, 300_000), 1)]
-    shapes += [((120_001, 4), 1), ((7, 110_001), 0)]
+    shapes += [((900_001, 4), 1), ((7, 110_001), 0)]
     cases = itertools.product(REDUCTIONS, shapes, layouts)
     for number, (reduction, (shape, axis), kinds) in enumerate(cases):
         arrays = filled_arrays(np.random.default_rng(number), reduction, shape)

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 MOST_REMEMBERED = 256
 
 _remembered: dict[Any, Expression] = {}
+# The latest expression of each text: most calls have arguments of the same types as the one before.
+_latest: dict[Any, Expression] = {}
 
 
 def forget() -> None:
     """Forgets all formulas, whose next evaluations compile them anew."""
     _remembered.clear()
+    _latest.clear()
 
 
 def evaluate(
@@ -117,6 +120,11 @@ def evaluate(
         ^
     """
     given = named if inputs is None else merged(inputs, named, text)
+    latest = _latest.get(text)
+    if latest is not None:
+        called = latest._short.call(given, out, stream, axis, keepdims)
+        if called is not None:
+            return called
     try:
         codes = [
             TYPES[value.dtype] if type(value) is ndarray else code(name, value)
@@ -133,7 +141,8 @@ def evaluate(
             forget()
         expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
     short = expression._short
-    if short is not None:
+    if short is not None and expression is not latest:
+        _latest[text] = expression
         called = short.call(given, out, stream, axis, keepdims)
         if called is not None:
             return called

@@ -56,7 +56,7 @@ def test_rows_of_warps(resources, length, axis):
     """Warps have results of their own: of one spread each, and of several."""
     random = np.random.default_rng(length)
     # As many as are needed for warps to have results of their own.
-    count = (140 if is_emulated() else 4500) * 32 * 64 // max(length, 64)
+    count = (140 if is_emulated() else 6300) * 32 * 64 // max(length, 64)
     parts = [spread_over(random, (count // len(SPREADS) + 1, length), s) for s in SPREADS]
     x = np.concatenate(parts)
     for rows in (x, x[random.permutation(len(x))]):

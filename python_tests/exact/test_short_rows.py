@@ -78,7 +78,7 @@ def test_rows_of_all_kinds(resources, length, in_rows):
     """Cores have the same bits, and fractions have those of some results of each kind."""
     random = np.random.default_rng(length)
     # As many as are needed for warps to have results of their own.
-    each = (140 if is_emulated() else 4500) * 32 // len(KINDS)
+    each = (140 if is_emulated() else 6300) * 32 // len(KINDS)
     x = np.concatenate([kind(random, (each, length)) for kind in KINDS])
     x = np.ascontiguousarray(x if in_rows else x.T)
     axis = 1 if in_rows else 0
@@ -99,3 +99,48 @@ def test_rows_of_all_kinds(resources, length, in_rows):
     for place in range(0, len(results), each // 10):
         row = x[place] if in_rows else x[:, place]
         assert results[place].tobytes() == by_rationals(row).tobytes()
+
+
+# Elements between rows, the distance of results, and the first element's place in its vector.
+LAYOUTS = {"dense": (0, 1, 0), "padded": (4, 1, 0), "apart": (0, 2, 0), "odd": (0, 1, 1)}
+
+
+def mostly_ordinary(random: np.random.Generator, shape: tuple) -> np.ndarray:
+    """Returns normal values, and in a few places of the last third values of all kinds."""
+    x = random.normal(0, 1, shape).astype("f4")
+    for kind in KINDS:
+        places = random.integers(2 * shape[0] // 3, shape[0], 20)
+        x[places] = kind(random, (20, shape[1]))
+    return x
+
+
+@needs_gpu
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 7, 8, 12, 15, 16])
+def test_very_many_short_rows(resources, length, layout):
+    """Warps have several tiles each, with rows that a plain sum does not hold."""
+    random = np.random.default_rng(length)
+    gap, step, first = LAYOUTS[layout]
+    count = 9_003 if is_emulated() else 7_000_000 // length + 3
+    parent = np.zeros((count, length + gap), "f4")
+    parent[:, :length] = mostly_ordinary(random, (count, length))
+    flat = np.concatenate([np.zeros(first, "f4"), parent.ravel()])
+    x = flat[first:].reshape(parent.shape)[:, :length]
+    array, address = resources.array("device", flat), flat.ctypes.data
+    for text in ["sum(x)", "mean(x)", "sum(x * x + 1)"]:
+        outs = np.full((count, step), 7, "f4"), np.full((count, step), 7, "f4")
+        out = resources.array("device", outs[1])
+        with Compiled(text, {"x": "f4"}) as compiled:
+            for place, source, to in [
+                (Place.CPU, address, outs[0].ctypes.data),
+                (Place.GPU, array.address, out.address),
+            ]:
+                with placed(place):
+                    places = [(source + 4 * first, x.strides)], (to, (4 * step, 0))
+                    status = compiled.run_nd(x.shape, *places, bits((1,)))
+                    assert status == Status.OK, last_error()
+        assert last_run().backend == Backend.GPU
+        assert out.get().tobytes() == outs[0].tobytes()
+        for place in [*range(0, count, count // 50), *range(count - 20, count)]:
+            if text == "sum(x)":
+                assert outs[0][place, 0].tobytes() == by_rationals(x[place]).tobytes()

@@ -59,7 +59,8 @@ def without_code(text: str) -> str:
 
 def links(document: Path) -> list[str]:
     """Returns the targets of a document's links and images."""
-    return re.findall(r"\]\(([^()\s]+)\)", without_code(document.read_text()))
+    text = without_code(document.read_text())
+    return [*re.findall(r"\]\(([^()\s]+)\)", text), *re.findall(r'src(?:set)?="([^"]+)"', text)]
 
 
 def anchors(document: Path) -> set[str]:

@@ -46,6 +46,7 @@ impl<M: Machine32> Machine32 for Pair<M> {
     type Bool = Two<M::Bool>;
 
     const EXPONENT: f32 = M::EXPONENT;
+    const LARGE_TABLES: bool = M::LARGE_TABLES;
 
     both! {
         fma(a: F32, b: F32, c: F32) -> F32;
@@ -124,6 +125,15 @@ impl<M: Machine32> Machine32 for Pair<M> {
         let first = self.0.bounded(x.0, least, greatest);
         let second = self.0.bounded(x.1, least, greatest);
         (Two(first.0, second.0), Two(first.1, second.1))
+    }
+
+    #[inline(always)]
+    fn product_and_less_one(
+        &self, a: Self::F32, b: Self::F32, x: Self::F32, excess: Self::F32,
+    ) -> [Self::F32; 3] {
+        let first = self.0.product_and_less_one(a.0, b.0, x.0, excess.0);
+        let second = self.0.product_and_less_one(a.1, b.1, x.1, excess.1);
+        [Two(first[0], second[0]), Two(first[1], second[1]), Two(first[2], second[2])]
     }
 
     #[inline(always)]

@@ -37,8 +37,13 @@ const VECTOR_BYTES: usize = 16;
 /// The elements that a thread reads before it adds the first one up.
 const BATCH: usize = 16;
 
-/// The batches of a thread that outweigh the work on a state, once for each result.
+/// The batches of a thread that outweigh the work on a state, once for each result; and those that outweigh the merge of
+/// the states of several blocks.
 const LEAST_BATCHES: usize = 4;
+const LEAST_MERGED: usize = 16;
+
+/// The share of the device, in percent, that blocks of warps with results of their own must fill.
+const LEAST_FILLED: usize = 75;
 
 /// The most elements of a result that a warp computes alone: its lanes' sums of more might not fit in an integer.
 const MOST_OF_WARP: usize = 1 << 15;
@@ -61,6 +66,8 @@ struct Partition {
     in_rows: bool,
     /// Says that threads read vectors.
     in_vectors: bool,
+    /// The results of each lane in a warp's tiles; 0 if it has none.
+    in_tiles: usize,
 }
 
 impl Partition {
@@ -69,13 +76,16 @@ impl Partition {
         let flags = usize::from(stores_states) << 7
             | usize::from(self.in_vectors) << 6
             | usize::from(self.in_rows) << 5;
-        (self.parts << 8 | flags) as u64 | u64::from(self.lanes.ilog2())
+        (self.in_tiles << 32 | self.parts << 8 | flags) as u64 | u64::from(self.lanes.ilog2())
     }
 
     /// The blocks for a number of results.
     fn blocks(&self, results: usize) -> usize {
         let groups = results.div_ceil(self.lanes);
-        if self.parts == 0 { groups.div_ceil(WARPS) } else { groups * self.parts }
+        match self.parts {
+            0 => groups.div_ceil(WARPS * self.in_tiles.max(1)),
+            parts => groups * parts,
+        }
     }
 }
 
@@ -152,7 +162,9 @@ impl PlacedTile {
 
     /// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these
     /// are closer in memory than the elements of one, or where a result has too few elements for a block.
-    fn partition(&self, held: usize, scratch: usize, formula: &Formula) -> Partition {
+    fn partition(
+        &self, held: usize, scratch: usize, formula: &Formula, output: &PlacedArray,
+    ) -> Partition {
         let shape = Shape {
             results: self.elements(self.kept()),
             n: self.elements(self.reduced()),
@@ -170,9 +182,29 @@ impl PlacedTile {
             Some(bytes) => shape.by_columns(bytes),
             None => {
                 let bytes = self.inputs.iter().map(PlacedArray::element_bytes).max();
-                shape.by_rows(bytes.unwrap_or(1), formula.is_exact() && self.has_vectors())
+                let by_rows =
+                    shape.by_rows(bytes.unwrap_or(1), !formula.is_indexed() && self.has_vectors());
+                let has_tiles = gpuvec_ptx::frame(formula.program()) == Some("sum_f32")
+                    && self.is_dense(output);
+                if has_tiles { shape.in_tiles(by_rows) } else { by_rows }
             }
         }
+    }
+
+    /// Says whether all elements of an output's results follow each other in every array, in words of 32 bits of which
+    /// the first begins a vector, as the results do.
+    fn is_dense(&self, output: &PlacedArray) -> bool {
+        let word = size_of::<f32>();
+        let n = self.elements(self.reduced());
+        let is_dense = |array: &PlacedArray, n: usize| {
+            array.element_bytes() == word && array.strides(self.kept()) == [(n * word) as isize]
+        };
+        let follow = |array: &PlacedArray| {
+            is_dense(array, n)
+                && array.strides(self.reduced()) == [word as isize]
+                && array.address().is_multiple_of(VECTOR_BYTES as u64)
+        };
+        is_dense(output, 1) && self.inputs.iter().all(follow)
     }
 
     /// Says whether the elements of each result follow each other in all arrays, and begin a vector there.
@@ -218,7 +250,7 @@ impl PlacedTile {
             let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
             let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
             let held = device.multiprocessors.saturating_mul(blocks_at_once);
-            let partition = self.partition(held as usize, scratch.bytes, formula);
+            let partition = self.partition(held as usize, scratch.bytes, formula, output);
             let shares = partition.parameter(self.stores_states);
             parameters.extend([address, results as u64, n as u64, shares]);
             parameters.extend([scratch.address, last_parameter(device, task, self.first)]);
@@ -312,8 +344,14 @@ impl Shape {
         };
         let few = (self.held / groups).clamp(1, most(1));
         let fills = |parts: &usize| self.filled(groups * parts) >= 90;
-        let parts = (few..=most(LEAST_BATCHES)).find(fills);
-        Partition { lanes, parts: parts.unwrap_or(few), in_rows: false, in_vectors: false }
+        let parts = (few..=most(LEAST_MERGED)).find(fills);
+        Partition {
+            lanes,
+            parts: parts.unwrap_or(few),
+            in_rows: false,
+            in_vectors: false,
+            in_tiles: 0,
+        }
     }
 
     /// The share of the device, in percent, that blocks fill in all rounds together.
@@ -323,11 +361,32 @@ impl Shape {
 
     /// The partition in which each warp has results of its own, if the device is full of warps then.
     fn by_warps(&self, lanes: usize) -> Option<Partition> {
-        let groups = self.results.div_ceil(lanes);
+        let blocks = self.results.div_ceil(lanes * WARPS);
         let has_products = self.state_words > Some(size_of::<State<Sum<f64>>>() / 8);
         let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
-        let fills = self.n <= most && groups >= self.held * WARPS && !self.stores_states;
-        fills.then_some(Partition { lanes, parts: 0, in_rows: false, in_vectors: false })
+        let fills = blocks >= self.held && self.filled(blocks) >= LEAST_FILLED;
+        let fills = self.n <= most && fills && !self.stores_states;
+        fills.then_some(Partition {
+            lanes,
+            parts: 0,
+            in_rows: false,
+            in_vectors: false,
+            in_tiles: 0,
+        })
+    }
+
+    /// The same with tiles, if each warp has results of its own, whose elements are few. Of a single element, another
+    /// array of the call may be the result.
+    fn in_tiles(&self, partition: Partition) -> Partition {
+        const TILES: usize = 4;
+        let is_short = partition.lanes == WARP && (2..=BATCH).contains(&self.n);
+        if partition.parts > 0 || !is_short {
+            return partition;
+        }
+        let of_tile = BATCH / self.n;
+        let blocks = self.results.div_ceil(BLOCK_THREADS as usize * of_tile);
+        let tiles = (blocks / self.held).clamp(1, TILES);
+        Partition { in_tiles: of_tile * tiles, in_vectors: true, ..partition }
     }
 
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
@@ -404,8 +463,13 @@ mod tests {
     #[test]
     fn lanes_read_whole_sectors() {
         let square = shape(16384, 16384, Some(15));
-        let by_columns =
-            |lanes, parts| Partition { lanes, parts, in_rows: false, in_vectors: false };
+        let by_columns = |lanes, parts| Partition {
+            lanes,
+            parts,
+            in_rows: false,
+            in_vectors: false,
+            in_tiles: 0,
+        };
         let singly = |lanes, parts| Partition { in_rows: true, ..by_columns(lanes, parts) };
         let in_vectors = |lanes, parts| Partition { in_vectors: true, ..singly(lanes, parts) };
         assert_eq!(square.by_columns(4), by_columns(32, 1));
@@ -417,5 +481,26 @@ mod tests {
         let short = shape(1 << 22, 64, Some(15));
         assert_eq!(short.by_rows(4, false), singly(8, 0));
         assert_eq!(short.by_rows(4, true), in_vectors(16, 0));
+        // Blocks of warps with results of their own would leave much of the device empty in the last round.
+        assert_eq!(shape(2600, 1 << 14, Some(15)).by_rows(4, true), in_vectors(2, 1));
+    }
+
+    #[test]
+    fn very_many_short_rows_have_tiles() {
+        for (results, n, of_lane) in [
+            (1 << 24, 16, 4),
+            (1 << 26, 4, 16),
+            (89_000_000, 3, 20),
+            (130_000, 16, 1),
+            (1 << 26, 1, 0),
+            (1 << 24, 17, 0),
+            (1000, 4, 0),
+        ] {
+            let shape = shape(results, n, Some(15));
+            let partition = shape.in_tiles(shape.by_rows(4, n % 4 == 0));
+            assert_eq!(partition.in_tiles, of_lane, "{results} rows of {n}");
+            let of_block = partition.lanes * WARPS * of_lane.max(1);
+            assert!(of_lane == 0 || partition.blocks(results) == results.div_ceil(of_block));
+        }
     }
 }

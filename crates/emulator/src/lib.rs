@@ -249,7 +249,7 @@ impl Kernel {
             return Err("a reduction without its parameters".into());
         };
         let mut file = self.file_with(parameters)?;
-        let distance = WARP >> (partition & 0x1F);
+        let distance = WARP >> (partition & 0x0F);
         let [in_vectors, stores_states] = [0x40, 0x80].map(|bit| partition & bit != 0);
         file[place.step as usize] = distance as u64;
         file[place.has_elements as usize] = u64::from(count > 0);

@@ -17,7 +17,7 @@ use crate::hooks::BLOCKS;
 use crate::reduction::{BLOCKS_ALONG, adds_f64_products};
 use crate::strided::{divisors, indexes, moved};
 use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::{Form, Program};
+use gpuvec_expr::{Form, Program, Reduction};
 use std::slice;
 
 /// The numbers of axes of a reduction's kernel, each at least 1.
@@ -45,7 +45,11 @@ impl Along {
     pub fn blocks_per_multiprocessor(self, program: &Program) -> u32 {
         let is_heavy =
             program.reduction().is_some_and(|(reduction, ty)| adds_f64_products(reduction, ty));
-        if self.kept == 1 && self.reduced == 1 && !is_heavy { BLOCKS } else { BLOCKS_ALONG }
+        match program.reduction() {
+            _ if self.kept > 1 || self.reduced > 1 || is_heavy => BLOCKS_ALONG,
+            Some((Reduction::Min | Reduction::Max, _)) => BLOCKS + 1,
+            _ => BLOCKS,
+        }
     }
 
     /// Returns the number of the shape's parameters for a number of declared inputs.

@@ -66,6 +66,11 @@ impl Fold {
         self.adds() || self.multiplies()
     }
 
+    /// Says whether its result is the index of an element, to which their order matters.
+    pub(crate) fn has_index(self) -> bool {
+        matches!(self.reduction, Reduction::ArgMin | Reduction::ArgMax)
+    }
+
     /// Says whether it is an exact sum, whose elements the frame adds up.
     pub(crate) fn is_exact(self) -> bool {
         use Reduction::{Dot, Mean, Norm, Sum};
@@ -105,7 +110,7 @@ impl Fold {
             _ => names[3],
         };
         let select = names(["selp.f32", "selp.f64", "selp.b32", "selp.b64"]);
-        if matches!(self.reduction, Reduction::ArgMin | Reduction::ArgMax) {
+        if self.has_index() {
             let [low, high] = if self.is_minimum() { [state, value] } else { [value, state] };
             let test = names(["setp.le.f32", "setp.le.f64", "setp.le.s32", "setp.le.s64"]);
             let mut stays = writer.emit(test, Class::Predicate, &[low, high]);

@@ -25,6 +25,7 @@ pub(crate) enum Hook {
 /// How often a frame has a hook, if it has any of its kind.
 enum Times {
     Once,
+    Twice,
     Often,
 }
 
@@ -45,6 +46,9 @@ pub(crate) fn least_blocks(blocks: u32) -> String {
 impl Hook {
     const OF_ALL: [(Hook, Times); 1] = [(Hook::Elements, Times::Once)];
     const OF_EXACT_SUMS: [(Hook, Times); 1] = [(Hook::Finish, Times::Once)];
+    /// Those of a frame with plain sums, of tiles and of other results.
+    const OF_PLAIN_SUMS: [(Hook, Times); 2] =
+        [(Hook::Finish, Times::Twice), (Hook::Whole, Times::Often)];
     const OF_FOLDS: [(Hook, Times); 4] = [
         (Hook::Identity, Times::Often),
         (Hook::Merge, Times::Often),
@@ -85,15 +89,19 @@ pub fn check_frame(frame: &str) {
     let hooks: Vec<Hook> =
         frame.split_inclusive('\n').filter_map(|line| Some(Hook::of(line)?.0)).collect();
     let is_fold = !hooks.contains(&Hook::Finish);
-    let kind: &[(Hook, Times)] = if is_fold { &Hook::OF_FOLDS } else { &Hook::OF_EXACT_SUMS };
+    let has_plain_sums = frame.contains(&format!("{ENTRY}{ALONG_AXES}sum_f32("));
+    let kind: &[(Hook, Times)] = match (is_fold, has_plain_sums) {
+        (true, _) => &Hook::OF_FOLDS,
+        (false, false) => &Hook::OF_EXACT_SUMS,
+        (false, true) => &Hook::OF_PLAIN_SUMS,
+    };
     let is_along_axes = frame.contains(&format!("{ENTRY}{ALONG_AXES}"));
     let place = is_along_axes.then_some((Hook::Place, Times::Once));
-    let has_whole = frame.contains(&format!("{ENTRY}{ALONG_AXES}sum_f32("));
-    let whole = has_whole.then_some((Hook::Whole, Times::Often));
-    for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&place).chain(&whole) {
+    for (hook, times) in Hook::OF_ALL.iter().chain(kind).chain(&place) {
         let found = hooks.iter().filter(|found| *found == hook).count();
         let is_right = match times {
             Times::Once => found == 1,
+            Times::Twice => found == 2,
             Times::Often => found > 0,
         };
         assert!(is_right, "a frame has the hook {hook:?} {found} times");

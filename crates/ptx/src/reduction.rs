@@ -144,7 +144,8 @@ fn elements(
         Reduction::Dot => results.len() / 2,
         _ => results.len(),
     };
-    let batch = Batch::new(program, large, along, &writer, [index, count], len, fold.is_exact());
+    let in_any_order = !fold.has_index();
+    let batch = Batch::new(program, large, along, &writer, [index, count], len, in_any_order);
     if fold.is_exact() {
         batch.for_each(|group| {
             for (k, results) in results.chunks(len).enumerate() {

@@ -157,6 +157,21 @@ fn roots_avx512(x: __m512) -> (__m512, __m512) {
     }
 }
 
+/// x - 1, rounded down, so that it is -0 where x is 1, and what it has too much (Dekker): 1, which is added again, is a
+/// multiple of the last bits of numbers below 2^24. Greater ones are the difference, which then has 1 too much.
+#[inline(always)]
+fn less_one_avx512(x: __m512) -> [__m512; 2] {
+    const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+    // SAFETY: a vector proves the instructions.
+    unsafe {
+        let one = _mm512_set1_ps(1.0);
+        let is_small = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_set1_ps(16_777_216.0));
+        let less_one = _mm512_mask_sub_round_ps::<DOWN>(x, is_small, x, one);
+        let too_much = _mm512_mask_sub_ps(one, is_small, _mm512_add_ps(less_one, one), x);
+        [less_one, too_much]
+    }
+}
+
 /// The vectors of a machine in memory, by instructions.
 macro_rules! vectors {
     (
@@ -269,6 +284,7 @@ machine32! {
     min _mm512_min_ps, reciprocal reciprocal_avx512, roots roots_avx512,
 
     const EXPONENT: f32 = 1.0;
+    const LARGE_TABLES: bool = true;
 
     #[inline(always)]
     fn rough_reciprocal(&self, x: F32x16) -> F32x16 {
@@ -308,21 +324,23 @@ machine32! {
         (F32x16(unsafe { _mm512_max_ps(_mm512_set1_ps(least), x.0) }), Bool16(u16::MAX))
     }
 
-    /// By 1, which is added first (Dekker): it is a multiple of the last bits of numbers below 2^24. Greater ones
-    /// are the difference, negated, which then lacks 1. As x - 1 is rounded down, it is -0 where x = 1, and 1 - x
-    /// is 0.
     #[inline(always)]
     fn one_minus(&self, x: F32x16) -> (F32x16, F32x16) {
-        const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-        // SAFETY: a vector proves the instructions.
+        let [less_one, too_much] = less_one_avx512(x.0);
+        // SAFETY: a vector proves the instructions. (x - 1 is -0 where x = 1.)
         unsafe {
-            let (one, minus_one) = (_mm512_set1_ps(1.0), _mm512_set1_ps(-1.0));
-            let is_small = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x.0, _mm512_set1_ps(16_777_216.0));
-            let less_one = _mm512_mask_sub_round_ps::<DOWN>(x.0, is_small, x.0, one);
-            let excess =
-                _mm512_mask_sub_ps(minus_one, is_small, x.0, _mm512_add_ps(less_one, one));
-            (F32x16(_mm512_xor_ps(less_one, _mm512_set1_ps(-0.0))), F32x16(excess))
+            let sign = _mm512_set1_ps(-0.0);
+            (F32x16(_mm512_xor_ps(less_one, sign)), F32x16(_mm512_xor_ps(too_much, sign)))
         }
+    }
+
+    #[inline(always)]
+    fn product_and_less_one(
+        &self, a: F32x16, b: F32x16, x: F32x16, excess: F32x16,
+    ) -> [F32x16; 3] {
+        let [less_one, too_much] = less_one_avx512(x.0);
+        let y = self.fma(a, b, F32x16(less_one));
+        [y, self.fma(a, b, F32x16(less_one) - y), self.fma(excess, x, F32x16(too_much))]
     }
 
     #[inline(always)]

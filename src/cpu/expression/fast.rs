@@ -5,13 +5,13 @@
 
 use super::loops::{Args, GRAIN, Loops, Operand, PerElement, of_set};
 use crate::arch::{FusedSet, Pair, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
-use gpuvec_math::fast::Machine32;
+use gpuvec_math::fast::Halves;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// The most elements of a block.
-const BLOCK: usize = 3 * PART;
+/// The most elements of a block: what is between two blocks takes as long as some vectors.
+const BLOCK: usize = 8 * PART;
 /// The most elements that a fast loop computes at once.
 const MOST_LANES: usize = 2 * GRAIN;
 /// The words of a bit of each.
@@ -20,6 +20,10 @@ const WORDS: usize = BLOCK / 64;
 /// exact loop computes `EXACT_PARTS` times as many elements.
 const PART: usize = 512;
 const EXACT_PARTS: usize = 3;
+
+/// The most elements that wait for the exact loop, a multiple of [`GRAIN`]: for few, it would take most of the time to
+/// begin and end.
+const WAITING: usize = 4 * GRAIN;
 
 /// Says whether a function looks values up in tables of 32 entries.
 pub(super) const fn has_large_tables(function: &str) -> bool {
@@ -54,9 +58,29 @@ pub(super) trait Fast: PerElement<A = f32, Out = f32> {
     /// Says whether four vectors at once are faster than pairs, if there are registers for them.
     const IS_LONG_CHAIN: bool;
 
-    /// The result, and whether it is right.
-    fn fast<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool);
+    /// Its sequence.
+    type Sequence: Halves;
 }
+
+/// The sequence of a function: in halves, if it has them, or a given one.
+macro_rules! sequence {
+    (expm1 or $whole:ty) => {
+        gpuvec_math::fast::Expm1
+    };
+    (log or $whole:ty) => {
+        gpuvec_math::fast::Log
+    };
+    (log2 or $whole:ty) => {
+        gpuvec_math::fast::Log2
+    };
+    (log10 or $whole:ty) => {
+        gpuvec_math::fast::Log10
+    };
+    ($function:ident or $whole:ty) => {
+        $whole
+    };
+}
+pub(super) use sequence;
 
 /// The loops of a function that is fast: without FMA, those of its sequence of f64.
 pub(super) fn versions<K: Fast>() -> Loops {
@@ -103,7 +127,9 @@ impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
     #[inline(always)]
     fn run<S: Set>(self, _: S) {
         // With few registers pairs gain little, unless tables are large.
-        if const { lanes::<F, K>() == MOST_LANES } {
+        if F::REGISTERS > 16 && K::Sequence::ARE_TWO {
+            body_ahead::<K, _>(Pair(self.0.machine()), self.1);
+        } else if const { lanes::<F, K>() == MOST_LANES } {
             fast_body::<K, _>(Pair(Pair(self.0.machine())), self.1);
         } else if F::REGISTERS > 16 || K::HAS_LARGE_TABLES {
             fast_body::<K, _>(Pair(self.0.machine()), self.1);
@@ -113,20 +139,69 @@ impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
     }
 }
 
+/// The loop: begins and finishes the results of a vector.
 #[inline(always)]
 fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
-    let Block { x, out, len, ref mut right } = *block;
-    let right = right.as_mut_ptr().cast::<M::Lanes>();
+    let (len, places) = (block.len, block.places::<M>());
     for start in (0..len).step_by(M::LANES) {
-        let [from, to] = [start & x.mask, start].map(|element| element * size_of::<f32>());
-        // SAFETY: `run` promises `len` elements and room for as many results, to which nothing else refers; there is
-        // a bit for each element.
+        // SAFETY: `run` promises `len` elements, to which nothing else refers.
         unsafe {
-            let (y, is_right) = K::fast(&m, m.load(&*x.pointer.wrapping_add(from).cast()));
-            m.store(y, &mut *out.wrapping_add(to).cast());
-            right.add(start / M::LANES).write(m.holding(is_right));
+            let middle = K::Sequence::begin(&m, places.load(&m, start));
+            places.store(&m, start, K::Sequence::finish(&m, middle));
         }
         stay_a_loop();
+    }
+}
+
+/// The same, but begins the next vector before it finishes one.
+#[inline(always)]
+fn body_ahead<K: Fast, M: Vectors>(m: M, block: &mut Block) {
+    let (len, places) = (block.len, block.places::<M>());
+    // SAFETY: `run` promises `len` elements, to which nothing else refers, and at least a vector of them.
+    unsafe {
+        let mut next = K::Sequence::begin(&m, places.load(&m, 0));
+        for start in (0..len).step_by(M::LANES) {
+            let middle = next;
+            let following = (start + M::LANES).min(len - M::LANES);
+            next = K::Sequence::begin(&m, places.load(&m, following));
+            places.store(&m, start, K::Sequence::finish(&m, middle));
+            stay_a_loop();
+        }
+    }
+}
+
+/// The places of a block's elements and results, and of vectors of a bit of each element.
+struct Places<Lanes> {
+    x: Operand,
+    out: *mut u8,
+    right: *mut Lanes,
+}
+
+impl<Lanes> Places<Lanes> {
+    /// Loads the elements of a vector from one on.
+    ///
+    /// # Safety
+    /// The block has these elements, which nothing else refers to.
+    #[inline(always)]
+    unsafe fn load<M: Vectors>(&self, m: &M, start: usize) -> M::F32 {
+        // SAFETY: the caller promises these elements.
+        m.load(unsafe { &*self.x.from(start).pointer.cast() })
+    }
+
+    /// Stores results from one on, and whether they are right.
+    ///
+    /// # Safety
+    /// As of [`Places::load`].
+    #[inline(always)]
+    unsafe fn store<M: Vectors<Lanes = Lanes>>(
+        &self, m: &M, start: usize, (y, is_right): (M::F32, M::Bool),
+    ) {
+        let out = self.out.wrapping_add(start * size_of::<f32>());
+        // SAFETY: the block has room for as many results as it has elements, and a bit for each of them.
+        unsafe {
+            m.store(y, &mut *out.cast());
+            self.right.add(start / M::LANES).write(m.holding(is_right));
+        }
     }
 }
 
@@ -145,7 +220,7 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: Loop<S>, exact: fn(S, &Args)) {
         let [_, b, c] = args.operands;
         exact(set, &Args { operands: [x, b, c], out, len, ..*args });
     };
-    let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
+    let mut waiting = Waiting::new();
     let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
     let (mut start, mut most) = (0, PART);
     while start < len {
@@ -195,10 +270,15 @@ fn run_rest(x: Operand, out: *mut u8, run: impl FnOnce(Operand, *mut u8)) {
 }
 
 impl Block {
+    fn places<M: Vectors>(&mut self) -> Places<M::Lanes> {
+        Places { x: self.x, out: self.out, right: self.right.as_mut_ptr().cast() }
+    }
+
     /// A bit of each word of bits, set if one of them is clear. No branch depends on that, as many would be mispredicted.
-    fn words_with_wrong(&self) -> u32 {
+    fn words_with_wrong(&self) -> u64 {
+        const { assert!(WORDS <= 64) };
         let words = self.right.iter().enumerate();
-        words.fold(0, |all, (i, right)| all | u32::from(*right != u64::MAX) << i)
+        words.fold(0, |all, (i, right)| all | u64::from(*right != u64::MAX) << i)
     }
 
     /// Runs the exact loop for elements with many others near by, and makes the rest wait. Returns the number of the
@@ -213,7 +293,7 @@ impl Block {
             if is_crowded(wrong) {
                 let more = self.right[i + 1..].iter().take_while(|right| is_crowded(!**right));
                 let end = i + 1 + more.count();
-                words &= !0 << end;
+                words &= u64::MAX.checked_shl(end as u32).unwrap_or(0);
                 let len = self.len.min(64 * end) - first;
                 run_exact(self.x.from(first), place(first), len);
                 crowded += len;
@@ -224,7 +304,7 @@ impl Block {
                 // SAFETY: one of the block's elements.
                 let input = unsafe { self.x.from(element).pointer.cast::<f32>().read() };
                 waiting.add(input, place(element));
-                if waiting.count == GRAIN {
+                if waiting.count == WAITING {
                     waiting.finish(lanes, run_exact);
                 }
                 wrong &= wrong - 1;
@@ -242,12 +322,17 @@ fn is_crowded(wrong: u64) -> bool {
 
 /// Elements that wait for the exact loop: their inputs, and the places of their results.
 struct Waiting {
-    inputs: [f32; GRAIN],
-    places: [*mut f32; GRAIN],
+    inputs: [f32; WAITING],
+    places: [*mut f32; WAITING],
     count: usize,
 }
 
 impl Waiting {
+    /// None. (The exact loop also computes what is behind the last one, to the end of a vector.)
+    fn new() -> Self {
+        Waiting { inputs: [1.0; WAITING], places: [ptr::null_mut(); WAITING], count: 0 }
+    }
+
     fn add(&mut self, input: f32, place: *mut u8) {
         self.inputs[self.count] = input;
         self.places[self.count] = place.cast();
@@ -257,7 +342,7 @@ impl Waiting {
     /// Writes the results by the exact loop, for a multiple of `lanes` elements.
     #[inline(never)]
     fn finish(&mut self, lanes: usize, run_exact: RunExact<'_>) {
-        let mut results = [0.0_f32; GRAIN];
+        let mut results = [0.0_f32; WAITING];
         let inputs = Operand { pointer: self.inputs.as_ptr().cast(), mask: usize::MAX };
         let count = self.count.next_multiple_of(lanes);
         run_exact(inputs, results.as_mut_ptr().cast(), count);

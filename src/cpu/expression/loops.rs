@@ -302,9 +302,20 @@ macro_rules! fast_loops {
         impl super::fast::Fast for This {
             const HAS_LARGE_TABLES: bool = super::fast::has_large_tables(stringify!($fast));
             const IS_LONG_CHAIN: bool = super::fast::is_long_chain(stringify!($fast));
+            type Sequence = super::fast::sequence!($fast or This);
+        }
+
+        impl gpuvec_math::fast::Halves for This {
+            const ARE_TWO: bool = false;
+            type Middle<M: gpuvec_math::fast::Machine32> = M::F32;
 
             #[inline(always)]
-            fn fast<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+            fn begin<M: gpuvec_math::fast::Machine32>(_: &M, x: M::F32) -> M::F32 {
+                x
+            }
+
+            #[inline(always)]
+            fn finish<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
                 $module::$fast(m, x)
             }
         }

@@ -18,7 +18,7 @@ use super::constants::{
     EXP, EXP_BIAS, EXP_POWERS, EXP_RESTS, EXP_SHIFTED_POWERS, EXP2, EXP2_OFFSETS, EXP2_POWERS,
     EXPM1, EXPM1_RESTS, LN_2, LN_2_LOW, LOG2_E,
 };
-use super::{Machine32, TO_SIXTEENTHS, polynomial};
+use super::{Halves, Machine32, TO_SIXTEENTHS, polynomial};
 
 /// Arguments above that have results that are subnormal or infinite, or nearly.
 const GREATEST: f32 = 87.3;
@@ -89,24 +89,41 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 /// 0.002 to 1 the worst one has 0.86 of the bound.
 ///
 /// The signs of differences are such that they are -0 where x is.
+pub struct Expm1;
+
+/// The excess and r of an argument's [`Reduced`], P, and whether the argument is in range.
+pub struct Expm1Parts<M: Machine32>([M::F32; 3], M::Bool);
+
+impl Halves for Expm1 {
+    type Middle<M: Machine32> = Expm1Parts<M>;
+
+    #[inline(always)]
+    fn begin<M: Machine32>(m: &M, x: M::F32) -> Expm1Parts<M> {
+        let (x, is_in_range) = m.bounded(x, LEAST_EXPM1, GREATEST);
+        let Reduced { k, place, r, excess } = reduce(m, x, TO_SIXTEENTHS, &EXPM1_RESTS);
+        Expm1Parts([r, excess, m.power(k, place)], is_in_range)
+    }
+
+    #[inline(always)]
+    fn finish<M: Machine32>(
+        m: &M, Expm1Parts([r, excess, power], is_in_range): Expm1Parts<M>,
+    ) -> (M::F32, M::Bool) {
+        let half = r * m.f32(0.5);
+        let slope = m.fma(power, half, power);
+        let slope_low = m.fma(power, half, power - slope);
+        let [y, low, too_much] = m.product_and_less_one(slope, r, power, excess);
+        let small = m.fms(r * r, polynomial(m, r, &EXPM1), excess);
+        let slope_low = m.fma(small, slope, slope_low);
+        let low = low - m.fnma(slope_low, r, too_much);
+        let (y, is_sure) = m.rounded_sum(y, low, EXPM1_BOUND);
+        (y, is_sure & is_in_range)
+    }
+}
+
+/// e^x - 1.
 #[inline(always)]
 pub fn expm1<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let (x, is_in_range) = m.bounded(x, LEAST_EXPM1, GREATEST);
-    let Reduced { k, place, r, excess } = reduce(m, x, TO_SIXTEENTHS, &EXPM1_RESTS);
-    let power = m.power(k, place);
-    // 1 - P.
-    let (base, base_excess) = m.one_minus(power);
-    let half = r * m.f32(0.5);
-    let slope = m.fma(power, half, power);
-    let slope_low = m.fma(power, half, power - slope);
-    let small = m.fms(r * r, polynomial(m, r, &EXPM1), excess);
-    let slope_low = m.fma(small, slope, slope_low);
-    let excess = m.fms(excess, power, base_excess);
-    let excess = m.fnma(slope_low, r, excess);
-    let y = m.fms(slope, r, base);
-    let low = m.fms(slope, r, base + y) - excess;
-    let (y, is_sure) = m.rounded_sum(y, low, EXPM1_BOUND);
-    (y, is_sure & is_in_range)
+    Expm1::finish(m, Expm1::begin(m, x))
 }
 
 /// 2^x = 2^k 2^(offset + f).

@@ -32,7 +32,7 @@ use super::constants::{
     LOG2_UNIT, LOG10, LOG10_2, LOG10_2_LOW, LOG10_BIAS, LOG10_INVERSE, LOG10_SLOPE, LOG10_TABLE,
     LOG10_TABLE_LOW, LOG10_UNIT,
 };
-use super::{Machine32, TO_INTEGER, Tables, polynomial};
+use super::{Halves, Machine32, TO_INTEGER, Tables, polynomial};
 
 /// A base, with a table of c and tables of the logarithms of a/c in two parts. The first ones are over a unit.
 trait Base: Tables<3> {
@@ -54,7 +54,8 @@ trait Base: Tables<3> {
 macro_rules! bases {
     ($($name:ident($steps:expr, $at_1:expr, $factor:expr): $tables:expr, $of_2:expr, $unit:ident,
         $slope:ident, $coefficients:ident, $bias:ident;)*) => {
-        $(struct $name;
+        $(/// The logarithm to a base.
+        pub struct $name;
 
         impl Tables<3> for $name {
             const TABLES: [&'static [f32; 32]; 3] = $tables;
@@ -74,11 +75,11 @@ macro_rules! bases {
 }
 
 bases! {
-    Natural(31.0, 1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
+    Log(31.0, 1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
         [LOG_2, LOG_2_LOW], LOG_UNIT, LOG_SLOPE, LOG, LOG_BIAS;
-    Binary(31.0, 35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
+    Log2(31.0, 35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
         [LOG2_2, LOG2_2_LOW], LOG2_UNIT, LOG2_SLOPE, LOG2, LOG2_BIAS;
-    Decimal(30.99, 29.0 / 32.0, 29.0 / 16.0): [&LOG10_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
+    Log10(30.99, 29.0 / 32.0, 29.0 / 16.0): [&LOG10_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
         [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10, LOG10_BIAS;
 }
 
@@ -129,28 +130,40 @@ fn rounded<B: Base, M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::B
     m.rounded_product(y, B::UNIT, [low, other])
 }
 
-/// The logarithm to a base.
-#[inline(always)]
-fn to_base<B: Base, M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    let reduced = Reduced::new::<B>(m, x);
-    let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, reduced.r::<B>(m)));
-    (y, is_sure & reduced.is_right)
+/// r, the logarithm without that of 1 + r, in two parts, and whether they are right.
+pub struct LogParts<M: Machine32>(Reduced<M>, M::F32);
+
+impl<B: Base> Halves for B {
+    type Middle<M: Machine32> = LogParts<M>;
+
+    #[inline(always)]
+    fn begin<M: Machine32>(m: &M, x: M::F32) -> LogParts<M> {
+        let reduced = Reduced::new::<B>(m, x);
+        let r = reduced.r::<B>(m);
+        LogParts(reduced, r)
+    }
+
+    #[inline(always)]
+    fn finish<M: Machine32>(m: &M, LogParts(reduced, r): LogParts<M>) -> (M::F32, M::Bool) {
+        let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, r));
+        (y, is_sure & reduced.is_right)
+    }
 }
 
 /// The natural logarithm.
 #[inline(always)]
 pub fn log<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    to_base::<Natural, M>(m, x)
+    Log::finish(m, Log::begin(m, x))
 }
 
 /// The logarithm to base 2.
 #[inline(always)]
 pub fn log2<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    to_base::<Binary, M>(m, x)
+    Log2::finish(m, Log2::begin(m, x))
 }
 
 /// The logarithm to base 10.
 #[inline(always)]
 pub fn log10<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    to_base::<Decimal, M>(m, x)
+    Log10::finish(m, Log10::begin(m, x))
 }

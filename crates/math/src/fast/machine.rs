@@ -170,6 +170,17 @@ pub trait Machine32: Sized {
         (difference, (x + of_x) - (one - (difference - of_x)))
     }
 
+    /// a · b + (x - 1) - excess · x for a positive x and a small product: the first part, what it lacks of the first sum,
+    /// exactly, and what both have too much. It is -0 if x is 1 and the product -0.
+    #[inline(always)]
+    fn product_and_less_one(
+        &self, a: Self::F32, b: Self::F32, x: Self::F32, excess: Self::F32,
+    ) -> [Self::F32; 3] {
+        let (negated, more) = self.one_minus(x);
+        let y = self.fms(a, b, negated);
+        [y, self.fms(a, b, negated + y), self.fms(excess, x, more)]
+    }
+
     /// -unit where a condition holds, else 2 unit; `other` is 0 where it holds, else unit.
     #[inline(always)]
     fn minus_or_twice(

@@ -24,16 +24,31 @@ mod trigonometric;
 
 pub use constants::EXP_POWERS;
 pub use error_function::erf;
-pub use exponential::{exp, exp2, expm1};
+pub use exponential::{Expm1, exp, exp2, expm1};
 pub use hyperbolic::{cosh, sinh};
 pub use inverse::{acos, asin, atan};
 pub use inverse_hyperbolic::{acosh, asinh, atanh};
-pub use logarithm::{log, log2, log10};
+pub use logarithm::{Log, Log2, Log10, log, log2, log10};
 pub use logarithm_of_sum::log1p;
 pub use machine::{Machine32, Tables};
 pub use roots::cbrt;
 pub use tangent::{tan, tanh};
 pub use trigonometric::{cos, sin};
+
+/// A function whose sequence is in two halves, so that a loop can begin with the next elements before it finishes the
+/// latest ones: processors look ahead only as far as their schedulers reach.
+pub trait Halves {
+    /// False if the first half does nothing.
+    const ARE_TWO: bool = true;
+    /// The values between the halves.
+    type Middle<M: Machine32>;
+
+    /// The first half.
+    fn begin<M: Machine32>(m: &M, x: M::F32) -> Self::Middle<M>;
+
+    /// The result, and whether it is right.
+    fn finish<M: Machine32>(m: &M, middle: Self::Middle<M>) -> (M::F32, M::Bool);
+}
 
 /// Added to a number below 2^22 in magnitude and taken away again, leaves the nearest integer, which
 /// in between is in the low bits of the sum.
