@@ -93,7 +93,7 @@ def line(axes: Axes, name: str, points: Iterable[tuple[float, float]]) -> None:
             *zip(*found),
             color=LIGHT["gpuvec" if ours else name],
             linewidth=2.6 if ours else 1.3,
-            zorder=3 if ours else 2,
+            zorder=2 if ours else 3,
             marker=".",
             label="gpuvec" if ours and name == "gpuvec" else name,
         )
