@@ -15,8 +15,8 @@ from typing import Any, Optional
 import report
 from placement_peers import (
     BEHIND,
-    README_CALLS,
-    README_SIZES,
+    TABLE_CALLS,
+    TABLE_SIZES,
     TOLERANCES,
     TOO_LONG_US,
     behind,
@@ -183,11 +183,11 @@ def head(data: Data) -> Lines:
 def libraries(data: Data) -> Lines:
     """Shows calls on NumPy arrays beside other libraries."""
     rows = compared(data)
-    sizes = [n for n in README_SIZES if any(row["n"] == n for row in rows)]
+    sizes = [n for n in TABLE_SIZES if any(row["n"] == n for row in rows)]
     cells = {(row["call"], row["n"]): cell(row) for row in rows}
     lines = [
         [words, *(cells.get((call, n), "") for n in sizes)]
-        for call, words in README_CALLS.items()
+        for call, words in TABLE_CALLS.items()
         if any(row["call"] == call for row in rows)
     ]
     return [
@@ -346,14 +346,14 @@ def slower_calls(data: Data) -> Lines:
         f"calls on NumPy arrays, {count} slower than the fastest library, whose time is divided by "
         "gpuvec's:"
     ]
-    for call in README_CALLS:
+    for call in TABLE_CALLS:
         cases = (
             f"{row['n']:,} ({behind(row):.2f}, {best(row['us'])})"
             for row in slower
             if row["call"] == call
         )
         text = ", ".join(cases)
-        lines[0] += f"\n  - {README_CALLS[call]} of {text}" * bool(text)
+        lines[0] += f"\n  - {TABLE_CALLS[call]} of {text}" * bool(text)
     return lines
 
 
@@ -362,7 +362,7 @@ def failed_calls(data: Data) -> Lines:
     failed: dict[str, dict[str, str]] = {}
     for row in data.get("libraries", []):
         for name, why in row["failures"].items():
-            case = f"{README_CALLS[row['call']]} of {row['n']:,}"
+            case = f"{TABLE_CALLS[row['call']]} of {row['n']:,}"
             failed.setdefault(name, {})[case] = why.partition(": ")[2]
     return [
         f"left out, {name}'s {', '.join(cases)}; of the last, {list(cases.values())[-1]}"

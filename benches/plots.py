@@ -15,7 +15,7 @@ import bounds
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from placement_peers import README_CALLS
+from placement_peers import TABLE_CALLS
 from report import on_gpu
 from targets import us
 
@@ -127,7 +127,7 @@ def calls(data: Data, chosen: list[str], rows: int, height: float) -> Figure:
             )
             line(axes, name, points)
         axes.set_yscale("log")
-        over_length(axes, README_CALLS[call].strip("`"))
+        over_length(axes, TABLE_CALLS[call].strip("`"))
     for axes in grid[:-1].flat:
         axes.set_xlabel("")
     for axes in grid[:, 0]:
@@ -150,7 +150,7 @@ def auto(data: Data) -> Figure:
 
 def libraries(data: Data) -> Figure:
     """Draws all six calls."""
-    return calls(data, list(README_CALLS), 2, 5.8)
+    return calls(data, list(TABLE_CALLS), 2, 5.8)
 
 
 def cases_of(data: Data, op: str, dtype: str, kind: str) -> list[Row]:

@@ -75,11 +75,7 @@ def test_the_description_links_to_the_site_if_its_address_is_known():
     sys.path.append(str(ROOT / "release"))
     from hatch_readme import description
 
-    picture = """<picture>
-      <source media="(prefers-color-scheme: dark)" srcset="docs/benchmarks/a_dark.svg">
-      <img alt="a chart" src="docs/benchmarks/a.svg">
-    </picture>"""
-    text = f"{picture} [sums](docs/explanation/sums.md#cost) [MIT](LICENSE)"
+    text = "![a chart](docs/benchmarks/a.svg) [sums](docs/explanation/sums.md#cost) [MIT](LICENSE)"
     assert description(text, None) == " sums MIT"
     site = "https://example.org/"
     chart, sums = f"{site}_images/a.svg", f"{site}explanation/sums.html#cost"
