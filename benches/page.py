@@ -15,8 +15,9 @@ from typing import Any, Optional
 import report
 from placement_peers import (
     BEHIND,
-    README_CALLS,
-    README_SIZES,
+    TABLE_CALLS,
+    TABLE_SIZES,
+    TOLERANCES,
     TOO_LONG_US,
     behind,
     best,
@@ -34,7 +35,7 @@ Lines = list[str]
 FIELDS = {
     "points": ("op", "dtype", "kind", "n", "ran", "results"),
     "sweep": ("op", "kind", "n", "results"),
-    "libraries": ("call", "dtype", "n", "us", "ran"),
+    "libraries": ("call", "dtype", "n", "us", "failures", "ran"),
     "kernels": ("kernel", "GB/s", "of ceiling", "ceiling"),
 }
 OF_RESULTS = ("median_us", "low_us", "high_us")
@@ -49,7 +50,8 @@ run](#repeat-the-run) after it.
 ON_LIBRARIES = f"""
 The Python package with `out=` and no setting, on `float32` arrays in ordinary memory. The times of
 CuPy and PyTorch on the GPU include the copies to and from it. A library whose call takes longer
-than {TOO_LONG_US / 1e6:g} s is left out at greater lengths.
+than {TOO_LONG_US / 1e6:g} s is left out at greater lengths, and so is a result that differs by more
+than {TOLERANCES["f32"][0]:g} of its value.
 """
 ON_CELLS = """
 Each cell has gpuvec's time, and the fastest other library's time divided by it: above 1, gpuvec is
@@ -181,11 +183,11 @@ def head(data: Data) -> Lines:
 def libraries(data: Data) -> Lines:
     """Shows calls on NumPy arrays beside other libraries."""
     rows = compared(data)
-    sizes = [n for n in README_SIZES if any(row["n"] == n for row in rows)]
+    sizes = [n for n in TABLE_SIZES if any(row["n"] == n for row in rows)]
     cells = {(row["call"], row["n"]): cell(row) for row in rows}
     lines = [
         [words, *(cells.get((call, n), "") for n in sizes)]
-        for call, words in README_CALLS.items()
+        for call, words in TABLE_CALLS.items()
         if any(row["call"] == call for row in rows)
     ]
     return [
@@ -318,8 +320,10 @@ def missed(data: Data) -> Lines:
         ]
     items = [
         *slower_calls(data),
+        *slower_formulas(data),
         *slower_axes(data),
         *slower_functions(data),
+        *failed_calls(data),
         *(f"not measured: {name}: {why}" for name, why in data["missing"].items()),
     ]
     return [*lines, *(f"- {item}" for item in items), ""]
@@ -337,14 +341,46 @@ def slower_calls(data: Data) -> Lines:
     slower = [row for row in compared(data) if behind(row) < BEHIND]
     if not slower:
         return []
-    cases = (
-        f"{row['call']} of {row['n']:,} ({behind(row):.2f}, {best(row['us'])})" for row in slower
-    )
     count = f"{len(slower)} of {len(compared(data))}"
-    return [
-        f"calls on NumPy arrays, {count} slower than the fastest peer, whose time is divided by "
-        f"gpuvec's: {', '.join(cases)}"
+    lines = [
+        f"calls on NumPy arrays, {count} slower than the fastest library, whose time is divided by "
+        "gpuvec's:"
     ]
+    for call in TABLE_CALLS:
+        cases = (
+            f"{row['n']:,} ({behind(row):.2f}, {best(row['us'])})"
+            for row in slower
+            if row["call"] == call
+        )
+        text = ", ".join(cases)
+        lines[0] += f"\n  - {TABLE_CALLS[call]} of {text}" * bool(text)
+    return lines
+
+
+def failed_calls(data: Data) -> Lines:
+    """Names the calls of other libraries that failed, or whose results differ."""
+    failed: dict[str, dict[str, str]] = {}
+    for row in data.get("libraries", []):
+        for name, why in row["failures"].items():
+            case = f"{TABLE_CALLS[row['call']]} of {row['n']:,}"
+            failed.setdefault(name, {})[case] = why.partition(": ")[2]
+    return [
+        f"left out, {name}'s {', '.join(cases)}; of the last, {list(cases.values())[-1]}"
+        for name, cases in failed.items()
+    ]
+
+
+def slower_formulas(data: Data) -> Lines:
+    """Names the formulas on the device in which another library is faster."""
+    found = []
+    for row in data.get("expressions", []):
+        others = {name: us for name, us in row["us"].items() if name != "gpuvec"}
+        fastest: Optional[str] = min(others, key=lambda name: others[name], default=None)
+        if fastest and "gpuvec" in row["us"] and behind(row) < BEHIND:
+            found.append(f"{row['formula']} of {row['type']} ({behind(row):.2f}, {fastest})")
+    return [f"formulas on the device, slower than another library: {', '.join(found)}"] * bool(
+        found
+    )
 
 
 def slower_axes(data: Data) -> Lines:
@@ -397,7 +433,7 @@ SECTIONS = (
     ("functions", functions),
     ("first_call", report.first_calls),
     ("ceilings", report.ceilings),
-    ("missing", missed),
+    ("targets", missed),
     ("machine", repeat),
 )
 

@@ -43,9 +43,9 @@ TOO_LONG_US = 250_000
 TOLERANCES = {"f32": (1e-3, 1e-5), "f64": (1e-9, 1e-12)}
 # The number of elements to compare, at the end of the output.
 COMPARED = 1000
-# The lengths and the calls of README's table.
-README_SIZES = [100_000, 1_000_000, 10_000_000, 100_000_000]
-README_CALLS = {
+# The lengths and the calls of the table of float.
+TABLE_SIZES = [100_000, 1_000_000, 10_000_000, 100_000_000]
+TABLE_CALLS = {
     "add": "`a + b`",
     "dot": "dot, exact",
     **{name: f"`{FORMULAS[name].text}`" for name in ("3ops", "exp")},
@@ -392,13 +392,13 @@ def cell(row: Row) -> str:
 
 
 def readme_table(rows: list[Row]) -> str:
-    """Makes README's table of f32: a row for each call, a column for each length."""
+    """Makes the table of f32: a row for each call, a column for each length."""
     f32 = [row for row in rows if row["dtype"] == "f32"]
     cells = {(row["call"], row["n"]): cell(row) for row in f32}
-    sizes = [n for n in README_SIZES if any(row["n"] == n for row in f32)]
+    sizes = [n for n in TABLE_SIZES if any(row["n"] == n for row in f32)]
     lines = [
         [words, *(cells.get((call, n), "") for n in sizes)]
-        for call, words in README_CALLS.items()
+        for call, words in TABLE_CALLS.items()
         if any(row["call"] == call for row in f32)
     ]
     heads = ["`f32`, pageable", *(f"{n:,}" for n in sizes)]

@@ -15,7 +15,7 @@ import bounds
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from placement_peers import README_CALLS
+from placement_peers import TABLE_CALLS
 from report import on_gpu
 from targets import us
 
@@ -81,8 +81,7 @@ def save(figure: Figure, path: Path) -> None:
     )
     style = f":root{{{one}}}@media (prefers-color-scheme:dark){{:root{{{other}}}}}"
     svg = svg.replace('<style type="text/css">', f'<style type="text/css">{style}', 1)
-    # Trailing spaces would be differences to editors.
-    path.write_text(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE))
+    path.write_text(re.sub(r"^ +| +$", "", svg, flags=re.MULTILINE))
 
 
 def line(axes: Axes, name: str, points: Iterable[tuple[float, float]]) -> None:
@@ -94,7 +93,7 @@ def line(axes: Axes, name: str, points: Iterable[tuple[float, float]]) -> None:
             *zip(*found),
             color=LIGHT["gpuvec" if ours else name],
             linewidth=2.6 if ours else 1.3,
-            zorder=3 if ours else 2,
+            zorder=2 if ours else 3,
             marker=".",
             label="gpuvec" if ours and name == "gpuvec" else name,
         )
@@ -103,6 +102,7 @@ def line(axes: Axes, name: str, points: Iterable[tuple[float, float]]) -> None:
 def over_length(axes: Axes, title: str) -> None:
     """Labels axes of figures over the length."""
     axes.set(xscale="log", xlabel="elements", title=title)
+    axes.minorticks_off()
 
 
 def legend(figure: Figure, columns: int) -> None:
@@ -126,19 +126,19 @@ def calls(data: Data, chosen: list[str], rows: int, height: float) -> Figure:
                 (row["n"], 1e3 * row["us"][name] / row["n"]) for row in found if name in row["us"]
             )
             line(axes, name, points)
-        over_length(axes, README_CALLS[call].strip("`"))
         axes.set_yscale("log")
+        over_length(axes, TABLE_CALLS[call].strip("`"))
     for axes in grid[:-1].flat:
         axes.set_xlabel("")
     for axes in grid[:, 0]:
         axes.set_ylabel("ns per element")
-    legend(figure, 6)
+    legend(figure, 3)
     return figure
 
 
 def auto(data: Data) -> Figure:
     """Draws two calls on NumPy arrays: README's figure."""
-    figure = calls(data, ["dot", "3ops"], 1, 3.9)
+    figure = calls(data, ["dot", "3ops"], 1, 4.0)
     machine = data["machine"]
     where = machine["gpu"] or machine["cpu"]
     what = "NumPy arrays, float32, no settings"
@@ -150,7 +150,7 @@ def auto(data: Data) -> Figure:
 
 def libraries(data: Data) -> Figure:
     """Draws all six calls."""
-    return calls(data, list(README_CALLS), 2, 5.6)
+    return calls(data, list(TABLE_CALLS), 2, 5.8)
 
 
 def cases_of(data: Data, op: str, dtype: str, kind: str) -> list[Row]:
@@ -173,8 +173,8 @@ def placements(data: Data) -> Figure:
                     for case in cases_of(data, op, "f32", kind)
                 ]
                 line(axes, name, ((n, 1e3 * time / n) for n, time in times if time))
-            over_length(axes, f"{op}, {kind} arrays")
             axes.set_yscale("log")
+            over_length(axes, f"{op}, {kind} arrays")
         row[0].set_ylabel("ns per element")
     legend(figure, 4)
     return figure

@@ -34,7 +34,8 @@ rm -rf dist
 python -m build --quiet --no-isolation --sdist --outdir dist
 wheel x86_64
 archive x86_64
-wheel aarch64 tools/aarch64.sh
+# zig is the linker.
+wheel aarch64 tools/aarch64.sh env -u CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER
 archive aarch64
 
 cd dist

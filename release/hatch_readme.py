@@ -32,9 +32,6 @@ class Hook(MetadataHookInterface):
 
 def description(text: str, site: str | None) -> str:
     """Returns a README whose links lead to the site."""
-    # An index has one background.
-    picture = r'<picture>.*?<img alt="(.*?)" src="(.*?)">.*?</picture>'
-    text = re.sub(picture, r"![\1](\2)", text, flags=re.DOTALL)
 
     def followed(match: re.Match[str]) -> str:
         bang, label, target = match.groups()

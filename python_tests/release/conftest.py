@@ -1,6 +1,7 @@
 """The files of a release, which `make test-wheel` makes."""
 
 import os
+import platform
 import tarfile
 import zipfile
 from pathlib import Path
@@ -17,8 +18,8 @@ def dist() -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(dist) -> dict:
-    """The wheel's files, by name."""
-    [path] = dist.glob("gpuvec-*.whl")
+    """The files of this processor's wheel, by name."""
+    [path] = dist.glob(f"gpuvec-*_{platform.machine()}.whl")
     with zipfile.ZipFile(path) as files:
         return {name: files.read(name) for name in files.namelist()}
 
@@ -31,8 +32,8 @@ def sdist(dist) -> dict:
 
 @pytest.fixture(scope="session")
 def archive(dist) -> dict:
-    """The files of the archive for C programs, by their names without its folder's."""
-    return unpacked(dist, "libgpuvec-*.tar.gz")
+    """The files of this processor's archive, by their names without its folder's."""
+    return unpacked(dist, f"libgpuvec-*-{platform.machine()}.tar.gz")
 
 
 def unpacked(dist: Path, pattern: str) -> dict:

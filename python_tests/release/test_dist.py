@@ -1,9 +1,11 @@
 """The contents of the wheel, the source distribution and the archive for C programs."""
 
 import json
+import platform
 import re
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -20,12 +22,30 @@ int main(void) {
 """
 HEADERS = ("gpuvec.h", "gpuvec.hpp")
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
+# The numbers of processors in ELF's header.
+PROCESSORS = {"x86_64": 62, "aarch64": 183}
+
+each_processor = pytest.mark.parametrize("processor", PROCESSORS)
 
 
-def test_the_wheel_is_small(dist):
+@each_processor
+def test_the_wheel_is_small(dist, processor):
     """Compressed, the library, of less than 2.5 MB, takes most of it."""
-    [wheel] = dist.glob("*.whl")
+    [wheel] = dist.glob(f"*_{processor}.whl")
     assert wheel.stat().st_size <= 1_550_000
+
+
+@each_processor
+def test_the_wheel_and_the_archive_are_for_their_processor(dist, processor):
+    [path] = dist.glob(f"*_{processor}.whl")
+    with zipfile.ZipFile(path) as wheel:
+        libraries = [wheel.read(f"gpuvec/{name}") for name in ("libgpuvec.so", "_native.abi3.so")]
+    [path] = dist.glob(f"libgpuvec-*-{processor}.tar.gz")
+    with tarfile.open(path) as archive:
+        [library] = [file for file in archive if file.isfile() and ".so." in file.name]
+        assert archive.extractfile(library).read() == libraries[0]
+    for elf in libraries:
+        assert int.from_bytes(elf[18:20], "little") == PROCESSORS[processor]
 
 
 def test_the_wheel_needs_numpy_alone(wheel):
@@ -55,11 +75,7 @@ def test_the_description_links_to_the_site_if_its_address_is_known():
     sys.path.append(str(ROOT / "release"))
     from hatch_readme import description
 
-    picture = """<picture>
-      <source media="(prefers-color-scheme: dark)" srcset="docs/benchmarks/a_dark.svg">
-      <img alt="a chart" src="docs/benchmarks/a.svg">
-    </picture>"""
-    text = f"{picture} [sums](docs/explanation/sums.md#cost) [MIT](LICENSE)"
+    text = "![a chart](docs/benchmarks/a.svg) [sums](docs/explanation/sums.md#cost) [MIT](LICENSE)"
     assert description(text, None) == " sums MIT"
     site = "https://example.org/"
     chart, sums = f"{site}_images/a.svg", f"{site}explanation/sums.html#cost"
@@ -109,7 +125,7 @@ def test_the_library_has_no_path_of_its_builder(wheel):
 
 
 def test_a_program_builds_with_the_unpacked_archive(dist, tmp_path):
-    [path] = dist.glob("libgpuvec-*.tar.gz")
+    [path] = dist.glob(f"libgpuvec-*-{platform.machine()}.tar.gz")
     with tarfile.open(path) as files:
         files.extractall(tmp_path)
     [folder] = tmp_path.iterdir()

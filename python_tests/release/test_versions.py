@@ -5,6 +5,7 @@ import re
 import pytest
 from bindings import ROOT, lib
 
+PROCESSORS = ("x86_64", "aarch64")
 CARGO = (ROOT / "Cargo.toml").read_text()
 [VERSION] = re.findall(r'^version = "(.+)"', CARGO.split("[dependencies]")[0], re.MULTILINE)
 
@@ -35,8 +36,8 @@ def test_the_citation_and_the_recipe_have_the_version(path, line):
 def test_the_files_of_a_release_have_the_version(dist):
     names = {path.name for path in dist.iterdir()}
     assert names == {
-        f"gpuvec-{VERSION}-py3-none-manylinux_2_17_x86_64.whl",
         f"gpuvec-{VERSION}.tar.gz",
-        f"libgpuvec-{VERSION}-linux-x86_64.tar.gz",
+        *[f"gpuvec-{VERSION}-py3-none-manylinux_2_17_{name}.whl" for name in PROCESSORS],
+        *[f"libgpuvec-{VERSION}-linux-{name}.tar.gz" for name in PROCESSORS],
         "SHA256SUMS",
     }

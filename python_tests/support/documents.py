@@ -59,8 +59,7 @@ def without_code(text: str) -> str:
 
 def links(document: Path) -> list[str]:
     """Returns the targets of a document's links and images."""
-    text = without_code(document.read_text())
-    return [*re.findall(r"\]\(([^()\s]+)\)", text), *re.findall(r'src(?:set)?="([^"]+)"', text)]
+    return re.findall(r"\]\(([^()\s]+)\)", without_code(document.read_text()))
 
 
 def anchors(document: Path) -> set[str]:

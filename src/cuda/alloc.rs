@@ -4,7 +4,6 @@ use super::device::{self, Device};
 use super::driver::{
     self, Code, cuCtxSynchronize, cuMemHostRegister_v2, cuMemHostUnregister, cuMemcpyHtoD_v2,
 };
-pub(crate) use super::owned::PAGE;
 use super::owned::{Owned, OwnedMemory, OwnedPinned, PORTABLE_MAPPED};
 use super::{kept, memory_kind};
 use crate::call::Array;

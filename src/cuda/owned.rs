@@ -203,10 +203,6 @@ impl OwnedPinned {
     }
 }
 
-/// The library asks for whole pages of pinned memory: other allocations of the driver then begin with a
-/// page too.
-pub(crate) const PAGE: usize = 4096;
-
 /// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_'s: every device reaches the
 /// memory, at the host's address.
 pub(super) const PORTABLE_MAPPED: c_uint = 1 | 2;

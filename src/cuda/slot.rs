@@ -7,10 +7,11 @@
 
 use super::completion::Flags;
 use super::driver::{CUstream, cuStreamSynchronize};
-use super::owned::{Owned, OwnedMemory, OwnedPinned, OwnedStream, PAGE};
+use super::owned::{Owned, OwnedMemory, OwnedPinned, OwnedStream};
 use super::scratch::Scratch;
 use crate::call::{MAX_OUTPUTS, SlotKind, Transfer, Transfers};
 use crate::error::Error;
+use crate::process::memory::page_bytes;
 use crate::process::warmup;
 use crate::tuning;
 use gpuvec_exact::{Dot, Kind, Sum};
@@ -92,7 +93,7 @@ impl Slot {
     }
 
     fn make_states(&mut self) -> Result<(), Error> {
-        let bytes = (STATES_BYTES + Flags::BYTES).next_multiple_of(PAGE);
+        let bytes = (STATES_BYTES + Flags::BYTES).next_multiple_of(page_bytes());
         made(&mut self.states, || OwnedPinned::new(bytes, self.ordinal))
     }
 

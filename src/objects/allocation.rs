@@ -1,8 +1,9 @@
 //! Page-locked and device memory for callers, with and without a GPU.
 
-use crate::cuda::alloc::{self, PAGE};
+use crate::cuda::alloc;
 use crate::cuda::{Device, device};
 use crate::error::Error;
+use crate::process::memory::page_bytes;
 use crate::process::{fork, settings};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -47,14 +48,14 @@ pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
 fn pinned_pages(device: &Device, bytes: usize) -> Result<(NonNull<c_void>, Source), Error> {
     let ordinal = device.ordinal();
     let address = device.pinned_alloc(bytes)?;
-    if address.addr().get().is_multiple_of(PAGE) {
+    if address.addr().get().is_multiple_of(page_bytes()) {
         return Ok((address, Source::Pinned { ordinal, bytes, before: 0 }));
     }
     // SAFETY: allocated above, and used by nothing.
     unsafe { alloc::pinned_free(ordinal, address, bytes)? };
-    let bytes = bytes.saturating_add(PAGE);
+    let bytes = bytes.saturating_add(page_bytes());
     let address = device.pinned_alloc(bytes)?;
-    let before = address.cast::<u8>().align_offset(PAGE);
+    let before = address.cast::<u8>().align_offset(page_bytes());
     // SAFETY: the allocation is a page longer than asked for.
     Ok((unsafe { address.byte_add(before) }, Source::Pinned { ordinal, bytes, before }))
 }
@@ -155,7 +156,7 @@ fn system_memory(bytes: usize, purpose: &'static str) -> Result<NonNull<c_void>,
 fn whole_pages(bytes: usize) -> Result<usize, Error> {
     bytes
         .max(1)
-        .checked_next_multiple_of(PAGE)
+        .checked_next_multiple_of(page_bytes())
         .filter(|bytes| isize::try_from(*bytes).is_ok())
         .ok_or(Error::TooManyBytes { argument: "bytes", bytes })
 }

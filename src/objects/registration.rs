@@ -16,9 +16,10 @@
 //! driver would take later memory at that address for page-locked memory. A lost device holds no locks.
 
 use crate::call::{Array, MemoryKind};
-use crate::cuda::alloc::{self, PAGE};
+use crate::cuda::alloc;
 use crate::cuda::{Device, device};
 use crate::error::Error;
+use crate::process::memory::page_bytes;
 use crate::process::{fork, settings};
 use rangemap::{RangeMap, RangeSet};
 use std::collections::BTreeMap;
@@ -125,7 +126,7 @@ fn array(address: usize, bytes: usize) -> Result<Range<usize>, Error> {
     address
         .checked_add(bytes)
         .filter(|end| {
-            isize::try_from(bytes).is_ok() && end.checked_next_multiple_of(PAGE).is_some()
+            isize::try_from(bytes).is_ok() && end.checked_next_multiple_of(page_bytes()).is_some()
         })
         .map(|end| address..end)
         .ok_or(Error::TooManyBytes { argument: "bytes", bytes })
@@ -133,7 +134,8 @@ fn array(address: usize, bytes: usize) -> Result<Range<usize>, Error> {
 
 /// Returns the pages that hold an array. Only an empty one can be in the address space's last page.
 fn pages(array: &Range<usize>) -> Range<usize> {
-    array.start - array.start % PAGE..array.end.checked_next_multiple_of(PAGE).unwrap_or(array.end)
+    array.start - array.start % page_bytes()
+        ..array.end.checked_next_multiple_of(page_bytes()).unwrap_or(array.end)
 }
 
 /// Tells whether pages are unlocked after an attempt, as those of a lost device always are.
@@ -344,11 +346,11 @@ mod tests {
     #[test]
     fn an_array_is_in_whole_pages() {
         let pages = |address, bytes| array(address, bytes).map(|array| pages(&array));
-        assert_eq!(pages(PAGE + 1, 1).unwrap(), PAGE..2 * PAGE);
-        assert_eq!(pages(PAGE - 1, 2).unwrap(), 0..2 * PAGE);
-        assert!(pages(PAGE, usize::MAX - PAGE).is_err());
-        assert!(pages(usize::MAX - PAGE, PAGE).is_err());
-        assert!(pages(PAGE, isize::MAX as usize + 1).is_err());
+        assert_eq!(pages(page_bytes() + 1, 1).unwrap(), page_bytes()..2 * page_bytes());
+        assert_eq!(pages(page_bytes() - 1, 2).unwrap(), 0..2 * page_bytes());
+        assert!(pages(page_bytes(), usize::MAX - page_bytes()).is_err());
+        assert!(pages(usize::MAX - page_bytes(), page_bytes()).is_err());
+        assert!(pages(page_bytes(), isize::MAX as usize + 1).is_err());
     }
 
     const REFUSED: Error =
@@ -366,7 +368,7 @@ mod tests {
     impl Driver {
         fn locked_pages(&self) -> BTreeSet<usize> {
             let locked = self.locked.lock().unwrap();
-            locked.iter().flat_map(|(start, end)| (*start..*end).step_by(PAGE)).collect()
+            locked.iter().flat_map(|(start, end)| (*start..*end).step_by(page_bytes())).collect()
         }
     }
 
@@ -403,12 +405,12 @@ mod tests {
     fn what_cannot_be_unlocked_stays_registered_unless_its_device_is_lost() {
         let registrations = Registrations::new();
         let refusing = |error| Driver { refuses_to_unlock: Some(error), ..Driver::default() };
-        registrations.register(PAGE..2 * PAGE, &Driver::default()).unwrap();
-        assert_eq!(registrations.unregister(PAGE, &refusing(REFUSED)), Err(REFUSED));
+        registrations.register(page_bytes()..2 * page_bytes(), &Driver::default()).unwrap();
+        assert_eq!(registrations.unregister(page_bytes(), &refusing(REFUSED)), Err(REFUSED));
         let lost = Error::DeviceLost { ordinal: 0 };
-        assert_eq!(registrations.unregister(PAGE, &refusing(lost)), Err(lost));
+        assert_eq!(registrations.unregister(page_bytes(), &refusing(lost)), Err(lost));
         assert!(matches!(
-            registrations.unregister(PAGE, &Driver::default()),
+            registrations.unregister(page_bytes(), &Driver::default()),
             Err(Error::NotRegisteredHere { .. })
         ));
         assert!(registrations.read(|registry| registry.segments.is_empty()));
@@ -417,15 +419,18 @@ mod tests {
     #[test]
     fn a_registration_that_fails_locks_nothing_for_good() {
         let registrations = Registrations::new();
-        let mut driver = Driver { refuses_to_lock: Some(3 * PAGE), ..Driver::default() };
-        registrations.register(2 * PAGE..3 * PAGE, &driver).unwrap();
-        assert_eq!(registrations.register(PAGE..4 * PAGE, &driver), Err(REFUSED));
-        assert_eq!(driver.locked_pages(), BTreeSet::from([2 * PAGE]));
+        let mut driver = Driver { refuses_to_lock: Some(3 * page_bytes()), ..Driver::default() };
+        registrations.register(2 * page_bytes()..3 * page_bytes(), &driver).unwrap();
+        assert_eq!(registrations.register(page_bytes()..4 * page_bytes(), &driver), Err(REFUSED));
+        assert_eq!(driver.locked_pages(), BTreeSet::from([2 * page_bytes()]));
         driver.refuses_to_lock = None;
-        registrations.register(PAGE..4 * PAGE, &driver).unwrap();
-        registrations.unregister(2 * PAGE, &driver).unwrap();
-        assert_eq!(driver.locked_pages(), BTreeSet::from([PAGE, 2 * PAGE, 3 * PAGE]));
-        registrations.unregister(PAGE, &driver).unwrap();
+        registrations.register(page_bytes()..4 * page_bytes(), &driver).unwrap();
+        registrations.unregister(2 * page_bytes(), &driver).unwrap();
+        assert_eq!(
+            driver.locked_pages(),
+            BTreeSet::from([page_bytes(), 2 * page_bytes(), 3 * page_bytes()])
+        );
+        registrations.unregister(page_bytes(), &driver).unwrap();
         assert!(driver.locked_pages().is_empty());
     }
 
@@ -434,13 +439,13 @@ mod tests {
         fn pages_are_locked_once_and_as_long_as_an_array_is_in_them(
             steps in prop::collection::vec((0usize..80, 0usize..24, any::<bool>()), 1..60),
         ) {
-            const PART: usize = PAGE / 2;
+            let part_bytes = page_bytes() / 2;
             let (registrations, driver) = (Registrations::new(), Driver::default());
             let mut model: Vec<Range<usize>> = Vec::new();
             for (part, count, adds) in steps {
-                let address = part * PART;
+                let address = part * part_bytes;
                 if adds {
-                    let array = address..address + count * PART;
+                    let array = address..address + count * part_bytes;
                     registrations.register(array.clone(), &driver).unwrap();
                     model.push(array);
                 } else {
@@ -451,7 +456,7 @@ mod tests {
                 }
                 let locked = driver.locked_pages();
                 for array in model.iter().filter(|array| !array.is_empty()) {
-                    prop_assert!(pages(array).step_by(PAGE).all(|page| locked.contains(&page)));
+                    prop_assert!(pages(array).step_by(page_bytes()).all(|page| locked.contains(&page)));
                 }
                 if model.is_empty() {
                     prop_assert!(locked.is_empty());
@@ -466,10 +471,10 @@ mod tests {
             others in 0usize..30,
             asked in (0usize..200, 1usize..60),
         ) {
-            const PART: usize = PAGE / 8;
-            let parts = |first: usize, count: usize| first * PART..(first + count) * PART;
+            let part_bytes = page_bytes() / 8;
+            let parts = |first: usize, count: usize| first * part_bytes..(first + count) * part_bytes;
             // Pages that another library locked are not this one's.
-            let theirs = others * PAGE..(others + 2) * PAGE;
+            let theirs = others * page_bytes()..(others + 2) * page_bytes();
             let driver = Driver { others: vec![theirs], ..Driver::default() };
             let registrations = Registrations::new();
             for (first, count) in &arrays {
@@ -479,16 +484,16 @@ mod tests {
             for ((first, count), has_ended) in arrays.iter().zip(&ended) {
                 // The newest registration of an address ends first, whatever its length.
                 if *has_ended && arrays.iter().filter(|(start, _)| start == first).count() == 1 {
-                    registrations.unregister(first * PART, &driver).unwrap();
+                    registrations.unregister(first * part_bytes, &driver).unwrap();
                 } else {
                     alive.push(parts(*first, *count));
                 }
             }
             let asked = parts(asked.0, asked.1);
             let locked = driver.locked_pages();
-            let is_ours = |byte: usize| locked.contains(&(byte - byte % PAGE));
+            let is_ours = |byte: usize| locked.contains(&(byte - byte % page_bytes()));
             let is_registered = |byte: usize| alive.iter().any(|array| array.contains(&byte));
-            let bytes = || asked.clone().step_by(PART);
+            let bytes = || asked.clone().step_by(part_bytes);
             let expected = bytes().any(is_ours) && !bytes().all(is_registered);
             prop_assert_eq!(registrations.read(|registry| registry.is_beside(&asked)), expected);
         }
@@ -505,10 +510,10 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
                         // An address of each thread's own, in pages that all of them share.
-                        let start = PAGE * (round % 7) + 8 * number;
-                        registrations.register(start..start + 3 * PAGE, driver).unwrap();
+                        let start = page_bytes() * (round % 7) + 8 * number;
+                        registrations.register(start..start + 3 * page_bytes(), driver).unwrap();
                         let held = driver.locked_pages();
-                        assert!(held.contains(&(start - start % PAGE)));
+                        assert!(held.contains(&(start - start % page_bytes())));
                         registrations.unregister(start, driver).unwrap();
                     }
                 });

@@ -1,4 +1,14 @@
-//! Says whether the host has memory left for small allocations that can only fail by abort.
+//! Says how large the system's pages are, and whether memory is left for small allocations that can only fail by abort.
+
+/// The bytes of a page: on AArch64 4, 16 or 64 KiB, by how the kernel was built. The library asks the driver for whole
+/// pages of pinned memory: its other allocations then begin with a page too.
+pub(crate) fn page_bytes() -> usize {
+    if cfg!(target_arch = "x86_64") {
+        return 4096;
+    }
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a kernel has pages")
+}
 
 /// The number of bytes that the allocations after the question may need together, with room to spare.
 pub(crate) const NEEDED_BYTES: usize = 64 << 10;

@@ -340,7 +340,8 @@ machine32! {
     ) -> [F32x16; 3] {
         let [less_one, too_much] = less_one_avx512(x.0);
         let y = self.fma(a, b, F32x16(less_one));
-        [y, self.fma(a, b, F32x16(less_one) - y), self.fma(excess, x, F32x16(too_much))]
+        // The difference is +0, and what y lacks -0, where the product is -0.
+        [y, self.fms(a, b, y - F32x16(less_one)), self.fma(excess, x, F32x16(too_much))]
     }
 
     #[inline(always)]

@@ -212,7 +212,7 @@ fn are_in_place_in_the_end(ns_in_place: f32) -> bool {
         assert_eq!(plan.transfers.any(Transfer::Staged), !chosen.in_place);
         chosen.in_place
     };
-    (0..100).map(|_| call()).last().unwrap()
+    (0..100).fold(false, |_, _| call())
 }
 
 #[test]

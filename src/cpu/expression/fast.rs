@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// The most elements of a block: what is between two blocks takes as long as some vectors.
-const BLOCK: usize = 8 * PART;
+/// The most elements of a block.
+const BLOCK: usize = 3 * PART;
 /// The most elements that a fast loop computes at once.
 const MOST_LANES: usize = 2 * GRAIN;
 /// The words of a bit of each.
@@ -20,10 +20,6 @@ const WORDS: usize = BLOCK / 64;
 /// exact loop computes `EXACT_PARTS` times as many elements.
 const PART: usize = 512;
 const EXACT_PARTS: usize = 3;
-
-/// The most elements that wait for the exact loop, a multiple of [`GRAIN`]: for few, it would take most of the time to
-/// begin and end.
-const WAITING: usize = 4 * GRAIN;
 
 /// Says whether a function looks values up in tables of 32 entries.
 pub(super) const fn has_large_tables(function: &str) -> bool {
@@ -220,7 +216,7 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: Loop<S>, exact: fn(S, &Args)) {
         let [_, b, c] = args.operands;
         exact(set, &Args { operands: [x, b, c], out, len, ..*args });
     };
-    let mut waiting = Waiting::new();
+    let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
     let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
     let (mut start, mut most) = (0, PART);
     while start < len {
@@ -275,10 +271,9 @@ impl Block {
     }
 
     /// A bit of each word of bits, set if one of them is clear. No branch depends on that, as many would be mispredicted.
-    fn words_with_wrong(&self) -> u64 {
-        const { assert!(WORDS <= 64) };
+    fn words_with_wrong(&self) -> u32 {
         let words = self.right.iter().enumerate();
-        words.fold(0, |all, (i, right)| all | u64::from(*right != u64::MAX) << i)
+        words.fold(0, |all, (i, right)| all | u32::from(*right != u64::MAX) << i)
     }
 
     /// Runs the exact loop for elements with many others near by, and makes the rest wait. Returns the number of the
@@ -293,7 +288,7 @@ impl Block {
             if is_crowded(wrong) {
                 let more = self.right[i + 1..].iter().take_while(|right| is_crowded(!**right));
                 let end = i + 1 + more.count();
-                words &= u64::MAX.checked_shl(end as u32).unwrap_or(0);
+                words &= !0 << end;
                 let len = self.len.min(64 * end) - first;
                 run_exact(self.x.from(first), place(first), len);
                 crowded += len;
@@ -304,7 +299,7 @@ impl Block {
                 // SAFETY: one of the block's elements.
                 let input = unsafe { self.x.from(element).pointer.cast::<f32>().read() };
                 waiting.add(input, place(element));
-                if waiting.count == WAITING {
+                if waiting.count == GRAIN {
                     waiting.finish(lanes, run_exact);
                 }
                 wrong &= wrong - 1;
@@ -322,17 +317,12 @@ fn is_crowded(wrong: u64) -> bool {
 
 /// Elements that wait for the exact loop: their inputs, and the places of their results.
 struct Waiting {
-    inputs: [f32; WAITING],
-    places: [*mut f32; WAITING],
+    inputs: [f32; GRAIN],
+    places: [*mut f32; GRAIN],
     count: usize,
 }
 
 impl Waiting {
-    /// None. (The exact loop also computes what is behind the last one, to the end of a vector.)
-    fn new() -> Self {
-        Waiting { inputs: [1.0; WAITING], places: [ptr::null_mut(); WAITING], count: 0 }
-    }
-
     fn add(&mut self, input: f32, place: *mut u8) {
         self.inputs[self.count] = input;
         self.places[self.count] = place.cast();
@@ -342,7 +332,7 @@ impl Waiting {
     /// Writes the results by the exact loop, for a multiple of `lanes` elements.
     #[inline(never)]
     fn finish(&mut self, lanes: usize, run_exact: RunExact<'_>) {
-        let mut results = [0.0_f32; WAITING];
+        let mut results = [0.0_f32; GRAIN];
         let inputs = Operand { pointer: self.inputs.as_ptr().cast(), mask: usize::MAX };
         let count = self.count.next_multiple_of(lanes);
         run_exact(inputs, results.as_mut_ptr().cast(), count);

@@ -91,7 +91,7 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 /// The signs of differences are such that they are -0 where x is.
 pub struct Expm1;
 
-/// The excess and r of an argument's [`Reduced`], P, and whether the argument is in range.
+/// r, the excess, P, and whether the argument is in range: what the first half of expm1 computes.
 pub struct Expm1Parts<M: Machine32>([M::F32; 3], M::Bool);
 
 impl Halves for Expm1 {

@@ -130,7 +130,7 @@ fn rounded<B: Base, M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::B
     m.rounded_product(y, B::UNIT, [low, other])
 }
 
-/// r, the logarithm without that of 1 + r, in two parts, and whether they are right.
+/// A reduced argument and r: what the first half of a logarithm computes.
 pub struct LogParts<M: Machine32>(Reduced<M>, M::F32);
 
 impl<B: Base> Halves for B {
