@@ -70,3 +70,14 @@ def test_few_results_of_many_elements(resources, axis, spread):
     random = np.random.default_rng(spread)
     x = spread_over(random, (35, 30_001 if is_emulated() else 200_001), spread)
     check(resources, np.ascontiguousarray(x if axis else x.T), axis, 3)
+
+
+@pytest.mark.parametrize("axis", [1, 0], ids=["rows", "columns"])
+@pytest.mark.parametrize("exponents", [(-40, -21), (-120, -21), (-40, 40)])
+def test_a_few_elements_are_unlike_the_others(resources, axis, exponents):
+    """They have sums of their own, unless they are unlike each other, too."""
+    random = np.random.default_rng(-exponents[0])
+    x = random.normal(0, 1, (35, 30_001 if is_emulated() else 400_001)).astype("f4")
+    places = random.random(x.shape) < 2e-4
+    x[places] = np.ldexp(x[places], random.integers(*exponents, np.count_nonzero(places)))
+    check(resources, np.ascontiguousarray(x if axis else x.T), axis, 3)
