@@ -122,49 +122,18 @@ __device__ inline bool has_plain(const Elements &of, u64 mode) {
     return mode != BY_INTEGERS && !of.in_window() && !of.in_levels();
 }
 
-// Adds pairs of whole batches of this warp in plain sums from `start` on, and loads both batches of a pair before it waits
-// for one. Returns the first batch that is not added. A team's sums end in the columns, and a pair that a plain sum does
-// not hold, as integers, unless the pair before was such a one, too.
-template <class K, class Elements>
-__device__ inline unsigned add_pairs(Columns<K> &columns, Plain &plain, const Elements &of, unsigned start,
-                                     int &deposits) {
-    constexpr int LEN = 2 * K::BATCH;
-    const unsigned len = K::BATCH * of.step(), next = of.next(len);
-    bool has_failed = true;
+// Adds pairs of whole batches of a warp alone in its plain sum from `start` on, and loads both batches of a pair before it
+// waits for one. Returns the first batch that is not added.
+template <int LEN, class Elements>
+__device__ inline unsigned add_pairs(Plain &plain, const Elements &of, unsigned start) {
+    const unsigned len = LEN * of.step(), next = of.next(len);
 #pragma unroll 1
-    while (start + next + len <= of.end() && deposits < MOST_DEPOSITS - 2 * LEN) {
-        float x[LEN];
-        if (!whole_elements(start + of.offset(), x) || !whole_elements(start + next + of.offset(), x + K::BATCH)) {
+    while (start + next + len <= of.end()) {
+        float x[2 * LEN];
+        if (!whole_elements(start + of.offset(), x) || !whole_elements(start + next + of.offset(), x + LEN) ||
+            !plain.add(x, true)) {
             break;
         }
-        bool is_added;
-#pragma unroll 1
-        while (true) {
-            is_added = plain.add(x, of.in_plain());
-            if (is_added || plain.terms == 0 || of.in_plain()) {
-                break;
-            }
-            plain.flush(columns);
-            deposits++;
-        }
-        if (!is_added) {
-            if (has_failed) {
-                break;
-            }
-            // In memory, where a loop finds them: if it moved them between registers, each batch would be copied, and so
-            // waited for, before the next one is loaded.
-            float kept[LEN];
-#pragma unroll
-            for (int k = 0; k < LEN; k++) {
-                kept[k] = x[k];
-            }
-#pragma unroll 1
-            for (int k = 0; k < LEN; k++) {
-                K::add(columns, kept[k], 0);
-            }
-            deposits += LEN;
-        }
-        has_failed = !is_added || of.in_plain();
         start += 2 * next;
     }
     return start;
@@ -181,9 +150,9 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
     int skipped = 0, to_skip = 0, deposits = 0;
     auto first = of.first(LEN * of.step());
     if constexpr (HAS_PLAIN) {
-        if (has_plain(of, mode)) {
-            first = add_pairs(columns, plain, of, first, deposits);
-            if (of.in_plain() && !plain.is_exact()) {
+        if (of.in_plain()) {
+            first = add_pairs<LEN>(plain, of, first);
+            if (!plain.is_exact()) {
                 of.go_on_in_window();
                 if (!window.begin_with(plain.sum, plain.terms, plain.range())) {
                     return false;
