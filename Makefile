@@ -259,30 +259,14 @@ $(ENGINES)/ready: tools/peers/engines.txt python_tests/requirements.txt
 	$(ENGINES)/bin/pip install --quiet -r tools/peers/engines.txt
 	touch $@
 
-$(VENV)/kernels: kernels/requirements.txt $(VENV)/ready
-	$(BIN)/pip install --quiet -r kernels/requirements.txt
-	touch $@
-
-$(VENV)/release: release/requirements.txt $(VENV)/ready
-	$(BIN)/pip install --quiet -r release/requirements.txt
-	touch $@
-
-$(VENV)/benches: benches/requirements.txt $(VENV)/ready
-	$(BIN)/pip install --quiet -r benches/requirements.txt
-	touch $@
-
-$(VENV)/docs: docs/requirements.txt $(VENV)/ready
-	$(BIN)/pip install --quiet -r docs/requirements.txt
-	touch $@
-
+# What a part of the work needs beside the tests' packages, in the same environment.
+$(VENV)/kernels: kernels/requirements.txt
+$(VENV)/release: release/requirements.txt
+$(VENV)/benches: benches/requirements.txt
+$(VENV)/docs: docs/requirements.txt
 $(VENV)/browser: docs/browser.txt $(VENV)/docs
-	$(BIN)/pip install --quiet -r docs/browser.txt
-	touch $@
-
-$(VENV)/functions: crates/math/requirements.txt $(VENV)/ready
-	$(BIN)/pip install --quiet -r crates/math/requirements.txt
-	touch $@
-
-$(VENV)/ruff: tools/requirements.txt $(VENV)/ready
-	$(BIN)/pip install --quiet -r tools/requirements.txt
+$(VENV)/functions: crates/math/requirements.txt
+$(VENV)/ruff: tools/requirements.txt
+$(addprefix $(VENV)/,kernels release benches docs browser functions ruff): $(VENV)/ready
+	$(BIN)/pip install --quiet -r $(filter %.txt,$^)
 	touch $@

@@ -49,7 +49,7 @@ download() {
     echo "deb $mirror $codename-backports main" >"$tools/apt/sources.list"
     debian apt-get update
     unpack "$tools/qemu" "qemu-user/$codename-backports"
-    unpack "$tools/root" {libc6,libgcc-s1,libstdc++6,libcrypt1,libbz2-1.0,libexpat1,libffi8,liblzma5,libssl3,libuuid1,zlib1g}:arm64 \
+    unpack "$tools/arm64" {libc6,libgcc-s1,libstdc++6,libcrypt1,libbz2-1.0,libexpat1,libffi8,liblzma5,libssl3,libuuid1,zlib1g}:arm64 \
         {python3.11-minimal,libpython3.11-minimal,libpython3.11-stdlib}:arm64
     if [ -z "${has_target:-}" ]; then
         local std
@@ -63,7 +63,7 @@ download() {
     ln -s "$tools/qemu/usr/bin/qemu-aarch64" "$tools/bin"
     cat >"$tools/bin/python-aarch64" <<END
 #!/bin/sh
-PYTHONPATH=$PWD/python:$PWD/python_tests/support:$tools/site exec qemu-aarch64 $tools/root/usr/bin/python3.11 "\$@"
+PYTHONPATH=$PWD/python:$PWD/python_tests/support:$tools/site exec qemu-aarch64 $tools/arm64/usr/bin/python3.11 "\$@"
 END
     chmod +x "$tools/bin/python-aarch64"
     touch "$tools/ready"
@@ -71,7 +71,7 @@ END
 
 [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || has_target=yes
 [ -e "$tools/ready" ] || download
-export PATH=$tools/bin:$PATH QEMU_LD_PREFIX=$tools/root
+export PATH=$tools/bin:$PATH QEMU_LD_PREFIX=$tools/arm64
 export CARGO_BUILD_TARGET=$target CARGO_TARGET_DIR=$PWD/target/aarch64
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64

@@ -80,7 +80,7 @@ macro_rules! vector {
 
             #[inline(always)]
             fn bits(self) -> Self::Bits {
-                // SAFETY: the same bytes, of which any are valid.
+                // SAFETY: the same bytes, and any bytes are valid.
                 unsafe { std::mem::transmute(self) }
             }
         }

@@ -191,8 +191,8 @@ impl PlacedTile {
         }
     }
 
-    /// Says whether all elements of an output's results follow each other in every array, in words of 32 bits of which
-    /// the first begins a vector, as the results do.
+    /// Says whether all elements of an output's results follow each other in every array, are words of 32 bits, and
+    /// begin a vector, as the results do.
     fn is_dense(&self, output: &PlacedArray) -> bool {
         let word = size_of::<f32>();
         let n = self.elements(self.reduced());

@@ -25,7 +25,7 @@ use super::constants::{
 };
 use super::{Machine32, TO_INTEGER, Tables, polynomial, with_sign_of};
 
-/// c, and the logarithms of 1/c in two parts, of which the first ones are over the unit.
+/// c, and the logarithms of 1/c in two parts. The first parts are over the unit.
 struct Cells;
 
 impl Tables<3> for Cells {
