@@ -225,8 +225,8 @@ impl Tile {
 }
 
 impl OnStrides {
-    /// Plans a call for devices: its tiles, and the transfers of its arrays; `in_place` of pageable ones, too. Fails if an array is in another
-    /// device's memory than the first one's.
+    /// Plans a call for devices: its tiles, and the transfers of its arrays. `in_place` says that pageable ones have none.
+    /// Fails if an array is in another device's memory than the first one's.
     pub(super) fn new(
         call: &Call<'_>, strides: Strides<'_>, devices: &[usize], in_place: bool,
     ) -> Result<(Self, Transfers), Error> {

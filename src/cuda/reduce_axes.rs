@@ -71,6 +71,11 @@ struct Partition {
 }
 
 impl Partition {
+    /// A partition in which lanes have neighbouring results, and read single elements.
+    fn new(lanes: usize, parts: usize) -> Self {
+        Partition { lanes, parts, in_rows: false, in_vectors: false, in_tiles: 0 }
+    }
+
     /// The parameter of the kernel that says the shares, and whether states are stored.
     fn parameter(&self, stores_states: bool) -> u64 {
         let flags = usize::from(stores_states) << 7
@@ -345,13 +350,7 @@ impl Shape {
         let few = (self.held / groups).clamp(1, most(1));
         let fills = |parts: &usize| self.filled(groups * parts) >= 90;
         let parts = (few..=most(LEAST_MERGED)).find(fills);
-        Partition {
-            lanes,
-            parts: parts.unwrap_or(few),
-            in_rows: false,
-            in_vectors: false,
-            in_tiles: 0,
-        }
+        Partition::new(lanes, parts.unwrap_or(few))
     }
 
     /// The share of the device, in percent, that blocks fill in all rounds together.
@@ -366,13 +365,7 @@ impl Shape {
         let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
         let fills = blocks >= self.held && self.filled(blocks) >= LEAST_FILLED;
         let fills = self.n <= most && fills && !self.stores_states;
-        fills.then_some(Partition {
-            lanes,
-            parts: 0,
-            in_rows: false,
-            in_vectors: false,
-            in_tiles: 0,
-        })
+        fills.then_some(Partition::new(lanes, 0))
     }
 
     /// The same with tiles, if each warp has results of its own, whose elements are few. Of a single element, another
@@ -463,20 +456,13 @@ mod tests {
     #[test]
     fn lanes_read_whole_sectors() {
         let square = shape(16384, 16384, Some(15));
-        let by_columns = |lanes, parts| Partition {
-            lanes,
-            parts,
-            in_rows: false,
-            in_vectors: false,
-            in_tiles: 0,
-        };
-        let singly = |lanes, parts| Partition { in_rows: true, ..by_columns(lanes, parts) };
+        let singly = |lanes, parts| Partition { in_rows: true, ..Partition::new(lanes, parts) };
         let in_vectors = |lanes, parts| Partition { in_vectors: true, ..singly(lanes, parts) };
-        assert_eq!(square.by_columns(4), by_columns(32, 1));
+        assert_eq!(square.by_columns(4), Partition::new(32, 1));
         assert_eq!(square.by_rows(4, false), singly(1, 0));
         assert_eq!(square.by_rows(4, true), in_vectors(1, 0));
         let few = shape(64, 1 << 22, Some(15));
-        assert_eq!(few.by_columns(4), by_columns(32, 132));
+        assert_eq!(few.by_columns(4), Partition::new(32, 132));
         assert_eq!(few.by_rows(4, true), singly(1, 4));
         let short = shape(1 << 22, 64, Some(15));
         assert_eq!(short.by_rows(4, false), singly(8, 0));
