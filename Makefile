@@ -36,12 +36,14 @@ WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release exact/test_o
 # it does what placement cpu does. `make check-all` leaves none out.
 LONG_AS_CPU ?= $(addprefix python_tests/,exact process operations/test_results.py package/test_accumulator.py \
     package/test_interrupts.py)
-# Long tests on the fake driver, whose GPUs are emulated: placement auto where `gpu` takes the same way,
-# and the largest arrays where shorter ones take it. `make check-all` leaves none out.
+# Tests on the fake driver that take long, as its GPUs are emulated: placement auto where `gpu` takes the same way,
+# the largest arrays where shorter ones take it, the kernels of operations by themselves, whose bits the tests of
+# operations see, and the programs of the pages. `make check-all` leaves none out.
 LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pinned_memory_lives_as_long_as_its_last_view[AUTO \
     package/test_variance.py::test_many_results[AUTO package/test_variance.py::test_many_results[GPU-std \
     operations/test_results.py::test_several_chunks[AUTO operations/test_results.py::test_the_family_in_several_chunks[AUTO \
-    $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3))
+    $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3) \
+    devices/test_expression_kernels.py::test_the_bits[op_ interface/test_pages.py)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
 .PHONY: help demo test build install uninstall reference docs site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 reproducible check-all bench gpu-bundle clean
