@@ -26,6 +26,7 @@ CHECKS := lint lint-aarch64 fresh usage test test-thorough test-exhaustive large
     random-expressions numpy-expressions random-arrays peers function-errors function-bounds \
     fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel \
     reproducible site-check
+CHECKS_THAT_PASSED := $(CHECKS:%=%-has-passed)
 # The same crates with and without the fake driver, so that cargo builds them once.
 # (The extension module of the Python package has none.)
 RUST_TESTS := cargo test --profile fast --workspace --exclude gpuvec_python --lib --tests
@@ -49,7 +50,6 @@ LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pi
     $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3))
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-CHECKS_THAT_PASSED := $(CHECKS:%=%-has-passed)
 .PHONY: $(CHECKS_THAT_PASSED) help demo test build install uninstall reference docs links site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
