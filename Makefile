@@ -21,6 +21,12 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
+# What `make check-all` runs, in this order.
+CHECKS := lint lint-aarch64 fresh usage test test-thorough test-exhaustive large-sums every-float \
+    random-expressions numpy-expressions random-arrays peers function-errors function-bounds \
+    fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel \
+    reproducible site-check
+CHECKS_THAT_PASSED := $(CHECKS:%=%-has-passed)
 # The same crates with and without the fake driver, so that cargo builds them once.
 # (The extension module of the Python package has none.)
 RUST_TESTS := cargo test --profile fast --workspace --exclude gpuvec_python --lib --tests
@@ -46,7 +52,7 @@ LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pi
     devices/test_expression_kernels.py::test_the_bits[op_ interface/test_pages.py)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: help demo test build install uninstall reference docs site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 reproducible check-all bench gpu-bundle clean
+.PHONY: $(CHECKS_THAT_PASSED) help demo test build install uninstall reference docs links site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +90,9 @@ reference: ## write the header's reference, target/reference/html, by Doxygen
 
 docs: build $(VENV)/docs ## build the site, target/docs, by Sphinx
 	$(BIN)/sphinx-build -q -W --keep-going -j auto -d target/doctrees docs target/docs
+
+links: build $(VENV)/docs ## check the site's links to other sites, over the network
+	$(BIN)/sphinx-build -q -b linkcheck -d target/doctrees docs target/links
 
 site-check: docs $(VENV)/browser ## look at every page of the site in a browser, with screenshots in target/site
 	$(BIN)/python tools/site_check.py --screenshots target/site
@@ -238,7 +247,10 @@ reproducible: dist ## build the wheel again from the source distribution, offlin
 check-all: export LONG_AS_CPU :=
 check-all: export AARCH64_TESTS := --all
 check-all: export LONG_ON_FAKE_DRIVER :=
-check-all: lint lint-aarch64 fresh usage test test-thorough test-exhaustive large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel reproducible site-check ## everything: takes two hours on two cores
+check-all: $(CHECKS_THAT_PASSED) ## everything: takes two hours on two cores
+
+$(CHECKS_THAT_PASSED): %-has-passed: %
+	@printf '%s\n' $(CHECKS) | awk '$$0 == "$*" { print "==== check-all: $*, " NR " of $(words $(CHECKS))" }'
 
 bench: build $(VENV)/benches ## ceilings, other libraries and gpuvec side by side; the page is target/bench/page
 	$(BIN)/python benches/bench.py $(BENCH)

@@ -88,12 +88,14 @@ REPEAT = """
 The run takes less than ten minutes with a GPU, and measures the libraries that are installed.
 [bench.json](bench.json) has the figures of this page. Other measurements:
 
+- [formulas](formulas.md) on cores, across the bus and on two GPUs
 - [placement auto](placement.md) beside placements, libraries and builds, on two machines
 - [a billion elements, several GPUs](more.md), and the memory that the library keeps
 
 ```{toctree}
 :hidden:
 
+formulas
 placement
 more
 ```

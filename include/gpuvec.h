@@ -111,7 +111,7 @@
  *     gpuvec_last_run                    Stores where this thread's last operation ran, and why
  *     gpuvec_init                        Starts the worker threads, and opens the driver and a GPU
  *     gpuvec_device_count                Returns the number of GPUs that the driver shows
- *     gpuvec_device_name                 Returns the name of a GPU: a constant string, or NULL if no device has that number; gpuvec_last_error() tells why
+ *     gpuvec_device_name                 Returns the name of a GPU, a constant string
  *     gpuvec_version                     Returns the library's version
  *     gpuvec_abi_version                 Returns the version of the library's binary interface
  *
@@ -1611,8 +1611,8 @@ gpuvec_status gpuvec_init(void);
 int32_t gpuvec_device_count(void);
 
 /**
- * Returns the name of a GPU: a constant string, or NULL if no device has that number;
- * `gpuvec_last_error()` tells why.
+ * Returns the name of a GPU, a constant string. Returns NULL if no device has that number;
+ * `gpuvec_last_error()` then tells why.
  *
  * `device` counts from 0. Opens the driver, with every placement.
  */

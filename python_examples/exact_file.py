@@ -2,11 +2,13 @@
 
     PYTHONPATH=python python python_examples/exact_file.py
 
-The sum has the same bits for any length of the pieces; the sum of NumPy's sums does not.
+The sum has the same bits for any length of the pieces; the sum of NumPy's sums does not. On a
+terminal the program shows how far it is.
 """
 
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import gpuvec
 import numpy as np
@@ -14,11 +16,24 @@ import numpy as np
 N = 1_000_003
 
 
+def with_progress(starts: range) -> Iterator[int]:
+    """Yields the starts of the pieces, and shows how many are done: by tqdm if it is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        for done, start in enumerate(starts):
+            if sys.stderr.isatty():
+                print(f"{done} of {len(starts)} pieces", end="\r", file=sys.stderr)
+            yield start
+    else:
+        yield from tqdm(starts, unit=" pieces", leave=False, disable=None)
+
+
 def sums(path: str, piece: int) -> tuple:
     """Returns the exact sum of a file of float64, and the sum of NumPy's sums of the pieces."""
     exact, plain = gpuvec.Accumulator("sum", np.float64), 0.0
     values = np.memmap(path, np.float64, mode="r")
-    for start in range(0, values.size, piece):
+    for start in with_progress(range(0, values.size, piece)):
         exact.add(values[start : start + piece])
         plain += float(values[start : start + piece].sum())
     return exact.value(), plain

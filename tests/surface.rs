@@ -188,7 +188,7 @@ fn the_c_examples_use_every_exported_function() {
     }
 }
 
-/// The places of CONTRIBUTING's "To add an operation".
+/// The places that docs/contributing/adding.md names.
 #[test]
 fn every_operation_is_in_every_place() {
     let functions = files("src/abi", "rs").into_iter().map(read).collect::<String>();

@@ -19,7 +19,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from playwright.sync_api import Browser, ConsoleMessage, Request, sync_playwright
+from progress import progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "target/docs"
@@ -103,13 +105,15 @@ class View:
 def check(view: View, paths: list[str], folder: Path | None) -> int:
     """Checks each page in a view; returns the number of problems."""
     count = 0
-    for path in paths:
-        found = view.problems(path)
-        count += len(found)
-        for problem in found:
-            print(f"{path}, {view.name}: {problem}")
-        if folder:
-            view.write(path, folder)
+    with progress(what=view.name, total=len(paths), unit="pages") as shown:
+        for path in paths:
+            found = view.problems(path)
+            count += len(found)
+            for problem in found:
+                shown.write(f"{path}, {view.name}: {problem}")
+            if folder:
+                view.write(path, folder)
+            shown.update(1)
     return count
 
 

@@ -116,7 +116,8 @@ def markdown(text: str) -> str:
     # Code may have empty lines.
     for paragraph in re.findall(r"(?:    .*(?:\n\n(?=    )|\n)?)+|(?:(?!    ).+\n?)+", text):
         if paragraph.startswith("    "):
-            language = "c" if ";" in paragraph else "text"
+            is_code = re.search(r";(?: *//.*)?$", paragraph, flags=re.MULTILINE)
+            language = "c" if is_code else "text"
             paragraph = f"```{language}\n{dedent(paragraph).strip()}\n```"
         elif title := re.match(r"== (.*) ==", paragraph):
             paragraph = f"## {title[1]}"

@@ -1,6 +1,7 @@
 """Links quoted names, such as `gpuvec.sum` and `gpuvec_sum_f32`, to their reference.
 
-In docstrings, paths such as docs/reference/language.md become links to the page.
+In docstrings, paths such as docs/reference/language.md become links to the page. In tables, quoted
+code that is longer than a column may break anywhere (site.css).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from sphinx.util.nodes import make_refnode
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+# The longest word of code in a table that stays whole, in characters.
+LONGEST_WHOLE = 35
 # A name, perhaps as a call.
 QUOTED = re.compile(r"([\w.]+)(\(.*\))?", flags=re.DOTALL)
 
@@ -42,6 +45,14 @@ def link(app: Sphinx, tree: nodes.document, page: str) -> None:
         literal.replace_self(make_refnode(app.builder, page, target, anchor, literal.deepcopy()))
 
 
+def mark_long_code(_: Sphinx, tree: nodes.document, __: str) -> None:
+    """Gives long code in tables the class that lets it break."""
+    for entry in tree.findall(nodes.entry):
+        for literal in entry.findall(nodes.literal):
+            if max(map(len, literal.astext().split()), default=0) > LONGEST_WHOLE:
+                literal["classes"].append("long")
+
+
 def link_paths(*arguments: Any) -> None:
     """Makes links of the paths of pages in a docstring, whose lines are the last argument."""
     lines: list[str] = arguments[-1]
@@ -51,5 +62,6 @@ def link_paths(*arguments: Any) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the extension."""
     app.connect("doctree-resolved", link)
+    app.connect("doctree-resolved", mark_long_code)
     app.connect("autodoc-process-docstring", link_paths)
     return {"parallel_read_safe": True}

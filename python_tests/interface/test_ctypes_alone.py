@@ -16,8 +16,8 @@ BEFORE = np.arange(N, dtype=np.float32)
 
 @pytest.fixture
 def add(monkeypatch) -> Callable:
-    """The function that the page declares."""
-    [block] = blocks(ROOT / "docs/howto/ctypes.md", "python")
+    """The function that the page declares first."""
+    block, *_ = blocks(ROOT / "docs/howto/ctypes.md", "python")
     monkeypatch.chdir(ROOT)
     names: dict = {}
     exec(block.values[0], names)

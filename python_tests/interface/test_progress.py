@@ -55,13 +55,25 @@ def outputs(script: str, variables: dict, is_terminal: bool) -> tuple[str, str]:
         return done.stdout, done.stderr
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    with os.fdopen(ours, "rb", buffering=0) as terminal:
-        done = subprocess.run(
-            command, env=variables, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True
-        )
-        os.write(theirs, b"\n")
+    with (
+        os.fdopen(ours, "rb", buffering=0) as terminal,
+        subprocess.Popen(
+            command, env=variables, stdout=subprocess.PIPE, stderr=theirs, text=True
+        ) as process,
+    ):
         os.close(theirs)
-        return done.stdout, terminal.read(1 << 16).decode()
+        shown = b"".join(iter(lambda: read(terminal), b"")).decode()
+        printed = process.stdout.read()
+    assert process.returncode == 0, shown
+    return printed, shown
+
+
+def read(terminal) -> bytes:
+    """Reads what a process writes to a terminal; returns nothing at its end, an error to Linux."""
+    try:
+        return terminal.read(1 << 12)
+    except OSError:
+        return b""
 
 
 @pytest.mark.parametrize("script", [COUNTS, ITERATES])
@@ -83,6 +95,16 @@ def test_progress_is_written_to_a_file_where_it_is_asked_for(tmp_path, has_tqdm)
     printed, shown = outputs(script, environment(tmp_path, has_tqdm, "1"), is_terminal=False)
     assert printed == "a line\n"
     assert "counting" in shown and "of 40 steps" in shown or "/40" in shown
+
+
+@pytest.mark.parametrize("has_tqdm", LIBRARIES)
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_file_that_is_summed_shows_its_progress_on_terminals(tmp_path, has_tqdm, is_terminal):
+    example = str(ROOT / "python_examples/exact_file.py")
+    script = f"import runpy; runpy.run_path({example!r}, run_name='__main__')"
+    printed, shown = outputs(script, environment(tmp_path, has_tqdm, ""), is_terminal)
+    assert printed.count("by NumPy") == 3
+    assert ("pieces" in shown and "1001" in shown) == is_terminal
 
 
 def test_the_library_shows_no_progress():

@@ -214,8 +214,8 @@ pub extern "C" fn gpuvec_device_count() -> i32 {
     })
 }
 
-/// Returns the name of a GPU: a constant string, or NULL if no device has that number;
-/// `gpuvec_last_error()` tells why.
+/// Returns the name of a GPU, a constant string. Returns NULL if no device has that number;
+/// `gpuvec_last_error()` then tells why.
 ///
 /// `device` counts from 0. Opens the driver, with every placement.
 #[unsafe(no_mangle)]

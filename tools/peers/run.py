@@ -25,8 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python_tests/support"))
 import pytest
 import record
+from progress import progress
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -140,10 +142,19 @@ def of_array_api(checkout: Path) -> Suite:
 class Report:
     """Counts outcomes, as a plugin of pytest."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: str) -> None:
         self.counts: Counter[str] = Counter()
         self.failures: list[str] = []
         self.unknown: list[str] = []
+        self.shown = progress(what=release, unit="tests")
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        """Learns how many tests there are."""
+        self.shown.total = len(session.items)
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Shows that another test has ended."""
+        self.shown.update(1)
 
     def pytest_runtest_setup(self, item: Any) -> None:
         """Forgets the refusals of earlier tests, and leaves out tracebacks: they take minutes."""
@@ -193,10 +204,11 @@ def refusal_of(error: Optional[BaseException]) -> Optional[BaseException]:
 
 def is_as_documented(suite: Suite, prints_failures: bool) -> bool:
     """Runs tests; returns whether every outcome has a known reason, and is counted in the table."""
-    report = Report()
+    report = Report(suite.release)
     plugins = ["no:cacheprovider", "no:warnings", "no:terminal", "no:xdist"]
     off = [part for plugin in plugins for part in ("-p", plugin)]
     pytest.main(["-c", os.devnull, *off, *suite.options, *suite.files], plugins=[report])
+    report.shown.close()
     print(f"{suite.release}:")
     for outcome, count in sorted(report.counts.items()):
         print(f"| {outcome} | {count:,} |")

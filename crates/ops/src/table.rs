@@ -2,7 +2,7 @@
 //!
 //! A row gives the name, and the formula as the text of an expression and as the one step of its program;
 //! everything else follows from it. The formula of one element is there as Rust, too, for the loop of a core.
-//! To add an operation, see CONTRIBUTING.md.
+//! To add an operation, see docs/contributing/adding.md.
 
 use crate::{Accumulator, Element, Max, Min, WrappingSum};
 use gpuvec_exact::{Dot, Kind, State, Sum, Windowed};
