@@ -282,5 +282,6 @@ $(VENV)/browser: docs/browser.txt $(VENV)/docs
 $(VENV)/functions: crates/math/requirements.txt
 $(VENV)/ruff: tools/requirements.txt
 $(addprefix $(VENV)/,kernels release benches docs browser functions ruff): $(VENV)/ready
-	$(BIN)/pip install --quiet -r $(filter %.txt,$^)
+	# One after the other, with make -j too.
+	flock $(VENV) $(BIN)/pip install --quiet -r $(filter %.txt,$^)
 	touch $@
