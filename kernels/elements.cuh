@@ -250,14 +250,16 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
                 return false;
             }
             deposits += LEN;
+            // In memory, where a loop finds them without moving them between registers.
+            T kept[2][LEN];
+#pragma unroll
+            for (int k = 0; k < LEN; k++) {
+                kept[0][k] = x[k];
+                kept[1][k] = y[k];
+            }
 #pragma unroll 1
             for (int k = 0; k < LEN; k++) {
-                K::add(columns, x[0], y[0]);
-#pragma unroll
-                for (int next = 1; next < LEN; next++) {
-                    x[next - 1] = x[next];
-                    y[next - 1] = y[next];
-                }
+                K::add(columns, kept[0][k], kept[1][k]);
             }
         }
     }
