@@ -20,7 +20,7 @@
 // stores a state there, RESULT a result.
 #include "elements.cuh"
 
-constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5;
+constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5, LOG_WARPS = 3;
 
 // The rounds in which each warp has results of its own, before those of teams: it adds up in plain sums, in a window, or
 // in levels; or first in a tile.
@@ -47,9 +47,9 @@ struct Part {
     __device__ static int results_of(u64 partition) { return 1 << log_results_of(partition); }
     __device__ static int log_results_of(u64 partition) { return partition & 0x0F; }
 
-    // The warps of a team in a block that has results of its own, in which there may be several teams.
-    __device__ static int warps_of_team(u64 partition, int most_teams) {
-        return most_teams == 1 ? WARPS : WARPS >> max(log_results_of(partition) - LOG_WARP, 0);
+    // The logarithm of the number of teams in a block that has results of its own.
+    __device__ static int log_teams_of(u64 partition, int most) {
+        return most == 1 ? 0 : max(log_results_of(partition) - LOG_WARP, 0);
     }
 
     // The number of results of each lane in a warp's tiles; 0 if it has none.
@@ -86,10 +86,10 @@ struct Part {
             return;
         }
         // Blocks that run at the same time have neighbouring results.
-        warps = warps_of_team(partition, teams);
+        warps = WARPS >> log_teams_of(partition, teams);
         parts = parts_of(partition);
         const unsigned groups = gridDim.x / parts;
-        group = blockIdx.x % groups * (WARPS / warps) + team();
+        group = (blockIdx.x % groups << log_teams_of(partition, teams)) + team();
         part = blockIdx.x / groups;
         const unsigned share = (n + parts - 1) / parts;
         begin = part * share;
@@ -400,8 +400,8 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
     static_assert(!HAS_LEVELS<K> || TEAMS<K> == WARPS, "each warp's levels are in columns of its own");
     const bool of_warps = Part::of_warps(partition);
     const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
-    const int warps = of_warps ? WARPS / TEAMS<K> : Part::warps_of_team(partition, TEAMS<K>);
-    Columns<K> &columns = all_columns[threadIdx.x / WARP / warps];
+    const int log_teams = of_warps ? (TEAMS<K> == 1 ? 0 : LOG_WARPS) : Part::log_teams_of(partition, TEAMS<K>);
+    Columns<K> &columns = all_columns[threadIdx.x >> LOG_WARP + LOG_WARPS - log_teams];
     unsigned turn = 0;
     int round = of_warps ? first_round<K>(n, partition, mode) : 0;
     if (HAS_LEVELS<K> && Part::of_tiles(partition) > 0) {
