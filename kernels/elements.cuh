@@ -259,13 +259,13 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
             to_skip -= to_skip > 0;
         }
         if (!is_done) {
+            if constexpr (HAS_PLAIN) {
+                keep_in_vectors(columns, x, mode);
+            }
             if (of.in_window()) {
                 return false;
             }
             deposits += LEN;
-            if constexpr (HAS_PLAIN) {
-                keep_in_vectors(columns, x, mode);
-            }
 #pragma unroll 1
             for (int k = 0; k < LEN; k++) {
                 K::add(columns, x[0], y[0]);
