@@ -89,7 +89,10 @@ struct Part {
         warps = WARPS >> log_teams_of(partition, teams);
         parts = parts_of(partition);
         const unsigned groups = gridDim.x / parts;
-        group = (blockIdx.x % groups << log_teams_of(partition, teams)) + team();
+        group = blockIdx.x % groups;
+        if (teams > 1) {
+            group = (group << log_teams_of(partition, teams)) + team();
+        }
         part = blockIdx.x / groups;
         const unsigned share = (n + parts - 1) / parts;
         begin = part * share;

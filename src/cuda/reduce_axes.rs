@@ -386,11 +386,6 @@ impl Shape {
         Partition { in_tiles: of_tile * tiles, in_vectors: true, ..partition }
     }
 
-    /// The rounds in which the device holds blocks.
-    fn rounds(&self, blocks: usize) -> usize {
-        blocks.div_ceil(self.held)
-    }
-
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
     /// sectors, where blocks fill the device better, and several teams of lanes where they do so in fewer rounds.
     fn by_columns(&self, bytes: usize) -> Partition {
@@ -403,12 +398,12 @@ impl Shape {
         let twice = |lanes: &usize| (*lanes < of_teams).then_some(2 * lanes);
         let all = std::iter::successors(Some(least), twice).map(|lanes| self.by(lanes));
         // Fewer lanes cost more than the rest of the device.
-        let merit = |of: &Partition| {
+        let cost = |of: &Partition| {
             let blocks = of.blocks(self.results);
             let share = self.filled(blocks).min(85);
-            (share, of.lanes.min(WARP), Reverse(self.rounds(blocks)), Reverse(of.lanes))
+            (Reverse(share), Reverse(of.lanes.min(WARP)), blocks.div_ceil(self.held))
         };
-        all.max_by_key(merit).unwrap_or_else(|| self.by(most))
+        all.min_by_key(cost).unwrap_or_else(|| self.by(most))
     }
 
     /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory, and may be `in_vectors`.
