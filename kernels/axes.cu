@@ -2,7 +2,8 @@
 //
 // A block has some neighbouring results, or all elements of some: `lanes` neighbouring lanes of a warp have a
 // result each, and the other lanes further elements of the same ones. So the warps of a block share the columns
-// of the same results, and a column never has terms of two.
+// of the same results, and a column never has terms of two. If a block has more results than a warp has lanes, teams of
+// its warps have neighbouring ones.
 //
 // The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
 // of each, which is below 2^31; the partition; the memory in which blocks merge their states; and how to add up (exact
@@ -12,14 +13,14 @@
 // from bit 8 on, the number of blocks that share the elements of a result, or 0 if each warp has results, not states, of
 // its own: those of few elements; in bit 7 whether states are stored in place of results; in bit 6 whether the elements of
 // each result follow each other in all arrays and begin a vector; in bit 5 whether a warp alone has neighbouring elements,
-// not results, in neighbouring lanes; and the logarithm of the number of lanes.
+// not results, in neighbouring lanes; and the logarithm of the number of lanes, or of a block's results if these are more.
 //
 // PLACE is the address of a result. Its further operands are the result's number, the distance between a thread's
 // elements, and the thread's number among those of the result or, if elements are not in vectors, NO_VECTORS. STATE
 // stores a state there, RESULT a result.
 #include "elements.cuh"
 
-constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5;
+constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5, LOG_WARPS = 3;
 
 // The rounds in which each warp has results of its own, before those of teams: it adds up in plain sums, in a window, or
 // in levels; or first in a tile.
@@ -42,9 +43,14 @@ struct Part {
     __device__ static unsigned parts_of(u64 partition) { return static_cast<unsigned>(partition) >> 8; }
     __device__ static bool of_warps(u64 partition) { return parts_of(partition) == 0; }
 
-    // The number of lanes with results of their own, and its logarithm.
-    __device__ static int lanes_of(u64 partition) { return 1 << log_lanes_of(partition); }
-    __device__ static int log_lanes_of(u64 partition) { return partition & 0x0F; }
+    // The number of the results of a warp alone or of a block, and its logarithm.
+    __device__ static int results_of(u64 partition) { return 1 << log_results_of(partition); }
+    __device__ static int log_results_of(u64 partition) { return partition & 0x0F; }
+
+    // The logarithm of the number of teams in a block that has results of its own.
+    __device__ static int log_teams_of(u64 partition, int most) {
+        return most == 1 ? 0 : max(log_results_of(partition) - LOG_WARP, 0);
+    }
 
     // The number of results of each lane in a warp's tiles; 0 if it has none.
     __device__ static unsigned of_tiles(u64 partition) { return static_cast<unsigned>(partition >> 32); }
@@ -54,8 +60,9 @@ struct Part {
     // tile has results.
     __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams, unsigned turn)
         : results(results), n(n), round(round) {
-        lanes = lanes_of(partition);
-        log_lanes = log_lanes_of(partition);
+        log_lanes = log_results_of(partition);
+        log_lanes = teams > 1 ? min(log_lanes, LOG_WARP) : log_lanes;
+        lanes = 1 << log_lanes;
         in_vectors = (partition & 0x40) != 0;
         stores_states = (partition & 0x80) != 0;
         is_alone = round < 0;
@@ -79,10 +86,13 @@ struct Part {
             return;
         }
         // Blocks that run at the same time have neighbouring results.
-        warps = WARPS;
+        warps = WARPS >> log_teams_of(partition, teams);
         parts = parts_of(partition);
         const unsigned groups = gridDim.x / parts;
         group = blockIdx.x % groups;
+        if (teams > 1) {
+            group = (group << log_teams_of(partition, teams)) + team();
+        }
         part = blockIdx.x / groups;
         const unsigned share = (n + parts - 1) / parts;
         begin = part * share;
@@ -107,6 +117,9 @@ struct Part {
         results = 0;
         last = begin;
     }
+
+    // The number of the team in its block.
+    __device__ int team() const { return threadIdx.x / threads(); }
 
     // The number of the thread in its team, and the threads of that, a power of two.
     __device__ int thread() const { return threadIdx.x & threads() - 1; }
@@ -206,23 +219,25 @@ __device__ inline void merge_lanes(Columns<K> &columns, const Part &part) {
 }
 
 // Adds the words of the blocks that have elements of the same results. Returns in the whole block whether all
-// have added theirs: then the last one has the sums, and leaves zeros.
+// have added theirs: then the last one has the sums, and leaves zeros. Behind the words of a block's teams is the number
+// of the blocks that have added theirs.
 template <class K>
 __device__ inline bool merge_parts(Columns<K> &columns, const Part &part, Scratch *scratch) {
     const int words = K::ROWS * part.lanes;
-    u64 *const of_group = scratch->words + part.group * (words + 1);
+    const unsigned teams = TEAMS<K> == 1 ? 1 : WARPS / part.warps;
+    u64 *const of_group = scratch->words + part.group * words + part.group / teams;
 #pragma unroll 1
-    for (int i = threadIdx.x; i < words; i += BLOCK_THREADS) {
+    for (int i = part.thread(); i < words; i += part.threads()) {
         const long long added = word(columns, i / part.lanes, i % part.lanes);
         if (added != 0) {
             atomicAdd(&of_group[i], static_cast<u64>(added));
         }
     }
-    if (!is_last_of(part.parts, reinterpret_cast<unsigned *>(&of_group[words]))) {
+    if (!is_last_of(part.parts, reinterpret_cast<unsigned *>(&of_group[(teams - part.team()) * words]))) {
         return false;
     }
 #pragma unroll 1
-    for (int i = threadIdx.x; i < words; i += BLOCK_THREADS) {
+    for (int i = part.thread(); i < words; i += part.threads()) {
         const u64 sum = atomicExch(&of_group[i], 0);
         set_word(columns, i / part.lanes, i % part.lanes, static_cast<long long>(sum));
     }
@@ -245,7 +260,7 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
 
 // Returns whether a warp's threads have at most a number of terms.
 __device__ inline bool has_few_terms(u64 n, u64 partition, int most) {
-    return n * Part::lanes_of(partition) <= WARP * most;
+    return n * Part::results_of(partition) <= WARP * most;
 }
 
 // The first round of a warp alone.
@@ -388,7 +403,8 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
     static_assert(!HAS_LEVELS<K> || TEAMS<K> == WARPS, "each warp's levels are in columns of its own");
     const bool of_warps = Part::of_warps(partition);
     const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
-    Columns<K> &columns = all_columns[of_warps ? threadIdx.x / WARP / (WARPS / TEAMS<K>) : 0];
+    const int log_teams = of_warps ? (TEAMS<K> == 1 ? 0 : LOG_WARPS) : Part::log_teams_of(partition, TEAMS<K>);
+    Columns<K> &columns = all_columns[threadIdx.x >> LOG_WARP + LOG_WARPS - log_teams];
     unsigned turn = 0;
     int round = of_warps ? first_round<K>(n, partition, mode) : 0;
     if (HAS_LEVELS<K> && Part::of_tiles(partition) > 0) {

@@ -139,6 +139,19 @@ __device__ inline unsigned add_pairs(Plain &plain, const Elements &of, unsigned 
     return start;
 }
 
+// Keeps elements in registers that hold vectors, as they are where vectors are loaded: otherwise the compiler moves each
+// batch from there to others, and waits for it. The store says so, and never runs: a mode has no further bits, which the
+// compiler does not know.
+template <class K, int N>
+__device__ inline void keep_in_vectors(Columns<K> &columns, const float (&x)[N], u64 mode) {
+    if (mode > BY_INTEGERS) {
+#pragma unroll
+        for (int k = 0; k < N; k += 4) {
+            reinterpret_cast<float4 *>(&columns)[k / 4] = make_float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
+        }
+    }
+}
+
 // Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
 // the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
 template <class K, class Elements>
@@ -246,6 +259,9 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
             to_skip -= to_skip > 0;
         }
         if (!is_done) {
+            if constexpr (HAS_PLAIN) {
+                keep_in_vectors(columns, x, mode);
+            }
             if (of.in_window()) {
                 return false;
             }

@@ -153,12 +153,15 @@ def strided_arrays() -> int:
 def axes() -> int:
     """Reduces arrays along axes: rows, columns and few of both, alone, tile by tile, on streams.
 
-    In the last shapes, a warp of a GPU has results of its own, if they are in device memory.
+    In the last shapes, a warp of a GPU has results of its own, if they are in device memory. In
+    those of the sums besides, teams of a block's warps have.
     """
     layouts = [("device",) * 3, ("pageable",) * 3, ("pageable", "pinned", "device")]
     shapes = [((3, 5000), 1), ((700, 3), 0), ((33, 65), 1), ((200, 70), 0), ((2, 300_000), 1)]
     shapes += [((900_001, 4), 1), ((7, 110_001), 0)]
-    cases = itertools.product(REDUCTIONS, shapes, layouts)
+    cases = [*itertools.product(REDUCTIONS, shapes, layouts)]
+    sums = [reduction for reduction in REDUCTIONS if str(reduction) in ("sum(x)-f4", "mean(x)-f4")]
+    cases += itertools.product(sums, [((200, 8_400), 0), ((150, 10_200), 0)], layouts)
     for number, (reduction, (shape, axis), kinds) in enumerate(cases):
         arrays = filled_arrays(np.random.default_rng(number), reduction, shape)
         with placed(Place.CPU):
@@ -168,7 +171,7 @@ def axes() -> int:
             stream = resources.stream() if is_queued else None
             got = result_in_memory(resources, reduction, arrays, axis, stream, kinds)
             assert got.tobytes() == wanted.tobytes(), str(reduction)
-    return len(REDUCTIONS) * len(shapes) * len(layouts)
+    return len(cases)
 
 
 def accumulators() -> int:

@@ -71,18 +71,14 @@ KINDS = [
 ]
 
 
-@needs_gpu
-@pytest.mark.parametrize("in_rows", [True, False], ids=["rows", "columns"])
-@pytest.mark.parametrize("length", LENGTHS)
-def test_rows_of_all_kinds(resources, length, in_rows):
-    """Cores have the same bits, and fractions have those of some results of each kind."""
-    random = np.random.default_rng(length)
-    # As many as are needed for warps to have results of their own.
-    each = (140 if is_emulated() else 6300) * 32 // len(KINDS)
-    x = np.concatenate([kind(random, (each, length)) for kind in KINDS])
-    x = np.ascontiguousarray(x if in_rows else x.T)
+def check(resources, rows: np.ndarray, in_rows: bool, checked: int) -> None:
+    """Fails unless a GPU's sums of the rows, or of the same as columns, are those of cores.
+
+    Fractions have the same bits for some of them.
+    """
+    x = np.ascontiguousarray(rows if in_rows else rows.T)
     axis = 1 if in_rows else 0
-    results = np.zeros(len(KINDS) * each, "f4")
+    results = np.zeros(len(rows), "f4")
     array, out = resources.array("device", x), resources.array("device", results)
     with Compiled("sum(x)", {"x": "f4"}) as compiled:
         strides = (4, 0) if in_rows else (0, 4)
@@ -96,9 +92,31 @@ def test_rows_of_all_kinds(resources, length, in_rows):
             assert status == Status.OK, last_error()
     assert last_run().backend == Backend.GPU
     assert out.get().tobytes() == results.tobytes()
-    for place in range(0, len(results), each // 10):
-        row = x[place] if in_rows else x[:, place]
-        assert results[place].tobytes() == by_rationals(row).tobytes()
+    for place in range(0, len(results), len(results) // checked):
+        assert results[place].tobytes() == by_rationals(rows[place]).tobytes()
+
+
+@needs_gpu
+@pytest.mark.parametrize("in_rows", [True, False], ids=["rows", "columns"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_all_kinds(resources, length, in_rows):
+    """Warps have results of their own, which many rows are needed for."""
+    random = np.random.default_rng(length)
+    each = (140 if is_emulated() else 6300) * 32 // len(KINDS)
+    rows = np.concatenate([kind(random, (each, length)) for kind in KINDS])
+    check(resources, rows, in_rows, 10 * len(KINDS))
+
+
+@needs_gpu
+@pytest.mark.parametrize("length", [200, 1001])
+@pytest.mark.parametrize("count", [8_400, 10_200, 16_370])
+def test_columns_of_teams(resources, count, length):
+    """Teams of a block's warps have neighbouring columns, on a GPU with 132 multiprocessors."""
+    random = np.random.default_rng(count)
+    each = (count // 8 if is_emulated() else count) // len(KINDS)
+    rows = np.concatenate([kind(random, (each, length)) for kind in KINDS])
+    for mixed in (rows, random.permutation(rows)):
+        check(resources, mixed, False, 3 * len(KINDS))
 
 
 # Elements between rows, the distance of results, and the first element's place in its vector.

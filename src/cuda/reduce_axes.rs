@@ -18,6 +18,7 @@ use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES, are_columns};
 use gpuvec_exact::{State, Sum};
 use gpuvec_ptx::Along;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 const WARP: usize = 32;
@@ -58,7 +59,7 @@ type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
 /// The shares of blocks in results and elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Partition {
-    /// Neighbouring lanes with a result each, a power of two.
+    /// Neighbouring lanes with a result each, a power of two: of a warp or, if there are more, of a block's teams of warps.
     lanes: usize,
     /// Blocks that share the elements of the same results; 0 if each warp has results of its own.
     parts: usize,
@@ -170,6 +171,7 @@ impl PlacedTile {
     fn partition(
         &self, held: usize, scratch: usize, formula: &Formula, output: &PlacedArray,
     ) -> Partition {
+        let is_sum_f32 = gpuvec_ptx::frame(formula.program()) == Some("sum_f32");
         let shape = Shape {
             results: self.elements(self.kept()),
             n: self.elements(self.reduced()),
@@ -177,6 +179,7 @@ impl PlacedTile {
             scratch,
             state_words: formula.is_exact().then_some(formula.state_bytes / 8),
             stores_states: self.stores_states,
+            teams: if is_sum_f32 { WARPS } else { 1 },
         };
         // An array that is the same for all elements of a result is read once for them, in any order.
         let is_across = |array: &&PlacedArray| {
@@ -189,8 +192,7 @@ impl PlacedTile {
                 let bytes = self.inputs.iter().map(PlacedArray::element_bytes).max();
                 let by_rows =
                     shape.by_rows(bytes.unwrap_or(1), !formula.is_indexed() && self.has_vectors());
-                let has_tiles = gpuvec_ptx::frame(formula.program()) == Some("sum_f32")
-                    && self.is_dense(output);
+                let has_tiles = is_sum_f32 && self.is_dense(output);
                 if has_tiles { shape.in_tiles(by_rows) } else { by_rows }
             }
         }
@@ -324,6 +326,8 @@ struct Shape {
     state_words: Option<usize>,
     /// Says that states are stored, which blocks have.
     stores_states: bool,
+    /// The most teams of a block that have neighbouring results: those whose sums have room in its shared memory.
+    teams: usize,
 }
 
 impl Shape {
@@ -383,18 +387,23 @@ impl Shape {
     }
 
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
-    /// sectors, where blocks fill the device better.
+    /// sectors, where blocks fill the device better, and several teams of lanes where they do so in fewer rounds.
     fn by_columns(&self, bytes: usize) -> Partition {
         let most = self.most_lanes();
         if let Some(by_warps) = self.by_warps(most) {
             return by_warps;
         }
         let least = (SECTOR_BYTES / bytes).min(most);
-        let twice = |lanes: &usize| (*lanes < most).then_some(2 * lanes);
+        let of_teams = if most == WARP { WARP * self.teams } else { most };
+        let twice = |lanes: &usize| (*lanes < of_teams).then_some(2 * lanes);
         let all = std::iter::successors(Some(least), twice).map(|lanes| self.by(lanes));
         // Fewer lanes cost more than the rest of the device.
-        all.max_by_key(|of| self.filled(of.blocks(self.results)).min(85))
-            .unwrap_or_else(|| self.by(most))
+        let cost = |of: &Partition| {
+            let blocks = of.blocks(self.results);
+            let share = self.filled(blocks).min(85);
+            (Reverse(share), Reverse(of.lanes.min(WARP)), blocks.div_ceil(self.held))
+        };
+        all.min_by_key(cost).unwrap_or_else(|| self.by(most))
     }
 
     /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory, and may be `in_vectors`.
@@ -425,21 +434,25 @@ mod tests {
     const SCRATCH: usize = 1 << 20;
 
     fn shape(results: usize, n: usize, state_words: Option<usize>) -> Shape {
-        Shape { results, n, held: HELD, state_words, scratch: SCRATCH, stores_states: false }
+        let (scratch, stores_states) = (SCRATCH, false);
+        Shape { results, n, held: HELD, state_words, scratch, stores_states, teams: 1 }
     }
 
     #[test]
     fn partitions_fill_a_device_within_the_memory_of_states() {
-        for state_words in [None, Some(15), Some(72), Some(138)] {
+        for (state_words, teams) in
+            [(None, 1), (Some(15), 1), (Some(15), WARPS), (Some(72), 1), (Some(138), 1)]
+        {
             for (results, n) in
                 [(1, 1), (1, 1 << 28), (3, 1 << 26), (64, 1 << 22), (700, 1 << 20), (1 << 24, 3)]
             {
-                let shape = shape(results, n, state_words);
+                let shape = Shape { teams, ..shape(results, n, state_words) };
                 for bytes in [1, 4, 8] {
                     let by_rows = [false, true].map(|in_vectors| shape.by_rows(bytes, in_vectors));
                     for of in by_rows.into_iter().chain([shape.by_columns(bytes)]) {
                         let groups = results.div_ceil(of.lanes);
-                        assert!(of.lanes.is_power_of_two() && of.lanes <= WARP, "{of:?}");
+                        let most = if of.in_rows { WARP } else { WARP * teams };
+                        assert!(of.lanes.is_power_of_two() && of.lanes <= most, "{of:?}");
                         let words = state_words.unwrap_or(2 * of.parts) * of.lanes + 1;
                         let bytes = 8 + 8 * groups * words;
                         assert!(of.parts <= 1 || bytes <= SCRATCH, "{of:?}");
@@ -469,6 +482,22 @@ mod tests {
         assert_eq!(short.by_rows(4, true), in_vectors(16, 0));
         // Blocks of warps with results of their own would leave much of the device empty in the last round.
         assert_eq!(shape(2600, 1 << 14, Some(15)).by_rows(4, true), in_vectors(2, 1));
+    }
+
+    #[test]
+    fn teams_have_columns_where_a_device_holds_all_blocks_then() {
+        for (results, n, lanes, parts) in [
+            (16384, 16384, 128, 3),
+            (16384, 4096, 128, 3),
+            (4096, 16384, 32, 3),
+            (512, 1 << 19, 32, 24),
+            (64, 1 << 22, 32, 198),
+            (3, 89_000_000, 4, 396),
+        ] {
+            let shape = Shape { held: 396, scratch: 2 << 20, ..shape(results, n, Some(15)) };
+            let shape = Shape { teams: WARPS, ..shape };
+            assert_eq!(shape.by_columns(4), Partition::new(lanes, parts), "{n} x {results}");
+        }
     }
 
     #[test]

@@ -249,7 +249,8 @@ impl Kernel {
             return Err("a reduction without its parameters".into());
         };
         let mut file = self.file_with(parameters)?;
-        let distance = WARP >> (partition & 0x0F);
+        // A block may have more results than a warp has lanes.
+        let distance = (WARP >> (partition & 0x0F)).max(1);
         let [in_vectors, stores_states] = [0x40, 0x80].map(|bit| partition & bit != 0);
         file[place.step as usize] = distance as u64;
         file[place.has_elements as usize] = u64::from(count > 0);

@@ -29,6 +29,10 @@ pub struct Along {
     pub reduced: usize,
 }
 
+/// The chains of additions that compute the addresses of a thread's elements: the last one of a single chain would be
+/// known, and so loaded, much later than the first one.
+const CHAINS: usize = 4;
+
 /// The letter of the shape's parameters.
 const LETTER: char = 's';
 
@@ -279,10 +283,18 @@ impl Spread {
         let step = b64("cvt.u64.u32", &[Operand::Named(STEP)]);
         for ((array, from, strides), raw) in self.arrays.iter().zip(raw) {
             let step = b64("mul.lo.s64", &[step, strides[0]]);
-            let mut place = moved(writer, *from, &[number], strides);
-            for raw in raw {
-                array.load_to(writer, place, slice::from_ref(raw));
-                place = b64("add.s64", &[place, step]);
+            // By additions: an assembler would put a product into each of the sums that it is a term of.
+            let sum = |place, step| b64("add.s64", &[place, step]);
+            let twice = sum(step, step);
+            let steps = sum(twice, twice);
+            let mut places = [moved(writer, *from, &[number], strides); CHAINS];
+            for k in 1..CHAINS {
+                places[k] = sum(places[k - 1], step);
+            }
+            for (k, raw) in raw.iter().enumerate() {
+                let place = &mut places[k % CHAINS];
+                array.load_to(writer, *place, slice::from_ref(raw));
+                *place = sum(*place, steps);
             }
         }
     }
