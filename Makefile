@@ -106,7 +106,8 @@ lint: $(VENV)/ruff ## check formats, lints and types
 	MYPYPATH=python $(BIN)/mypy --strict python python_tests/package/typed_uses.py
 
 lint-aarch64: $(VENV)/ruff ## clippy for the other processor; needs Debian, as test-aarch64 does
-	tools/aarch64.sh cargo clippy --release -- -D warnings
+	# The wheel's folder: what build scripts and macros depend on is compiled once for both.
+	tools/aarch64.sh cargo clippy --release --target-dir target/wheel/2.17 -- -D warnings
 
 fresh: build $(VENV)/ready $(VENV)/kernels $(VENV)/functions ## check that the header, the PTX and the functions' constants match their sources
 	git diff --exit-code -- include/gpuvec.h

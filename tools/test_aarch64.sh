@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 folder=$(realpath "$1")
 export GPUVEC_LIB=$folder/libgpuvec.so GPUVEC_PLACEMENT=cpu
 
-# Now and then QEMU waits for itself in the child of a process with threads.
+# A child that was forked while another thread held a mutex of QEMU's own waits for it forever, now and then.
 tools/aarch64.sh make -C c_examples run header LIB="$folder" BUILD=../target/aarch64/c_examples \
     CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ UNDER=qemu-aarch64 SKIPPED=threads_and_fork
 

@@ -50,7 +50,8 @@ pub(crate) fn follow_main_thread() {
         // SAFETY: the kernel reads the set.
         unsafe { libc::sched_setaffinity(CALLING, size_of::<cpu_set_t>(), &raw const cpus) };
     }
-    let ordinary = libc::sched_param { sched_priority: 0 };
+    // SAFETY: numbers, for which zero is a value; musl has more of them than a priority.
+    let ordinary = unsafe { std::mem::zeroed::<libc::sched_param>() };
     // SAFETY: the kernel reads the parameters; priorities are those of threads, by their ids.
     unsafe {
         libc::sched_setscheduler(CALLING, ordinary_policy(main), &raw const ordinary);

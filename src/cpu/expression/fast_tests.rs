@@ -52,15 +52,16 @@ fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u
 fn wrong_in_versions(name: &str, exact: Function, step: usize, blocks: &[u32]) -> Vec<Wrong> {
     let versions = Version::all().filter(|version| version.has_fma());
     let programs = versions.map(|version| program(name, version));
-    let find = |program: &BlockProgram, first: u32| {
-        let all = (first..BLOCKS).step_by(2 * step);
-        wrong(program, exact, all.chain(blocks.iter().copied()))
+    // Every other block.
+    let find_half = |program: &BlockProgram, first: usize| {
+        let all = (0..BLOCKS).step_by(step).chain(blocks.iter().copied());
+        wrong(program, exact, all.skip(first).step_by(2))
     };
     let found = programs.flat_map(|program| {
         thread::scope(|scope| {
             let program = &program;
-            let half = scope.spawn(move || find(program, step as u32));
-            let mut found = find(program, 0);
+            let half = scope.spawn(move || find_half(program, 1));
+            let mut found = find_half(program, 0);
             found.extend(half.join().expect("the other thread does not panic"));
             found
         })
