@@ -6,11 +6,12 @@ FAULT_SECONDS ?= 600
 NUMPY_COUNT ?= 100000
 # Options of benches/bench.py.
 BENCH ?=
-# The tests that `make test-wheel` runs: all of them, or in `make test` those to which the wheel may
-# make a difference.
+# The tests that `make test-wheel` runs: all of them, or in `make test-thorough` those to which the wheel may
+# make a difference: how the library and the extension module are found, and what passes through them.
 WHEEL_TESTS ?= python_tests
-SHORT_WHEEL_TESTS := $(wildcard python_tests/package) $(addprefix python_tests/,release interface/test_header.py \
-    interface/test_ctypes.py process/test_loading.py process/test_exit.py)
+SHORT_WHEEL_TESTS := $(patsubst %,python_tests/package/test_%.py,declarations examples exchange c_exchange extension \
+    operations processes settings short_way short_way_arrays) \
+    $(addprefix python_tests/,release interface/test_header.py interface/test_ctypes.py process/test_loading.py process/test_exit.py)
 VENV := .venv
 # The environment of engines that are too large for that of the tests.
 ENGINES := target/peers/engines

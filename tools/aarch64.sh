@@ -80,4 +80,6 @@ if [ -z "${has_target:-}" ]; then
     export LD_LIBRARY_PATH=$tools/rust/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export RUSTC=$tools/rust/usr/bin/rustc PATH=$tools/rust/usr/bin:$PATH
 fi
+# A job server of make that calls this has no descriptors here.
+unset MAKEFLAGS MFLAGS
 exec "$@"
