@@ -162,7 +162,7 @@ test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake drive
 	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto tools/test_python.sh $(BIN)/python -m "$(SHORT) and not on_fake_driver" $(patsubst %,--deselect='%',$(WITH_ANY_DRIVER) $(LONG_ON_FAKE_DRIVER))
-	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py
+	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py --short
 
 coverage: fake-driver build $(VENV)/ready ## the lines of src and crates that the tests run, in a table (with llvm-19)
 	RUST_TESTS="$(RUST_TESTS)" SHORT="$(SHORT)" WITH_ANY_DRIVER="$(WITH_ANY_DRIVER)" FAKE_DRIVER=$(FAKE_DRIVER) \
