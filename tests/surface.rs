@@ -89,8 +89,8 @@ const PLACES: &[&str] = &[
     "error", "cost", "axes", "ptx", "ops", "math", "expr", "exact",
 ];
 
-/// The crates of tests, which only tests depend on.
-const OF_TESTS: &[&str] = &["fake_driver", "emulator", "oracle", "interleavings"];
+/// The crates of tests and benchmarks, which only these depend on.
+const OF_TESTS: &[&str] = &["fake_driver", "emulator", "oracle", "interleavings", "benches"];
 
 /// Checks that a module or crate stands before everything that it imports.
 fn check_imports(name: &str, imported: &BTreeSet<String>, file: &Path) {

@@ -1,4 +1,4 @@
-//! Times the analysis of the axes of a call: `cargo bench -p gpuvec_axes`.
+//! Times the analysis of the axes of a call: `cargo bench -p gpuvec_benches --bench axes`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use gpuvec_axes::{Argument, Arguments, Axes, View};

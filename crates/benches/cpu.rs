@@ -1,7 +1,7 @@
-//! Compares placement cpu with plain Rust loops: `cargo bench`, which needs no GPU.
+//! Compares placement cpu with plain Rust loops: `cargo bench -p gpuvec_benches --bench cpu`.
 //!
-//! `cargo bench -- add` selects by name. The arrays fit into one core's caches, into the shared
-//! cache, or only into memory.
+//! Needs no GPU. `-- add` selects by name. The arrays fit into one core's caches, into the shared cache, or only
+//! into memory.
 
 use criterion::measurement::WallTime;
 use criterion::{
