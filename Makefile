@@ -22,7 +22,7 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
-# What `make check-all` runs, in this order.
+# The checks of `make check-all`, in this order.
 CHECKS := lint lint-aarch64 fresh usage test test-thorough test-exhaustive large-sums every-float \
     random-expressions numpy-expressions random-arrays peers function-errors function-bounds \
     fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel \

@@ -40,7 +40,7 @@ const BATCH: usize = 16;
 
 /// The batches of a thread that outweigh the work on a state, once for each result.
 const LEAST_BATCHES: usize = 4;
-/// Those that outweigh the merge of the states of several blocks.
+/// The batches of a thread that outweigh the merge of the states of several blocks.
 const LEAST_MERGED: usize = 16;
 
 /// The share of the device, in percent, that blocks of warps with results of their own must fill.
