@@ -9,6 +9,9 @@ use std::slice;
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
 pub(super) const GRAIN: usize = 32;
 
+/// The bytes of a line of the cache.
+const LINE_BYTES: usize = 64;
+
 /// An operation on one element. Operands that it does not take are of no size.
 pub(super) trait PerElement {
     type A: Copy;
@@ -145,7 +148,7 @@ impl<K: PerElement, const CHUNK: usize> Vectorized for Body<'_, K, CHUNK> {
     #[inline(always)]
     fn run<S: Set>(self, set: S) {
         if body::<K, CHUNK>(self.0, S::HAS_FMA && K::CHUNKS.leave_registers()) {
-            canonical_in_set::<S::Short, K::Out>(set.short(), self.0);
+            canonical::<S, K::Out>(set, self.0);
         }
     }
 }
@@ -187,49 +190,62 @@ fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool 
     is_canonical && (!searches || nans.is_any())
 }
 
-/// [`canonical`] for a set, once in the library for each type.
+/// Replaces every NaN of the output, which is written, by the one encoding. Searches whole lines of the cache first,
+/// without a branch for each chunk, since blocks with a NaN are few.
 #[inline(never)]
-fn canonical_in_set<S: Set, T: Value>(set: S, args: &Args) {
-    set.run(Canonical::<T>(args, PhantomData));
+fn canonical<S: Set, T: Value>(set: S, args: &Args) {
+    // SAFETY: the arguments promise `len` results, which are written, and to which nothing refers.
+    let results = unsafe { slice::from_raw_parts_mut(args.out.cast::<T>(), args.len) };
+    let start = results.as_ptr().align_offset(LINE_BYTES).min(args.len);
+    let lines = &results[start..];
+    let (has_nan, rest) = set.run(Search(lines));
+    let end = if has_nan { start } else { args.len - rest };
+    for part in [0..start, end..args.len] {
+        make_canonical(set.short(), &mut results[part]);
+    }
 }
 
-/// The work of [`canonical`].
-struct Canonical<'a, T>(&'a Args, PhantomData<T>);
+/// Searches whole chunks for a NaN; says whether there is one, and how many elements are behind the chunks.
+struct Search<'a, T>(&'a [T]);
 
-impl<T: Value> Vectorized for Canonical<'_, T> {
+impl<T: Value> Vectorized for Search<'_, T> {
+    type Result = (bool, usize);
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) -> (bool, usize) {
+        match S::CHUNKS.canonical {
+            8 => search::<T, 8>(self.0),
+            _ => search::<T, GRAIN>(self.0),
+        }
+    }
+}
+
+#[inline(always)]
+fn search<T: Value, const CHUNK: usize>(values: &[T]) -> (bool, usize) {
+    let (chunks, rest) = values.as_chunks::<CHUNK>();
+    let mut nans = NanMasks::<T, CHUNK>::default();
+    for chunk in chunks {
+        nans.add(chunk);
+        stay_a_loop();
+    }
+    (nans.is_any(), rest.len())
+}
+
+/// The loop that replaces NaNs, once in the library for each type and set.
+#[inline(never)]
+fn make_canonical<S: Set, T: Value>(set: S, values: &mut [T]) {
+    set.run(MakeCanonical(values));
+}
+
+struct MakeCanonical<'a, T>(&'a mut [T]);
+
+impl<T: Value> Vectorized for MakeCanonical<'_, T> {
     type Result = ();
 
     #[inline(always)]
     fn run<S: Set>(self, _: S) {
-        match S::CHUNKS.canonical {
-            8 => canonical::<T, 8>(self.0),
-            _ => canonical::<T, GRAIN>(self.0),
-        }
+        self.0.iter_mut().for_each(|value| *value = value.canonical());
     }
-}
-
-/// Replaces every NaN of the output, which is written, by the one encoding. Writes only chunks with a NaN,
-/// which are few.
-#[inline(always)]
-fn canonical<T: Value, const CHUNK: usize>(args: &Args) {
-    // SAFETY: the arguments promise `len` results, which are written, and to which nothing refers.
-    let results = unsafe { slice::from_raw_parts_mut(args.out.cast::<T>(), args.len) };
-    let (chunks, rest) = results.as_chunks_mut::<CHUNK>();
-    for values in chunks {
-        let mut nans = NanMasks::<T, CHUNK>::default();
-        nans.add(values);
-        if nans.is_any() {
-            make_canonical(values);
-        }
-        stay_a_loop();
-    }
-    // Fast loops leave fewer elements than a chunk has.
-    make_canonical(rest);
-}
-
-#[inline(always)]
-fn make_canonical<T: Value>(values: &mut [T]) {
-    values.iter_mut().for_each(|value| *value = value.canonical());
 }
 
 /// Once in the library, for all versions.
