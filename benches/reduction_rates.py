@@ -62,16 +62,20 @@ class Contenders:
         """Measures one length."""
         loops = [(name, w) for name in ("fma_dot_f32", "plain_sum_f32") for w in WAVES]
         contenders = [self.plain(name, n, waves) for name, waves in loops]
-        contenders += [self.ours(text, n) for text in ("sum(a*b)", "sum(a)", "norm(a)", "a + b")]
+        contenders += [self.ours(text, n) for text in ("dot(a, b)", "sum(a)", "norm(a)", "a + b")]
         found = measure(contenders, SECONDS, ROUNDS)
         times = {name: figures["median_us"] for name, figures in found.items()}
         dot, sum_ = (
             min(times[f"{name} {waves}"] for waves in WAVES)
             for name in ("fma_dot_f32", "plain_sum_f32")
         )
-        norm = times["a + b"] / (3 * times["norm(a)"])
-        shares = f"{dot / times['sum(a*b)']:8.3f}{sum_ / times['sum(a)']:8.3f}{norm:8.3f}"
-        return f"2^{n.bit_length() - 1}{shares}{dot:12.1f} µs{sum_:12.1f} µs"
+        shares = (
+            dot / times["dot(a, b)"],
+            sum_ / times["sum(a)"],
+            times["a + b"] / (3 * times["norm(a)"]),
+        )
+        of_plain = "".join(f"{share:8.3f}" for share in shares)
+        return f"2^{n.bit_length() - 1}{of_plain}{dot:12.1f} µs{sum_:12.1f} µs"
 
 
 def main() -> None:
