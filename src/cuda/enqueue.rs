@@ -84,7 +84,9 @@ pub(super) unsafe fn enqueue(
         }
         true => {
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
-            grid::of_reduction(n, block_limit.min(held))
+            // Folds have room for the states of the blocks that run at once.
+            let turns = if exact_sum(task).is_some() { grid::turns(n, held) } else { 1 };
+            grid::of_reduction(n, block_limit.min(held.saturating_mul(turns)))
         }
     };
     let flags = flags.filter(|_| grid::warps(blocks) <= tuning::FLAGGED_WARPS);
@@ -128,11 +130,19 @@ pub(super) fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, 
 /// The last parameter of a reduction's kernel: for exact sums, whether they are to use integers alone; for
 /// other reductions, the index of the first element.
 pub(super) fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
+    match exact_sum(task) {
+        Some(Type::F32) => u64::from(device.lacks_f64_units),
+        Some(_) => 0,
+        None => first as u64,
+    }
+}
+
+/// The type of an exact sum, if a reduction is one.
+fn exact_sum(task: Task<'_>) -> Option<Type> {
     use Reduction::{Dot, Mean, Norm, Sum};
     match task.reduction() {
-        Some((Sum | Mean | Dot | Norm, Type::F32)) => u64::from(device.lacks_f64_units),
-        Some((Sum | Mean | Dot | Norm, Type::F64)) => 0,
-        _ => first as u64,
+        Some((Sum | Mean | Dot | Norm, ty @ (Type::F32 | Type::F64))) => Some(ty),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The size of a kernel's grid.
 
-use crate::tuning::{LARGE_GRID, REDUCTION_BLOCK};
+use crate::tuning::{ELEMENTS_OF_TURN, LARGE_GRID, MOST_TURNS, REDUCTION_BLOCK};
 
 pub(super) const BLOCK_THREADS: u32 = gpuvec_ptx::BLOCK_THREADS;
 const WARP_THREADS: u32 = 32;
@@ -15,6 +15,12 @@ pub(super) fn of_packs(n: usize, pack: usize, packs_per_thread: usize, limit: u3
 /// The blocks of a reduction's kernel over `n` elements, at most `limit`: one for each [`REDUCTION_BLOCK`].
 pub(super) fn of_reduction(n: usize, limit: u32) -> u32 {
     at_most(limit, n.div_ceil(REDUCTION_BLOCK))
+}
+
+/// The multiple of the blocks that run at once, `held`, that an exact sum of `n` elements has. Multiprocessors that are
+/// nearer to the memory than others then take more blocks.
+pub(super) fn turns(n: usize, held: u32) -> u32 {
+    n.div_ceil(ELEMENTS_OF_TURN * held.max(1) as usize).clamp(1, MOST_TURNS) as u32
 }
 
 /// Returns the number of blocks of a kernel: one for each tile, at most `limit`.
