@@ -43,11 +43,14 @@ WITH_ANY_DRIVER := $(addprefix python_tests/,driver install release exact/test_o
 # it does what placement cpu does. `make check-all` leaves none out.
 LONG_AS_CPU ?= $(addprefix python_tests/,exact process operations/test_results.py package/test_accumulator.py \
     package/test_interrupts.py)
-# Tests on the fake driver that take long, as its GPUs are emulated: placement auto where `gpu` takes the same way,
-# the largest arrays where shorter ones take it, the kernels of operations by themselves, whose bits the tests of
-# operations see, and the programs of the pages. `make check-all` leaves none out.
+# Tests on the fake driver that take long, as its GPUs are emulated or as they are thousands: placement auto where `gpu`
+# takes the same way, or where it takes cores as without a GPU, the largest arrays where shorter ones take it, the kernels
+# of operations by themselves, whose bits the tests of operations see, and the programs of the pages. `make check-all`
+# leaves none out.
 LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pinned_memory_lives_as_long_as_its_last_view[AUTO \
     package/test_variance.py::test_many_results[AUTO package/test_variance.py::test_many_results[GPU-std \
+    $(addprefix operations/test_results.py::test_,the_family_at_every_edge[AUTO small_arrays_of_every_kind[AUTO in_place[AUTO) \
+    operations/test_float_modes.py::test_results_and_modes[AUTO expressions/test_expression_results.py::test_every_length[AUTO \
     operations/test_results.py::test_several_chunks[AUTO operations/test_results.py::test_the_family_in_several_chunks[AUTO \
     $(addprefix operations/test_combinations.py::test_large_arrays_of_every_kind[gpuvec_,axpy_f64-3 div_f64-3 scale_f64-3) \
     devices/test_expression_kernels.py::test_the_bits[op_ interface/test_pages.py)
