@@ -21,6 +21,7 @@
 #include "elements.cuh"
 
 constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5, LOG_WARPS = 3;
+static_assert(1 << LOG_WARP == WARP && 1 << LOG_WARPS == WARPS, "logarithms of the numbers");
 
 // The rounds in which each warp has results of its own, before those of teams: it adds up in plain sums, in a window, or
 // in levels; or first in a tile.
