@@ -145,6 +145,7 @@ fn rows_of([read, written]: [isize; 2], element_bytes: usize) -> CopyRows {
         _ if are(-1, 1) => [copy_rows::<u32, -1, 1>, copy_rows::<u64, -1, 1>],
         _ if are(2, 1) => [copy_rows::<u32, 2, 1>, copy_rows::<u64, 2, 1>],
         _ if are(1, 2) => [copy_rows::<u32, 1, 2>, copy_rows::<u64, 1, 2>],
+        4 if are(3, 1) => [copy_rows::<u32, 3, 1>; 2],
         4 if are(4, 1) => [copy_rows::<u32, 4, 1>; 2],
         _ => [copy_any_rows::<u32>, copy_any_rows::<u64>],
     };
