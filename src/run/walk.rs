@@ -179,8 +179,8 @@ fn blocks(space: &Space, inputs: &[View], outputs: &[View]) -> Blocks {
     space.blocks(elements.max(of_rows.min(TRANSPOSED_BLOCK)))
 }
 
-/// The elements of a block with [`TRANSPOSED_ROWS`] rows, of a view whose nearest elements are in several rows; of other
-/// views, 0.
+/// The elements of a block with [`TRANSPOSED_ROWS`] rows, of a view whose nearest elements are in several rows; of
+/// other views, 0.
 fn elements_of_rows(space: &Space, view: &View) -> usize {
     let strides = space.strides(view).iter().map(|stride| stride.unsigned_abs());
     let mut axes = space.lengths().iter().zip(strides).rev();

@@ -21,10 +21,10 @@ impl<'a> Range<'a> {
     /// The range of `len` elements with these addresses of its first element, of the arrays among the inputs.
     ///
     /// # Safety
-    /// The bindings are as the program declares them: an array has the range's elements, or [`GRAIN`] if it is made
-    /// [uniform](Range::with_uniform), aligned as elements are, and each of the program's outputs that is stored has
-    /// room for as many. An output may be an array whose elements have its size, and overlaps no other one. No other
-    /// thread writes to any of them.
+    /// The bindings are as the program declares them: an array has the range's elements, or [`GRAIN`] if it is
+    /// made [uniform](Range::with_uniform), aligned as elements are, and each of the program's outputs that is
+    /// stored has room for as many. An output may be an array whose elements have its size, and overlaps no other
+    /// one. No other thread writes to any of them.
     pub(crate) unsafe fn new(
         bindings: &'a [Binding], arrays: &'a [*const c_void], outputs: &'a [*mut c_void],
         len: usize,
@@ -32,8 +32,8 @@ impl<'a> Range<'a> {
         Range { bindings, arrays, outputs, uniform: 0, len }
     }
 
-    /// The same where some arrays, a bit each, have [`GRAIN`] equal elements, which stand for all. Of a program without
-    /// reductions.
+    /// The same where some arrays, a bit each, have [`GRAIN`] equal elements, which stand for all. Of a program
+    /// without reductions.
     pub(crate) fn with_uniform(self, arrays: u64) -> Self {
         Range { uniform: arrays, ..self }
     }
