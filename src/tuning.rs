@@ -143,6 +143,24 @@ pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 3] = [8 << 10, 4 << 10, 16 << 1
 /// The elements of a block of arrays that are not contiguous: those of a few arrays stay in a core's first cache.
 pub(crate) const STRIDED_BLOCK: usize = 1 << 10;
 
+/// The bytes that a block of an elementwise expression touches of all such arrays and of their copies, which share
+/// a core's first cache, and the fewest and the most elements of it, since a block takes some 60 ns to begin. (One
+/// core of an EPYC 9005, `a[::2] + b` of 10^6 f64: 0.56 ms; 0.72 with 40 KiB.)
+pub(crate) const STRIDED_BLOCK_BYTES: usize = 24 << 10;
+pub(crate) const STRIDED_BLOCKS: [usize; 2] = [1 << 9, 1 << 11];
+
+/// The elements of such a block where no array is copied.
+pub(crate) const WHOLE_BLOCK: usize = 1 << 12;
+
+/// The rows of a block of an array whose elements are nearer to each other along another axis than along rows, and
+/// the most elements for which there are so many. More rows that are a power of 2 apart would not be in a core's
+/// first cache together. (The same core, `a + b.T` of 1024 × 1024 f32: 0.47 ms; 2.7 with 16 rows, 3.5 with 4.)
+pub(crate) const TRANSPOSED_ROWS: usize = 8;
+pub(crate) const TRANSPOSED_BLOCK: usize = 1 << 14;
+
+/// The bytes of a line of a core's caches.
+pub(crate) const CACHE_LINE: usize = 64;
+
 /// The most elements that reductions along axes take at a time where those of each result follow each other.
 pub(crate) const REDUCED_TILE: usize = 1 << 14;
 

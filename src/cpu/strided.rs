@@ -1,6 +1,7 @@
 //! Copies the elements of blocks between arrays of any strides and buffers, where they follow each other.
 
-use gpuvec_axes::{Space, View};
+use crate::arch::stay_a_loop;
+use gpuvec_axes::{MAX_AXES, Space, View};
 
 /// A grid of elements in memory.
 #[derive(Clone, Copy)]
@@ -52,15 +53,8 @@ pub(crate) fn low_ends(words: &mut [u64], element_bytes: usize) -> &[u8] {
 /// The grid has its elements from `from` on, and the buffer, which is aligned as they are, has room
 /// for them. No other thread writes to either.
 pub(crate) unsafe fn gather(grid: Grid<'_>, from: *const u8, buffer: *mut u8) {
-    // SAFETY: this function's promise; elements have one of these sizes.
-    unsafe {
-        match grid.element_bytes {
-            1 => gather_as::<u8>(grid, from, buffer.cast()),
-            2 => gather_as::<u16>(grid, from, buffer.cast()),
-            4 => gather_as::<u32>(grid, from, buffer.cast()),
-            _ => gather_as::<u64>(grid, from, buffer.cast()),
-        }
-    }
+    // SAFETY: this function's promise.
+    unsafe { copy(grid, READ, from, buffer) };
 }
 
 /// Copies the elements of a grid from a buffer to where they are to be.
@@ -68,89 +62,188 @@ pub(crate) unsafe fn gather(grid: Grid<'_>, from: *const u8, buffer: *mut u8) {
 /// # Safety
 /// As for [`gather`]; no two elements of the grid are in the same place.
 pub(crate) unsafe fn scatter(grid: Grid<'_>, buffer: *const u8, to: *mut u8) {
-    // SAFETY: this function's promise; elements have one of these sizes.
-    unsafe {
-        match grid.element_bytes {
-            1 => scatter_as::<u8>(grid, buffer.cast(), to),
-            2 => scatter_as::<u16>(grid, buffer.cast(), to),
-            4 => scatter_as::<u32>(grid, buffer.cast(), to),
-            _ => scatter_as::<u64>(grid, buffer.cast(), to),
-        }
+    // SAFETY: this function's promise.
+    unsafe { copy(grid, WRITTEN, buffer, to) };
+}
+
+/// The places of strides where elements are read, and where they are written.
+const READ: usize = 0;
+const WRITTEN: usize = 1;
+
+/// An axis of elements that are copied.
+#[derive(Clone, Copy)]
+struct Axis {
+    length: usize,
+    /// The bytes from an element to the next where they are read, and where they are written.
+    strides: [isize; 2],
+}
+
+impl Axis {
+    /// The addresses at an index.
+    #[inline(always)]
+    fn at<T>(&self, index: usize, from: *const T, to: *mut T) -> (*const T, *mut T) {
+        let [read, written] = self.strides.map(|stride| index as isize * stride);
+        (from.wrapping_byte_offset(read), to.wrapping_byte_offset(written))
     }
 }
 
+/// Copies the elements along an inner and an outer axis.
+type CopyRows = unsafe fn(inner: &Axis, outer: &Axis, *const u8, *mut u8);
+
+/// Rows of fewer elements are copied as columns, if there are more of them.
+const SHORT_ROW: usize = 8;
+
+/// Copies the elements of a grid to a buffer or from one, by the place of the grid's strides.
+///
 /// # Safety
-/// As for [`gather`], of elements of the type's size.
-unsafe fn gather_as<T: Copy>(grid: Grid<'_>, from: *const u8, buffer: *mut T) {
-    let mut place = buffer;
-    for_each_row(grid, |offset, len, stride| {
-        let row = from.wrapping_offset(offset).cast::<T>();
-        // SAFETY: the caller promises the row, and room for it.
-        unsafe {
-            match stride {
-                0 => {
-                    let value = *row;
-                    (0..len).for_each(|i| place.add(i).write(value));
-                }
-                _ if stride == size_of::<T>() as isize => place.copy_from_nonoverlapping(row, len),
-                _ => (0..len).for_each(|i| place.add(i).write(*at(row, i, stride))),
+/// As for [`gather`] or [`scatter`].
+#[inline(never)]
+unsafe fn copy(grid: Grid<'_>, place: usize, from: *const u8, to: *mut u8) {
+    // From the innermost axis to the outermost, at least two.
+    let mut axes = [Axis { length: 1, strides: [0; 2] }; MAX_AXES];
+    let (mut nearest, mut least) = (0, usize::MAX);
+    let mut step = grid.element_bytes as isize;
+    let given = grid.lengths.iter().zip(grid.strides).rev();
+    for (number, (axis, (&length, &stride))) in axes.iter_mut().zip(given).enumerate() {
+        if length > 1 && stride != 0 && stride.unsigned_abs() < least {
+            (nearest, least) = (number, stride.unsigned_abs());
+        }
+        *axis = Axis { length, strides: [step; 2] };
+        axis.strides[place] = stride;
+        step *= length as isize;
+        stay_a_loop();
+    }
+    // The nearest elements are copied one after the other, unless rows have one element each.
+    if axes[0].strides[READ] != 0 {
+        for number in (0..nearest).rev() {
+            axes.swap(number, number + 1);
+            stay_a_loop();
+        }
+    }
+    // Rows of few elements take longer than columns of more.
+    if axes[0].length < SHORT_ROW && axes[0].length < axes[1].length {
+        axes.swap(0, 1);
+    }
+    let copy_rows = rows_of(axes[0].strides, grid.element_bytes);
+    let axes = &axes[..grid.lengths.len().clamp(2, MAX_AXES)];
+    // SAFETY: this function's promise.
+    unsafe { for_each_rows(axes, from, to, copy_rows) };
+}
+
+/// The copy of rows of elements with these strides and of this size: 1, 2, 4 or 8. The most frequent strides have
+/// loops of their own, which are vector code.
+fn rows_of([read, written]: [isize; 2], element_bytes: usize) -> CopyRows {
+    let unit = element_bytes as isize;
+    let are = |reads, writes| read == reads * unit && written == writes * unit;
+    let [of_4, of_8]: [CopyRows; 2] = match element_bytes {
+        _ if are(1, 1) => [copy_bytes; 2],
+        1 if are(0, 1) => [fill_rows::<u8>; 2],
+        1 => [copy_any_rows::<u8>; 2],
+        2 if are(0, 1) => [fill_rows::<u16>; 2],
+        2 => [copy_any_rows::<u16>; 2],
+        _ if are(0, 1) => [fill_rows::<u32>, fill_rows::<u64>],
+        _ if are(-1, 1) => [copy_rows::<u32, -1, 1>, copy_rows::<u64, -1, 1>],
+        _ if are(2, 1) => [copy_rows::<u32, 2, 1>, copy_rows::<u64, 2, 1>],
+        _ if are(1, 2) => [copy_rows::<u32, 1, 2>, copy_rows::<u64, 1, 2>],
+        4 if are(3, 1) => [copy_rows::<u32, 3, 1>; 2],
+        4 if are(4, 1) => [copy_rows::<u32, 4, 1>; 2],
+        _ => [copy_any_rows::<u32>, copy_any_rows::<u64>],
+    };
+    if element_bytes == 8 { of_8 } else { of_4 }
+}
+
+/// Copies the elements along two axes or more, from the innermost to the outermost.
+///
+/// # Safety
+/// As for `copy_rows` on all of them.
+unsafe fn for_each_rows(axes: &[Axis], from: *const u8, to: *mut u8, copy_rows: CopyRows) {
+    match axes {
+        [inner @ .., outer] if inner.len() > 1 => {
+            for index in 0..outer.length {
+                let (from, to) = outer.at(index, from, to);
+                // SAFETY: this function's promise.
+                unsafe { for_each_rows(inner, from, to, copy_rows) };
             }
         }
-        place = place.wrapping_add(len);
-    });
-}
-
-/// # Safety
-/// As for [`scatter`], of elements of the type's size.
-unsafe fn scatter_as<T: Copy>(grid: Grid<'_>, buffer: *const T, to: *mut u8) {
-    let mut place = buffer;
-    for_each_row(grid, |offset, len, stride| {
-        let row = to.wrapping_offset(offset).cast::<T>();
-        // SAFETY: the caller promises the row, and its elements in the buffer.
-        unsafe {
-            match stride == size_of::<T>() as isize {
-                true => row.copy_from_nonoverlapping(place, len),
-                false => (0..len).for_each(|i| at(row, i, stride).cast_mut().write(*place.add(i))),
-            }
-        }
-        place = place.wrapping_add(len);
-    });
-}
-
-/// The address of an element of a row.
-#[inline(always)]
-fn at<T>(row: *const T, index: usize, stride: isize) -> *const T {
-    row.wrapping_byte_offset(index as isize * stride)
-}
-
-/// Calls `row` with the offset, the length and the stride of each row, in order: of the innermost axis.
-#[inline(always)]
-fn for_each_row(grid: Grid<'_>, mut row: impl FnMut(isize, usize, isize)) {
-    match (grid.lengths, grid.strides) {
-        ([outer @ .., rows, length], [steps @ .., step, stride]) => {
-            for_each_start(outer, steps, 0, &mut |start| {
-                for index in 0..*rows as isize {
-                    row(start + index * step, *length, *stride);
-                }
-            });
-        }
-        ([length], [stride]) => row(0, *length, *stride),
-        _ => row(0, 1, 0),
+        // SAFETY: this function's promise.
+        _ => unsafe { copy_rows(&axes[0], &axes[1], from, to) },
     }
 }
 
-/// Calls `each` with the offset of every element of some axes, in order.
-fn for_each_start(
-    lengths: &[usize], strides: &[isize], start: isize, each: &mut impl FnMut(isize),
+/// Calls `row` with the addresses of each row.
+#[inline(always)]
+fn for_each_row<T>(outer: &Axis, from: *const u8, to: *mut u8, row: impl Fn(*const T, *mut T)) {
+    for index in 0..outer.length {
+        let (from, to) = outer.at(index, from.cast::<T>(), to.cast::<T>());
+        row(from, to);
+        stay_a_loop();
+    }
+}
+
+/// Copies rows whose elements follow each other.
+///
+/// # Safety
+/// Along the two axes are bytes or elements of the type's size from `from` on, and from `to` on room for them. No
+/// other thread writes to either.
+unsafe fn copy_bytes(inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8) {
+    let bytes = inner.length * inner.strides[READ].unsigned_abs();
+    // SAFETY: this function's promise.
+    for_each_row::<u8>(outer, from, to, |from, to| unsafe {
+        to.copy_from_nonoverlapping(from, bytes);
+    });
+}
+
+/// Writes rows of equal elements.
+///
+/// # Safety
+/// As for [`copy_bytes`].
+unsafe fn fill_rows<T: Copy>(inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8) {
+    // SAFETY: this function's promise.
+    for_each_row::<T>(outer, from, to, |from, to| unsafe {
+        let value = *from;
+        (0..inner.length).for_each(|i| to.add(i).write(value));
+    });
+}
+
+/// Copies rows whose elements are these numbers of elements apart.
+///
+/// # Safety
+/// As for [`copy_bytes`].
+unsafe fn copy_rows<T: Copy, const READ: isize, const WRITTEN: isize>(
+    inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8,
 ) {
-    match (lengths, strides) {
-        ([length, lengths @ ..], [stride, strides @ ..]) => {
-            for index in 0..*length as isize {
-                for_each_start(lengths, strides, start + index * stride, each);
-            }
+    // SAFETY: this function's promise.
+    for_each_row::<T>(outer, from, to, |from, to| unsafe {
+        for i in 0..inner.length as isize {
+            to.offset(i * WRITTEN).write(*from.offset(i * READ));
         }
-        _ => each(start),
-    }
+    });
+}
+
+/// Copies rows whose elements are any number of bytes apart.
+///
+/// # Safety
+/// As for [`copy_bytes`].
+unsafe fn copy_any_rows<T: Copy>(inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8) {
+    const AT_ONCE: usize = 4;
+    // Elements of fewer bytes are rare.
+    let chunks = if size_of::<T>() < 4 { 0 } else { inner.length / AT_ONCE };
+    // SAFETY: this function's promise.
+    for_each_row::<T>(outer, from, to, |mut from, mut to| unsafe {
+        for _ in 0..chunks {
+            let values: [T; AT_ONCE] = std::array::from_fn(|i| *inner.at(i, from, to).0);
+            for (i, value) in values.into_iter().enumerate() {
+                inner.at(i, from, to).1.write(value);
+            }
+            (from, to) = inner.at(AT_ONCE, from, to);
+            stay_a_loop();
+        }
+        for i in 0..inner.length - chunks * AT_ONCE {
+            let (from, to) = inner.at(i, from, to);
+            to.write(*from);
+            stay_a_loop();
+        }
+    });
 }
 
 #[cfg(test)]
@@ -159,7 +252,7 @@ mod tests {
     use gpuvec_axes::{Argument, Arguments, Axes};
     use proptest::prelude::*;
 
-    const WORDS: usize = 2048;
+    const WORDS: usize = 1 << 15;
 
     /// The address of the middle of some memory.
     fn middle(memory: &mut [u64]) -> usize {
@@ -207,17 +300,21 @@ mod tests {
         (1..=WORDS as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect()
     }
 
+    /// Lengths of axes: of rows that are short, and of others that are copied in several steps.
+    fn shapes() -> impl Strategy<Value = Vec<i64>> {
+        prop::collection::vec(prop_oneof![1i64..6, 7i64..13], 0..4)
+    }
+
     proptest! {
         #[test]
         fn elements_are_gathered_in_order(
-            shape in prop::collection::vec(1i64..6, 0..4), steps in prop::array::uniform4(-9i64..10),
-            log2_bytes in 0u32..4,
+            shape in shapes(), steps in prop::array::uniform4(-9i64..10), log2_bytes in 0u32..4,
         ) {
             let (bytes, mut memory) = (1 << log2_bytes, filled());
             let (space, view) = view(&shape, &steps, middle(&mut memory), bytes, true);
             let mut buffer = vec![0u64; space.elements()];
             let from = std::ptr::with_exposed_provenance(view.first);
-            // SAFETY: at most 9 * 5 * 4 elements before and behind the middle; a word in the buffer for each.
+            // SAFETY: at most 9 * 12 * 4 elements before and behind the middle; a word in the buffer for each.
             unsafe { gather(Grid::of(&space, &view), from, buffer.as_mut_ptr().cast()) };
             let (all, start) = (bytes_of(&memory), memory.as_ptr().addr());
             let expected = addresses(space.lengths(), space.strides(&view), view.first)
@@ -229,8 +326,8 @@ mod tests {
 
         #[test]
         fn elements_are_scattered_to_their_places_and_nothing_else_changes(
-            shape in prop::collection::vec(1i64..6, 0..4), gaps in prop::array::uniform4(1i64..3),
-            flips in any::<[bool; 4]>(), log2_bytes in 0u32..4,
+            shape in shapes(), gaps in prop::array::uniform4(1i64..3), flips in any::<[bool; 4]>(),
+            turn in any::<prop::sample::Index>(), log2_bytes in 0u32..4,
         ) {
             let (bytes, mut memory, mut steps) = (1 << log2_bytes, filled(), [0; 4]);
             let mut next = 1;
@@ -241,14 +338,24 @@ mod tests {
             let mut expected = bytes_of(&memory);
             let start = memory.as_ptr().addr();
             let (space, view) = view(&shape, &steps, middle(&mut memory), bytes, false);
-            let buffer: Vec<u64> = (0..space.elements() as u64).map(|i| !i * 0x0101_0101).collect();
-            let places = addresses(space.lengths(), space.strides(&view), view.first);
+            // Any axis is the innermost one.
+            let (mut lengths, mut strides) = (space.lengths().to_vec(), space.strides(&view).to_vec());
+            if !lengths.is_empty() {
+                let turn = turn.index(lengths.len());
+                lengths.rotate_left(turn);
+                strides.rotate_left(turn);
+            }
+            let buffer: Vec<u64> =
+                (0..space.elements() as u64).map(|i| (!i).wrapping_mul(0x0101_0101)).collect();
+            let places = addresses(&lengths, &strides, view.first);
             for (place, value) in places.into_iter().zip(bytes_of(&buffer).chunks(bytes)) {
                 expected[place - start..][..bytes].copy_from_slice(value);
             }
             let to = std::ptr::with_exposed_provenance_mut(view.first);
-            // SAFETY: at most 10^3 elements before and behind the middle; the buffer has a word for each.
-            unsafe { scatter(Grid::of(&space, &view), buffer.as_ptr().cast(), to) };
+            let grid = Grid::new(&lengths, &strides, bytes);
+            // SAFETY: at most (2 * 12)^3 words before and behind the middle; the buffer has a word for each
+            // element.
+            unsafe { scatter(grid, buffer.as_ptr().cast(), to) };
             prop_assert_eq!(bytes_of(&memory), expected);
         }
     }

@@ -2,11 +2,13 @@
 
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS};
-use crate::cpu::expression::{BlockProgram, Range, Scratch};
+use crate::cpu::expression::{BlockProgram, GRAIN, Range, Scratch};
 use crate::cpu::{Grid, gather, scatter};
-use crate::tuning::STRIDED_BLOCK;
+use crate::tuning::{
+    CACHE_LINE, STRIDED_BLOCK_BYTES, STRIDED_BLOCKS, TRANSPOSED_BLOCK, TRANSPOSED_ROWS, WHOLE_BLOCK,
+};
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Access, Axes, Block, Blocks, View};
+use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, Space, View};
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -32,7 +34,8 @@ impl<'a> Walk<'a> {
         program: &'a BlockProgram, bindings: &'a [Binding], axes: &Axes, inputs: &'a [View],
         outputs: &'a [View],
     ) -> Self {
-        Walk { program, bindings, blocks: axes.kept().blocks(STRIDED_BLOCK), inputs, outputs }
+        let blocks = blocks(axes.kept(), inputs, outputs);
+        Walk { program, bindings, blocks, inputs, outputs }
     }
 
     /// Computes the blocks that begin in chunks of the elements, in the order of the walk.
@@ -45,8 +48,13 @@ impl<'a> Walk<'a> {
         for chunk in chunks {
             let ends = [chunk.start(), chunk.start() + chunk.len()];
             let [first, end] = ends.map(|element| self.blocks.beginning_at(element));
-            for block in self.blocks.walk(first..end) {
+            if first == end {
+                continue;
+            }
+            let mut block = self.blocks.at(first);
+            for _ in first..end {
                 self.compute_block(&block, &mut scratch, &mut inputs, &mut outputs);
+                self.blocks.advance(&mut block);
             }
         }
         Ok(())
@@ -66,7 +74,7 @@ impl<'a> Walk<'a> {
         // the same memory, or a copy each.
         let range =
             unsafe { Range::new(self.bindings, &arrays, &results, block.space().elements()) };
-        self.program.map(scratch, range);
+        self.program.map(scratch, range.with_uniform(inputs.uniform));
         (0..self.outputs.len()).for_each(|output| outputs.scatter(output, block));
     }
 }
@@ -76,6 +84,8 @@ struct Copies<'a> {
     views: &'a [View],
     /// For each array its copy, if it needs one.
     copies: ArrayVec<Option<Copied>, MAX_ARRAYS>,
+    /// The arrays that have one element for a block, a bit each: of these the copies are short.
+    uniform: u64,
     /// The memory of all copies.
     words: Vec<MaybeUninit<u64>>,
 }
@@ -91,35 +101,40 @@ struct Copied {
 
 impl<'a> Copies<'a> {
     fn new(walk: &Walk<'_>, views: &'a [View]) -> Result<Self, TryReserveError> {
-        let mut count = 0;
-        let mut copied = |view: &View| {
-            let is_needed = walk.blocks.full().access(view) != Access::Direct;
-            is_needed.then(|| {
+        let room = walk.blocks.elements().max(GRAIN);
+        let (mut count, mut uniform) = (0, 0);
+        let copied = |(number, view): (usize, &View)| {
+            let access = walk.blocks.full().access(view);
+            uniform |= u64::from(access == Access::Uniform) << number;
+            (access != Access::Direct).then(|| {
                 count += 1;
-                Copied { first: (count - 1) * walk.blocks.elements(), offset: 0, elements: 0 }
+                Copied { first: (count - 1) * room, offset: 0, elements: 0 }
             })
         };
-        let copies = views.iter().map(&mut copied).collect();
+        let copies = views.iter().enumerate().map(copied).collect();
         let mut words = Vec::new();
-        words.try_reserve_exact(count * walk.blocks.elements())?;
-        words.resize(count * walk.blocks.elements(), MaybeUninit::uninit());
-        Ok(Copies { views, copies, words })
+        words.try_reserve_exact(count * room)?;
+        words.resize(count * room, MaybeUninit::uninit());
+        Ok(Copies { views, copies, uniform, words })
     }
 
     /// The address of an array's elements, which are copied if need be.
     fn gathered(&mut self, number: usize, block: &Block) -> *mut c_void {
-        let (place, elements) = (self.place(number, block), block.space().elements());
         let view = &self.views[number];
-        let offset = block.offset(view);
-        if let Some(copied) = &mut self.copies[number]
-            && (copied.offset != offset || copied.elements < elements)
-        {
+        let (offset, elements) = (block.offset(view), block.space().elements());
+        let Some(copied) = &mut self.copies[number] else { return address(view, offset).cast() };
+        let place: *mut u64 = self.words[copied.first].as_mut_ptr();
+        if copied.offset != offset || copied.elements < elements {
             (copied.offset, copied.elements) = (offset, elements);
+            let grid = match self.uniform >> number & 1 {
+                0 => Grid::of(block.space(), view),
+                _ => Grid::new(&[GRAIN], &[0], view.element_bytes),
+            };
             // SAFETY: whoever made the walk promises the elements; the copy has room for those of a block, in
-            // words.
-            unsafe { gather(Grid::of(block.space(), view), address(view, offset), place.cast()) };
+            // words, or for GRAIN.
+            unsafe { gather(grid, address(view, offset), place.cast()) };
         }
-        place
+        place.cast()
     }
 
     /// The address of an array's elements, or of the copy of them that it needs.
@@ -141,6 +156,43 @@ impl<'a> Copies<'a> {
             unsafe { scatter(Grid::of(block.space(), view), place.cast(), to) };
         }
     }
+}
+
+/// The blocks of a walk, whose elements and copies stay in a core's first cache.
+fn blocks(space: &Space, inputs: &[View], outputs: &[View]) -> Blocks {
+    let views = || inputs.iter().chain(outputs);
+    let whole = space.blocks(WHOLE_BLOCK);
+    if views().all(|view| whole.full().access(view) != Access::Gathered) {
+        return whole;
+    }
+    let touched = |view: &View| {
+        let stride = space.strides(view).last().map_or(0, |stride| stride.unsigned_abs());
+        match space.inner(view) {
+            Inner::Unit | Inner::Zero => view.element_bytes,
+            Inner::Strided => view.element_bytes + stride.min(CACHE_LINE),
+        }
+    };
+    let [least, most] = STRIDED_BLOCKS;
+    let elements = STRIDED_BLOCK_BYTES / views().map(touched).sum::<usize>();
+    let of_rows = views().map(|view| elements_of_rows(space, view)).max().unwrap_or(0);
+    let elements = (elements - elements % GRAIN).clamp(least, most);
+    space.blocks(elements.max(of_rows.min(TRANSPOSED_BLOCK)))
+}
+
+/// The elements of a block with [`TRANSPOSED_ROWS`] rows, of a view whose nearest elements are in several rows; of
+/// other views, 0.
+fn elements_of_rows(space: &Space, view: &View) -> usize {
+    let strides = space.strides(view).iter().map(|stride| stride.unsigned_abs());
+    let mut axes = space.lengths().iter().zip(strides).rev();
+    let Some((&(mut row), mut least)) = axes.next() else { return 0 };
+    let mut elements = 0;
+    for (length, stride) in axes {
+        if stride != 0 && stride < least {
+            (least, elements) = (stride, row * length.min(&TRANSPOSED_ROWS));
+        }
+        row *= length;
+    }
+    elements
 }
 
 /// The address of an element of an array.

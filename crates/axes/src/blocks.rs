@@ -82,11 +82,13 @@ impl Blocks {
 
     /// The blocks of these numbers, in their order.
     pub fn walk(&self, numbers: Range<usize>) -> impl Iterator<Item = Block> {
-        let mut block = (!numbers.is_empty()).then(|| self.at(numbers.start));
+        let mut next = (!numbers.is_empty()).then(|| self.at(numbers.start));
         numbers.map_while(move |_| {
-            let this = block?;
-            block = self.after(&this);
-            Some(this)
+            let block = next?;
+            if let Some(next) = &mut next {
+                self.advance(next);
+            }
+            Some(block)
         })
     }
 
@@ -109,26 +111,35 @@ impl Blocks {
         self.block(first)
     }
 
-    /// The block that follows another one.
-    fn after(&self, block: &Block) -> Option<Block> {
-        let (lengths, mut first) = (self.space.lengths(), block.first);
+    /// Moves a block on to the one that follows it, or from the last to the first.
+    pub fn advance(&self, block: &mut Block) {
         let mut step = self.rows;
-        for axis in (0..lengths.len().min(self.cut + 1)).rev() {
-            first[axis] += step;
-            if first[axis] < lengths[axis] {
-                return Some(self.block(first));
+        for (index, length) in
+            block.first.iter_mut().zip(self.space.lengths()).take(block.axes).rev()
+        {
+            *index += step;
+            if *index < *length {
+                break;
             }
-            first[axis] = 0;
+            *index = 0;
             step = 1;
         }
-        None
+        let rows = self.rows_from(&block.first);
+        if block.space.lengths().first().is_some_and(|length| *length != rows) {
+            block.space = self.block_space(rows);
+        }
+    }
+
+    /// The indexes of a block along the axis that is cut, by those of its first element.
+    fn rows_from(&self, first: &[usize; MAX_AXES]) -> usize {
+        let lengths = self.space.lengths();
+        self.rows.min(lengths.get(self.cut).map_or(1, |length| length - first[self.cut]))
     }
 
     /// The block whose first element has these indexes along the axes up to that which is cut.
     fn block(&self, first: [usize; MAX_AXES]) -> Block {
-        let left = self.space.lengths().get(self.cut).map_or(1, |length| length - first[self.cut]);
         Block {
-            space: self.block_space(self.rows.min(left)),
+            space: self.block_space(self.rows_from(&first)),
             first,
             skipped: self.space.skipped(),
             axes: self.space.lengths().len().min(self.cut + 1),

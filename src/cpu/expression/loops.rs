@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::slice;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
-pub(super) const GRAIN: usize = 32;
+pub(crate) const GRAIN: usize = 32;
 
 /// The bytes of a line of the cache.
 const LINE_BYTES: usize = 64;

@@ -31,6 +31,7 @@ mod value;
 
 pub(crate) use compile::BlockProgram;
 pub(crate) use erased::{ErasedStates, begun_states, erased_states};
+pub(crate) use loops::GRAIN;
 pub(crate) use reduce::{
     Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, ValueColumns,
     Values, add_exactly, visit,

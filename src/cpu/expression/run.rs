@@ -12,6 +12,8 @@ pub(crate) struct Range<'a> {
     bindings: &'a [Binding],
     arrays: &'a [*const c_void],
     outputs: &'a [*mut c_void],
+    /// The arrays whose first [`GRAIN`] elements stand for all, a bit each.
+    uniform: u64,
     len: usize,
 }
 
@@ -19,14 +21,21 @@ impl<'a> Range<'a> {
     /// The range of `len` elements with these addresses of its first element, of the arrays among the inputs.
     ///
     /// # Safety
-    /// The bindings are as the program declares them: an array has the range's elements, aligned as elements
-    /// are, and each of the program's outputs that is stored has room for as many. An output may be an array whose
-    /// elements have its size, and overlaps no other one. No other thread writes to any of them.
+    /// The bindings are as the program declares them: an array has the range's elements, or [`GRAIN`] if it is
+    /// made [uniform](Range::with_uniform), aligned as elements are, and each of the program's outputs that is
+    /// stored has room for as many. An output may be an array whose elements have its size, and overlaps no other
+    /// one. No other thread writes to any of them.
     pub(crate) unsafe fn new(
         bindings: &'a [Binding], arrays: &'a [*const c_void], outputs: &'a [*mut c_void],
         len: usize,
     ) -> Self {
-        Range { bindings, arrays, outputs, len }
+        Range { bindings, arrays, outputs, uniform: 0, len }
+    }
+
+    /// The same where some arrays, a bit each, have [`GRAIN`] equal elements, which stand for all. Of a program
+    /// without reductions.
+    pub(crate) fn with_uniform(self, arrays: u64) -> Self {
+        Range { uniform: arrays, ..self }
     }
 }
 
@@ -34,6 +43,8 @@ impl<'a> Range<'a> {
 pub(crate) struct Scratch {
     lines: Vec<MaybeUninit<Line>>,
     addresses: Vec<*mut u8>,
+    /// The inputs of the range of which [`GRAIN`] elements stand for all, a bit each.
+    uniform: u64,
     /// The elements of a block, no more than are needed.
     block: usize,
 }
@@ -52,6 +63,7 @@ impl BlockProgram {
         let mut scratch = Scratch {
             lines: Vec::new(),
             addresses: Vec::new(),
+            uniform: 0,
             block: self.block.min(n.div_ceil(GRAIN).max(1).saturating_mul(GRAIN)),
         };
         scratch.lines.try_reserve_exact(self.lines(scratch.block))?;
@@ -97,11 +109,12 @@ impl BlockProgram {
                 );
             }
         };
+        debug_assert!(self.reduced.is_empty() || range.uniform == 0);
         let (n, block) = (range.len, scratch.block);
         let ends = self.address(scratch, &range);
-        let addresses = &mut scratch.addresses[..];
+        let (addresses, uniform) = (&mut scratch.addresses[..], scratch.uniform);
         // SAFETY: the uniform values' buffers have room for GRAIN elements.
-        unsafe { self.run_steps(&self.uniform, addresses, GRAIN) };
+        unsafe { self.run_steps(&self.uniform, addresses, uniform, GRAIN) };
         if self.steps.is_empty() {
             return each(addresses, 0, n);
         }
@@ -111,9 +124,9 @@ impl BlockProgram {
             let len = block.min(whole - start);
             // SAFETY: `len` elements are left of arrays and the output, and registers have room for
             // a block.
-            unsafe { self.run_steps(&self.steps, addresses, len) };
+            unsafe { self.run_steps(&self.steps, addresses, uniform, len) };
             each(addresses, start, len);
-            self.advance(addresses, len);
+            self.advance(addresses, uniform, len);
             start += len;
         }
         if n > whole {
@@ -130,7 +143,7 @@ impl BlockProgram {
                 addresses[i] = end;
             }
             // SAFETY: arrays and outputs are now buffers of GRAIN elements.
-            unsafe { self.run_steps(&self.steps, addresses, GRAIN) };
+            unsafe { self.run_steps(&self.steps, addresses, uniform, GRAIN) };
             each(addresses, whole, n - whole);
             let (ends, sizes) = (&addresses[self.inputs..], &self.arrays[self.inputs..]);
             for ((out, from), bytes) in range.outputs.iter().zip(ends).zip(sizes) {
@@ -148,9 +161,13 @@ impl BlockProgram {
         let mut next = scratch.lines.as_mut_ptr().cast::<u8>();
         let addresses = &mut scratch.addresses;
         addresses.clear();
-        let mut arrays = range.arrays.iter();
-        addresses.extend(range.bindings.iter().map(|binding| match binding {
-            Binding::Array => arrays.next().map_or(next, |array| array.cast_mut().cast()),
+        let mut arrays = range.arrays.iter().enumerate();
+        scratch.uniform = 0;
+        addresses.extend(range.bindings.iter().enumerate().map(|(input, binding)| match binding {
+            Binding::Array => arrays.next().map_or(next, |(number, array)| {
+                scratch.uniform |= (range.uniform >> number & 1) << input;
+                array.cast_mut().cast()
+            }),
             Binding::Scalar(_) | Binding::Unused => next,
         }));
         assert_eq!(range.outputs.len(), self.arrays.len() - self.inputs);
@@ -183,10 +200,12 @@ impl BlockProgram {
         next
     }
 
-    /// Moves arrays and outputs on by some elements.
-    fn advance(&self, addresses: &mut [*mut u8], elements: usize) {
-        for (address, bytes) in addresses.iter_mut().zip(&self.arrays) {
-            *address = address.wrapping_add(bytes * elements);
+    /// Moves arrays and outputs on by some elements, but for uniform ones.
+    fn advance(&self, addresses: &mut [*mut u8], uniform: u64, elements: usize) {
+        for (number, (address, bytes)) in addresses.iter_mut().zip(&self.arrays).enumerate() {
+            if uniform >> number & 1 == 0 {
+                *address = address.wrapping_add(bytes * elements);
+            }
         }
     }
 
@@ -194,10 +213,14 @@ impl BlockProgram {
     ///
     /// # Safety
     /// As for the loops of the steps.
-    unsafe fn run_steps(&self, steps: &[Step], addresses: &[*mut u8], len: usize) {
+    unsafe fn run_steps(&self, steps: &[Step], addresses: &[*mut u8], uniform: u64, len: usize) {
+        let is_uniform = |place: Place| {
+            place.is_uniform
+                || uniform.checked_shr(place.index.into()).is_some_and(|bits| bits & 1 != 0)
+        };
         let operand = |place: Place| Operand {
             pointer: addresses[usize::from(place.index)],
-            mask: usize::from(place.is_uniform).wrapping_sub(1),
+            mask: usize::from(is_uniform(place)).wrapping_sub(1),
         };
         for step in steps {
             let index = usize::from(step.out.index);

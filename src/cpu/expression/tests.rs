@@ -74,6 +74,8 @@ impl Array {
 struct Case<'a> {
     program: &'a Program,
     columns: Vec<Vec<u64>>,
+    /// The inputs that have one element for the whole call, if they are arrays.
+    uniform: &'a [usize],
     n: usize,
     offset: usize,
 }
@@ -82,9 +84,20 @@ impl Case<'_> {
     fn arrays(&self) -> Vec<Array> {
         let inputs = self.program.inputs().zip(&self.columns).enumerate();
         let array = |(i, (input, column)): (usize, (Input<'_>, &Vec<u64>))| {
-            Array::new(&column[..self.n], input.element.bytes(), self.offset * (i + 1) % 7)
+            let of_grain = [column.first().copied().unwrap_or(0); GRAIN];
+            let values = if self.uniform.contains(&i) { &of_grain } else { &column[..self.n] };
+            Array::new(values, input.element.bytes(), self.offset * (i + 1) % 7)
         };
         inputs.map(array).collect()
+    }
+
+    /// The arrays among those that are bound, a bit each, that have one element.
+    fn uniform_arrays(&self) -> u64 {
+        let arrays = self.program.inputs().enumerate();
+        let arrays = arrays.filter(|(_, input)| input.form == Form::Array);
+        let bit =
+            |(array, (i, _)): (usize, (usize, _))| u64::from(self.uniform.contains(&i)) << array;
+        arrays.enumerate().map(bit).sum()
     }
 
     fn bindings(&self) -> Vec<Binding> {
@@ -97,9 +110,10 @@ impl Case<'_> {
 
     /// The addresses of the arrays from an element on.
     fn addresses(&self, arrays: &[Array], start: usize) -> Vec<*const c_void> {
-        let inputs = self.program.inputs().zip(arrays);
-        let bound = inputs.filter(|(input, _)| input.form == Form::Array);
-        let address = |(input, array): (Input<'_>, &Array)| {
+        let inputs = self.program.inputs().zip(arrays).enumerate();
+        let bound = inputs.filter(|(_, (input, _))| input.form == Form::Array);
+        let address = |(i, (input, array)): (usize, (Input<'_>, &Array))| {
+            let start = if self.uniform.contains(&i) { 0 } else { start };
             array.pointer().wrapping_add(start * input.element.bytes()).cast()
         };
         bound.map(address).collect()
@@ -110,7 +124,11 @@ impl Case<'_> {
         let element = |i: usize| -> Vec<u64> {
             let inputs = self.program.inputs().zip(&self.columns);
             inputs
-                .map(|(input, column)| column[if input.form == Form::Array { i } else { 0 }])
+                .enumerate()
+                .map(|(number, (input, column))| {
+                    let is_one = input.form != Form::Array || self.uniform.contains(&number);
+                    column[if is_one { 0 } else { i }]
+                })
                 .collect()
         };
         outputs(self.program, &(0..self.n).map(element).collect::<Vec<_>>())
@@ -168,11 +186,13 @@ impl Case<'_> {
         let inputs: Vec<Input<'_>> = self.program.inputs().collect();
         let mut all = vec![vec![None; outputs.len()]];
         let Some((&size, others)) = sizes.split_first() else { return all };
-        for first in (0..inputs.len()).filter(|&i| is_like(&inputs[i], size)) {
+        let is_whole = |i: &usize| !self.uniform.contains(i);
+        for first in (0..inputs.len()).filter(|i| is_whole(i) && is_like(&inputs[*i], size)) {
             let mut places = vec![Some(first)];
             for size in others {
-                let is_free =
-                    |i: &usize| is_like(&inputs[*i], *size) && !places.contains(&Some(*i));
+                let is_free = |i: &usize| {
+                    is_whole(i) && is_like(&inputs[*i], *size) && !places.contains(&Some(*i))
+                };
                 places.push((0..inputs.len()).find(is_free));
             }
             all.push(places);
@@ -202,8 +222,9 @@ impl Case<'_> {
             };
             let targets: Vec<_> = sizes.clone().zip(places.iter().zip(&outs)).map(target).collect();
             let (bindings, arrays) = (&self.bindings(), &self.addresses(&arrays, start));
-            // SAFETY: the arrays have `n` elements each, and each may be one output.
+            // SAFETY: the arrays have `n` elements each, or GRAIN, and each of the first may be one output.
             let range = unsafe { Range::new(bindings, arrays, &targets, len) };
+            let range = range.with_uniform(self.uniform_arrays());
             let mut of_part = self.states();
             match &mut of_part[..] {
                 [] => program.map(&mut scratch, range),
@@ -359,7 +380,7 @@ fn check_special(text: &str, elements: &[Element]) -> bool {
     let Ok(program) = compile(text, &inputs) else { return false };
     let columns = combinations(&elements.iter().map(|&e| special(e)).collect::<Vec<_>>());
     let n = columns[0].len();
-    Case { program: &program, columns, n, offset: 1 }.check();
+    Case { program: &program, columns, uniform: &[], n, offset: 1 }.check();
     true
 }
 
@@ -430,7 +451,12 @@ fn check_sized(text: &str, n: usize, offset: usize, has_nans: bool) {
         .enumerate()
         .map(|(i, input)| column(input.element, n.max(1), (i + n) as u64, has_nans))
         .collect();
-    Case { program: &program, columns, n, offset }.check();
+    let mut case = Case { program: &program, columns, uniform: &[], n, offset };
+    case.check();
+    if case.stored().len() == program.outputs().len() {
+        case.uniform = &[0, 2];
+        case.check();
+    }
 }
 
 /// Around grains and blocks.
@@ -533,7 +559,7 @@ fn first_of_equal_values_wins() {
         for repeated in [1, 700] {
             let columns =
                 vec![values.iter().flat_map(|x| vec![u64::from(x.to_bits()); repeated]).collect()];
-            Case { program: &program, columns, n: 4 * repeated, offset: 0 }.check();
+            Case { program: &program, columns, uniform: &[], n: 4 * repeated, offset: 0 }.check();
         }
     }
 }
