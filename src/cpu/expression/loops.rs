@@ -187,7 +187,7 @@ fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool 
             stay_a_loop();
         }
     }
-    is_canonical && (!searches || nans.is_any())
+    K::Out::HAS_NANS && is_canonical && (!searches || nans.is_any())
 }
 
 /// Replaces every NaN of the output, which is written, by the one encoding. Searches whole lines of the cache first,

@@ -8,6 +8,9 @@ pub(super) trait Value: Copy {
     /// An integer, as wide as the value where it can be a NaN.
     type Mask: Copy + Default + PartialEq + BitOrAssign;
 
+    /// Says that a value can be a NaN.
+    const HAS_NANS: bool;
+
     /// All ones if one of two values is a NaN, else zero.
     fn nan_mask(self, other: Self) -> Self::Mask;
 
@@ -19,6 +22,7 @@ macro_rules! floats {
     ($($T:ident $Mask:ident;)+) => {
         $(impl Value for $T {
             type Mask = $Mask;
+            const HAS_NANS: bool = true;
 
             /// Two values without an order have a NaN among them.
             #[inline(always)]
@@ -40,6 +44,7 @@ macro_rules! without_nans {
     ($($T:ident)+) => {
         $(impl Value for $T {
             type Mask = u8;
+            const HAS_NANS: bool = false;
 
             #[inline(always)]
             fn nan_mask(self, _: Self) -> u8 {
