@@ -3,7 +3,7 @@
 #
 #     tools/test_aarch64.sh FOLDER        of the libgpuvec.so in a folder
 #     tools/test_aarch64.sh FOLDER --all  with all Rust tests but those of PTX: a quarter of an hour on two busy cores,
-#                                         six minutes of it to compile
+#                                         and five minutes where everything is built
 #
 # QEMU does one thing after another as a processor does, but for the order in which other threads see it.
 set -euo pipefail
