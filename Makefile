@@ -26,7 +26,7 @@ PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signa
 CHECKS := lint lint-aarch64 fresh usage test test-thorough test-exhaustive large-sums every-float \
     random-expressions numpy-expressions random-arrays peers function-errors function-bounds \
     fault-injection load random-faults security sanitizers miri fuzz lintian licences test-wheel \
-    reproducible site-check
+    test-musl reproducible site-check
 CHECKS_THAT_PASSED := $(CHECKS:%=%-has-passed)
 # The same crates with and without the fake driver, so that cargo builds them once.
 # (The extension module of the Python package has none.)
@@ -56,7 +56,7 @@ LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pi
     devices/test_expression_kernels.py::test_the_bits[op_ interface/test_pages.py)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: $(CHECKS_THAT_PASSED) help demo test build install uninstall reference docs links site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 reproducible check-all bench gpu-bundle clean
+.PHONY: $(CHECKS_THAT_PASSED) help demo test build install uninstall reference docs links site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 test-musl reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -245,6 +245,9 @@ test-aarch64: dist ## the release's library for AArch64 in QEMU: examples, hashe
 
 test-wheel: dist build fake-driver ## install the wheel in an empty environment and run the tests on it
 	release/test_wheel.sh $(WHEEL_TESTS)
+
+test-musl: $(VENV)/release ## the library for musl: examples, hashes of results, the Rust tests; needs Debian
+	tools/test_musl.sh
 
 reproducible: dist ## build the wheel again from the source distribution, offline: the same bytes
 	release/reproducible.sh

@@ -127,7 +127,8 @@ int main(void)
             return 1;
         }
     }
-    return status || place || backend || stream != NULL || event != NULL || kind != 1 ||
+    return status != GPUVEC_OK || place != GPUVEC_PLACE_AUTO || backend != GPUVEC_BACKEND_NONE ||
+           stream != NULL || event != NULL || kind != 1 ||
            accumulator != NULL || type == GPUVEC_NUMBER || form == GPUVEC_EXPR_PROGRAM ||
            expr != NULL;
 }

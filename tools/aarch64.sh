@@ -15,48 +15,20 @@ cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu
 tools=$PWD/target/aarch64/tools
 
-# Calls a program of apt with lists of packages for both processors, which are not the system's.
-debian() {
-    local program=$1
-    shift
-    "$program" -qq -o Dir::State::Lists="$tools/apt/lists" -o Dir::Cache="$tools/apt" \
-        -o Dir::Etc::SourceList="$tools/apt/sources.list" -o APT::Sandbox::User=root -o Acquire::Languages=none \
-        -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 "$@"
-}
-
-unpack() { # FOLDER PACKAGE...
-    local folder=$1 packages=$tools/apt/packages
-    shift
-    mkdir -p "$packages"
-    (cd "$packages" && debian apt-get download "$@")
-    local package
-    for package in "$packages"/*.deb; do dpkg -x "$package" "$folder"; done
-    rm -r "$packages"
-}
-
-depends() { # PACKAGE PATTERN: the package that it needs
-    debian apt-cache depends "$1" | grep -oE "$2" | head -1
-}
+processors=(amd64 arm64)
+source tools/debian.sh
 
 download() {
     rm -rf "$tools"
-    mkdir -p "$tools"/{bin,apt/{lists,archives}/partial}
-    touch "$tools/apt/sources.list"
+    mkdir -p "$tools/bin"
     # QEMU before version 8 does as if it wiped memory on fork.
-    local mirror codename
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m 1 '/debian/$')
+    local codename
     codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    echo "deb $mirror $codename-backports main" >"$tools/apt/sources.list"
-    debian apt-get update
+    read_lists "deb MIRROR $codename-backports main"
     unpack "$tools/qemu" "qemu-user/$codename-backports"
     unpack "$tools/arm64" {libc6,libgcc-s1,libstdc++6,libcrypt1,libbz2-1.0,libexpat1,libffi8,liblzma5,libssl3,libuuid1,zlib1g}:arm64 \
         {python3.11-minimal,libpython3.11-minimal,libpython3.11-stdlib}:arm64
-    if [ -z "${has_target:-}" ]; then
-        local std
-        std=$(depends libstd-rust-web-dev 'libstd-rust-web-[0-9.]+')
-        unpack "$tools/rust" rustc-web rust-web-clippy "$std" "$(depends "$std" 'libllvm[0-9]+')" \
-            libstd-rust-web-dev:{amd64,arm64}
-    fi
+    [ -n "${has_target:-}" ] || unpack_rust rust-web-clippy libstd-rust-web-dev:arm64
     rm -r "$tools/apt"
     .venv/bin/pip install --quiet --target "$tools/site" --only-binary=:all: --python-version 3.11 \
         --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64 numpy gmpy2
@@ -75,11 +47,7 @@ export PATH=$tools/bin:$PATH QEMU_LD_PREFIX=$tools/arm64
 export CARGO_BUILD_TARGET=$target CARGO_TARGET_DIR=$PWD/target/aarch64
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64
-if [ -z "${has_target:-}" ]; then
-    # rustc's own libraries; programs for aarch64 ignore those of another processor. Its cargo-clippy precedes rustup's.
-    export LD_LIBRARY_PATH=$tools/rust/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    export RUSTC=$tools/rust/usr/bin/rustc PATH=$tools/rust/usr/bin:$PATH
-fi
+[ -n "${has_target:-}" ] || use_rust
 # A job server of make that calls this has no descriptors here.
 unset MAKEFLAGS MFLAGS
 exec "$@"
