@@ -55,7 +55,7 @@ def test_standard_files_are_other_files(placement_variables, tmp_path):
     run_silently(script, **placement_variables)
 
 
-@pytest.mark.parametrize("value", [None, "", "/nowhere", "\n:;\\"], ids=repr)
+@pytest.mark.parametrize("value", [None, "", "/dev/null/home", "\n:;\\"], ids=repr)
 def test_environments_of_other_kinds(value):
     """Variables that name folders are missing or wrong, with or without a driver."""
     environment = library_environment()
