@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bindings import Place, Status, last_error, last_run, lib, placed
 from formulas import ELEMENTWISE, NUMBER, REDUCTIONS, TYPES, Compiled, Formula
+from functions import OF_ONE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from views import made, parts
@@ -62,6 +63,21 @@ def test_large_arrays_have_the_results_of_numpy(placement, shape):
         out = np.empty(shape, np.float32)
         run(ADD, [whole, np.broadcast_to(other, shape)], out)
         np.testing.assert_array_equal(out, whole + other)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("function", OF_ONE)
+def test_functions_of_one_element_for_all(placement, function, dtype):
+    """They have the bits that they have of an array of equal elements, usual ones and others."""
+    b = np.random.default_rng(4).random((17, 140)).astype(dtype)[:, ::2]
+    with Compiled(f"{function}(a) + b", {"a": dtype, "b": dtype}) as compiled:
+        for value in (0.3, -2.5, 45, 1e-41, 1e30, -0.0, np.inf, np.nan):
+            a = np.full(b.shape, value, dtype)
+            found, wanted = np.empty(b.shape, dtype), np.empty(b.shape, dtype)
+            of_one = [np.broadcast_to(a[:1, :1], b.shape), b]
+            assert compiled.run_nd(b.shape, of_one, found) == Status.OK
+            assert compiled.run_nd(b.shape, [a, b.copy()], wanted) == Status.OK
+            assert found.tobytes() == wanted.tobytes()
 
 
 def test_an_array_in_place(placement):

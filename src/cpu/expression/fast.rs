@@ -86,7 +86,7 @@ pub(super) fn versions<K: Fast>() -> Loops {
 const fn loop_of_set<S: FusedSet, K: Fast>() -> fn(S, &Args) {
     |set, args| {
         let fast = Loop { block: fast_block::<S, K>, lanes: lanes::<S, K>() };
-        run(set, args, fast, const { of_set::<S, K>() });
+        run(set, args, &fast, const { of_set::<S, K>() });
     }
 }
 
@@ -207,7 +207,7 @@ type RunExact<'a> = &'a dyn Fn(Operand, *mut u8, usize);
 
 /// Writes all results: those of the fast loop, and of the exact one where these are wrong, as for NaNs.
 #[inline(never)]
-fn run<S: FusedSet>(set: S, args: &Args, fast: Loop<S>, exact: fn(S, &Args)) {
+fn run<S: FusedSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
     let Args { operands: [x, ..], out, len, .. } = *args;
     let rest = len % fast.lanes;
     let len = len - rest;
@@ -216,6 +216,15 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: Loop<S>, exact: fn(S, &Args)) {
         let [_, b, c] = args.operands;
         exact(set, &Args { operands: [x, b, c], out, len, ..*args });
     };
+    let run_grain = |x, out| {
+        run_rest(x, out, |x, out| {
+            let [_, b, c] = args.operands;
+            run(set, &Args { operands: [x, b, c], out, len: MOST_LANES, ..*args }, fast, exact);
+        });
+    };
+    if x.mask == 0 {
+        return repeat(len + rest, out, |out| run_grain(x, out));
+    }
     let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
     let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
     let (mut start, mut most) = (0, PART);
@@ -246,10 +255,17 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: Loop<S>, exact: fn(S, &Args)) {
     }
     waiting.finish(S::CHUNKS.long, run_exact);
     if rest != 0 {
-        run_rest(x.from(len), place(len), |x, out| {
-            let [_, b, c] = args.operands;
-            run(set, &Args { operands: [x, b, c], out, len: MOST_LANES, ..*args }, fast, exact);
-        });
+        run_grain(x.from(len), place(len));
+    }
+}
+
+/// Runs a loop for [`GRAIN`] elements that stand for all, and repeats the results.
+fn repeat(len: usize, out: *mut u8, run: impl FnOnce(*mut u8)) {
+    run(out);
+    let results = out.cast::<[f32; GRAIN]>();
+    for grain in 1..len / GRAIN {
+        // SAFETY: `run`'s arguments promise room for `len` results, of which these are some.
+        unsafe { results.add(grain).copy_from_nonoverlapping(results, 1) };
     }
 }
 
