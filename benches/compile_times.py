@@ -6,6 +6,7 @@ Each library compiles all formulas in processes of its own, without the driver's
 least milliseconds of each, and the second library's as a multiple of the first one's.
 """
 
+import argparse
 import ctypes
 import json
 import os
@@ -60,7 +61,9 @@ def measured(library: str) -> list[float]:
     """Returns what a process of its own found."""
     environment = {**os.environ, "GPUVEC_PLACEMENT": "gpu", "CUDA_CACHE_DISABLE": "1"}
     command = [sys.executable, __file__, "--once", library]
-    return json.loads(subprocess.run(command, env=environment, check=True, stdout=-1).stdout)
+    return json.loads(
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
+    )
 
 
 def main(libraries: list[str]) -> None:
@@ -74,7 +77,13 @@ def main(libraries: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--once":
-        print(json.dumps(compile_all(sys.argv[2])))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "libraries", nargs="+", metavar="LIBRARY", help="a file; one, or two to compare"
+    )
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.once:
+        print(json.dumps(compile_all(*given.libraries)))
     else:
-        main(sys.argv[1:])
+        main(given.libraries)

@@ -107,15 +107,14 @@ pub(crate) const STAGING_THREADS: usize = 4;
 /// The fewest elements of a reduction that a further block is launched for: some batches for each warp.
 pub(crate) const REDUCTION_BLOCK: usize = 1 << 12;
 
-/// An exact sum of many elements has more blocks than run at once: each takes at least this many elements, and they
-/// are at most this multiple of those that run at once. (Dots of `f32`, an H200, medians of five runs with the multiples
-/// 1, 3, 4, 6 and 8: 2^28 elements 520, 510, 511, 513 and 512 µs; 2^30 elements 2.06, 2.03, 2.04, 2.00 and 2.02 ms.)
-pub(crate) const ELEMENTS_OF_TURN: usize = 3 << 16;
-pub(crate) const MOST_TURNS: usize = 6;
-
-/// The same as [`REDUCTION_BLOCK`] where it reads across the bus. (A dot of 40 MB pageable arrays: 1.80 ms; 2.82 with
-/// 1 << 12.)
+/// The same where it reads across the bus. (A dot of 40 MB pageable arrays: 1.80 ms; 2.82 with 1 << 12.)
 pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
+
+/// The fewest elements of a block of an exact sum that is launched in several waves, and the most waves. (Dots of
+/// `f32`, an H200, medians of five runs with 1, 3, 4, 6 and 8 waves: 2^28 elements 520, 510, 511, 513 and 512 µs; 2^30
+/// elements 2.06, 2.03, 2.04, 2.00 and 2.02 ms.)
+pub(crate) const REDUCTION_BLOCK_IN_WAVES: usize = 3 << 16;
+pub(crate) const MOST_WAVES: usize = 6;
 
 /// Sums of f32 do without f64 arithmetic on devices where it is slower than that of f32 by more than this
 /// factor.
@@ -140,12 +139,13 @@ pub(crate) const AXES_SCRATCH_BYTES: usize = 2 << 20;
 /// 40 with 16; eight operations 60 µs, 71 with 8 KiB. A sum of products of f64: 43 µs; 54 with 4 KiB.)
 pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 3] = [8 << 10, 4 << 10, 16 << 10];
 
-/// The elements of a block of arrays that are not contiguous: those of a few arrays stay in a core's first cache.
+/// The elements of a block of arrays that are not contiguous, where they are reduced or filled: those of a few arrays
+/// stay in a core's first cache.
 pub(crate) const STRIDED_BLOCK: usize = 1 << 10;
 
 /// The bytes that a block of an elementwise expression touches of all such arrays and of their copies, which share
-/// a core's first cache, and the fewest and the most elements of it, since a block takes some 60 ns to begin. (One
-/// core of an EPYC 9005, `a[::2] + b` of 10^6 f64: 0.56 ms; 0.72 with 40 KiB.)
+/// a core's first cache, and the fewest and the most elements of the block, since a block takes some 60 ns to begin.
+/// (One core of an EPYC 9005, `a[::2] + b` of 10^6 f64: 0.56 ms; 0.72 with 40 KiB.)
 pub(crate) const STRIDED_BLOCK_BYTES: usize = 24 << 10;
 pub(crate) const STRIDED_BLOCKS: [usize; 2] = [1 << 9, 1 << 11];
 
@@ -153,8 +153,9 @@ pub(crate) const STRIDED_BLOCKS: [usize; 2] = [1 << 9, 1 << 11];
 pub(crate) const WHOLE_BLOCK: usize = 1 << 12;
 
 /// The rows of a block of an array whose elements are nearer to each other along another axis than along rows, and
-/// the most elements for which there are so many. More rows that are a power of 2 apart would not be in a core's
-/// first cache together. (The same core, `a + b.T` of 1024 × 1024 f32: 0.47 ms; 2.7 with 16 rows, 3.5 with 4.)
+/// the most elements of such a block, which then contains fewer rows. More rows that are a power of 2 apart would not
+/// be in a core's first cache together. (The same core, `a + b.T` of 1024 × 1024 f32: 0.47 ms; 2.7 with 16 rows, 3.5
+/// with 4.)
 pub(crate) const TRANSPOSED_ROWS: usize = 8;
 pub(crate) const TRANSPOSED_BLOCK: usize = 1 << 14;
 

@@ -85,8 +85,8 @@ pub(super) unsafe fn enqueue(
         true => {
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
             // Folds have room for the states of the blocks that run at once.
-            let turns = if exact_sum(task).is_some() { grid::turns(n, held) } else { 1 };
-            grid::of_reduction(n, block_limit.min(held.saturating_mul(turns)))
+            let waves = if exact_sum(task).is_some() { grid::waves(n, held) } else { 1 };
+            grid::of_reduction(n, block_limit.min(held.saturating_mul(waves)))
         }
     };
     let flags = flags.filter(|_| grid::warps(blocks) <= tuning::FLAGGED_WARPS);

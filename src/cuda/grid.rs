@@ -1,6 +1,6 @@
 //! The size of a kernel's grid.
 
-use crate::tuning::{ELEMENTS_OF_TURN, LARGE_GRID, MOST_TURNS, REDUCTION_BLOCK};
+use crate::tuning::{LARGE_GRID, MOST_WAVES, REDUCTION_BLOCK, REDUCTION_BLOCK_IN_WAVES};
 
 pub(super) const BLOCK_THREADS: u32 = gpuvec_ptx::BLOCK_THREADS;
 const WARP_THREADS: u32 = 32;
@@ -17,10 +17,10 @@ pub(super) fn of_reduction(n: usize, limit: u32) -> u32 {
     at_most(limit, n.div_ceil(REDUCTION_BLOCK))
 }
 
-/// The multiple of the blocks that run at once, `held`, that an exact sum of `n` elements has. Multiprocessors that are
-/// nearer to the memory than others then take more blocks.
-pub(super) fn turns(n: usize, held: u32) -> u32 {
-    n.div_ceil(ELEMENTS_OF_TURN * held.max(1) as usize).clamp(1, MOST_TURNS) as u32
+/// The waves of `held` blocks, which run at once, that an exact sum of `n` elements is launched in. With several waves
+/// multiprocessors that read memory faster than others run more of the blocks.
+pub(super) fn waves(n: usize, held: u32) -> u32 {
+    n.div_ceil(REDUCTION_BLOCK_IN_WAVES * held.max(1) as usize).clamp(1, MOST_WAVES) as u32
 }
 
 /// Returns the number of blocks of a kernel: one for each tile, at most `limit`.

@@ -264,7 +264,7 @@ fn repeat(len: usize, out: *mut u8, run: impl FnOnce(*mut u8)) {
     run(out);
     let results = out.cast::<[f32; GRAIN]>();
     for grain in 1..len / GRAIN {
-        // SAFETY: `run`'s arguments promise room for `len` results, of which these are some.
+        // SAFETY: the arguments of `run` promise room for `len` results; these are among them.
         unsafe { results.add(grain).copy_from_nonoverlapping(results, 1) };
     }
 }

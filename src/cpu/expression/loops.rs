@@ -2,15 +2,13 @@
 
 use super::value::{NanMasks, Value};
 use crate::arch::{self, Bound, Set, Vectorized, loops, stay_a_loop};
+use crate::tuning::CACHE_LINE;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::slice;
 
 /// Every loop runs over a multiple of this many elements, so that it has no rest.
 pub(crate) const GRAIN: usize = 32;
-
-/// The bytes of a line of the cache.
-const LINE_BYTES: usize = 64;
 
 /// An operation on one element. Operands that it does not take are of no size.
 pub(super) trait PerElement {
@@ -196,7 +194,7 @@ fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool 
 fn canonical<S: Set, T: Value>(set: S, args: &Args) {
     // SAFETY: the arguments promise `len` results, which are written, and to which nothing refers.
     let results = unsafe { slice::from_raw_parts_mut(args.out.cast::<T>(), args.len) };
-    let start = results.as_ptr().align_offset(LINE_BYTES).min(args.len);
+    let start = results.as_ptr().align_offset(CACHE_LINE).min(args.len);
     let lines = &results[start..];
     let (has_nan, rest) = set.run(Search(lines));
     let end = if has_nan { start } else { args.len - rest };

@@ -43,7 +43,7 @@ impl<'a> Range<'a> {
 pub(crate) struct Scratch {
     lines: Vec<MaybeUninit<Line>>,
     addresses: Vec<*mut u8>,
-    /// The inputs of the range of which [`GRAIN`] elements stand for all, a bit each.
+    /// The range's inputs whose first [`GRAIN`] elements stand for all, a bit each.
     uniform: u64,
     /// The elements of a block, no more than are needed.
     block: usize,
