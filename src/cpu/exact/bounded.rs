@@ -55,7 +55,7 @@ impl<K: Vectorised> Bounded<K> {
             self.is_lost |= window.failed > 0 && failed == inputs.len();
             failed = inputs.len();
             if window.failed > 0 {
-                window.choose_again::<K, super::All>(inputs.first(window.failed));
+                window.choose_again::<K, super::All>(version, inputs.first(window.failed));
             }
         }
         self.window = window.unit();

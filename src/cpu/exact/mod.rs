@@ -178,7 +178,7 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
         if block.len() > 0 && failed != inputs.len() {
             // The window was chosen for terms before this block.
             failed = inputs.len();
-            window.choose_again::<K, C>(block);
+            window.choose_again::<K, C>(version, block);
             skipped = if held > 0 { 0 } else { skipped };
             continue;
         }
@@ -261,7 +261,7 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
             break;
         }
         window = Window::exact();
-        window.choose_again::<K, C>(inputs);
+        window.choose_again::<K, C>(version, inputs);
     }
     let mut state = State::ZERO;
     accumulate::<K, C>(version, &mut state, inputs);
