@@ -35,6 +35,13 @@ fn tables_of(recording: &[u8]) -> BTreeSet<usize> {
     steps(recording, 1).take_while(until).filter_map(of_step).collect()
 }
 
+/// Says whether a function of two arguments tests if its result may be wrong, before a more exact sequence.
+fn has_test(recording: &[u8]) -> bool {
+    steps(recording, 2)
+        .take_while(|(step, _)| *step != Step::Return)
+        .any(|(step, _)| step == Step::SkipUnless)
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let recorder = Recorder::default();
@@ -49,7 +56,10 @@ fn main() {
         if number == groups.len() {
             groups.push(group);
         }
-        let places = format!("of_f32: {of_f32}, of_f64: {of_f64}, fast: {fast:?}, group: {number}");
+        let has_test = has_test(&steps[of_f32..]);
+        let places = format!(
+            "of_f32: {of_f32}, of_f64: {of_f64}, fast: {fast:?}, has_test: {has_test}, group: {number}"
+        );
         writeln!(rows, "Op::{op} => Places {{ {places} }},").expect("text grows");
     }
     let table = format!(

@@ -195,7 +195,7 @@ impl<'t> Parser<'t> {
         Some(())
     }
 
-    /// Names the tables in shared memory, as in `tables_1[16];`: where their values come to lie.
+    /// Names the tables in shared memory, as in `tables[16];`: where their values come to lie.
     fn declare_shared(&mut self, declaration: &'t str) -> Option<()> {
         let (name, words) = declaration.strip_suffix("];")?.split_once('[')?;
         self.table = words.parse().ok()?;
@@ -204,7 +204,7 @@ impl<'t> Parser<'t> {
         Some(())
     }
 
-    /// Reads the values of the tables that were just named, as in `values_1[16] = {0f00000000, ...};`. If these have more
+    /// Reads the values of the tables that were just named, as in `values[16] = {0f00000000, ...};`. If these have more
     /// words, they have as many copies of each row of four values, one behind the other.
     fn declare_values(&mut self, declaration: &'t str) -> Option<()> {
         let (_, rest) = declaration.strip_suffix("};")?.split_once('[')?;

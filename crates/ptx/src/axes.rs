@@ -130,7 +130,7 @@ struct Vectors {
 
 impl Vectors {
     fn new(writer: &Writer, len: usize, are_there: Operand) -> Self {
-        let operands = [Operand::Named(LANE), Operand::b32(len as i32 - 1)];
+        let operands = [Operand::Named(&LANE), Operand::b32(len as i32 - 1)];
         let first = writer.emit("mul.lo.s32", Class::B32, &operands);
         Vectors { len, are_there, first }
     }
@@ -163,8 +163,8 @@ impl Spread {
     ) -> Self {
         let Some(vector) = self.vector() else { return self };
         let b64 = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
-        let elements = b64("mul.wide.u32", &[Operand::Named(STEP), Operand::b32(len as i32)]);
-        let begin = b64("sub.s64", &[index, b64("cvt.s64.s32", &[Operand::Named(LANE)])]);
+        let elements = b64("mul.wide.u32", &[Operand::Named(&STEP), Operand::b32(len as i32)]);
+        let begin = b64("sub.s64", &[index, b64("cvt.s64.s32", &[Operand::Named(&LANE)])]);
         let end = b64("add.s64", &[begin, elements]);
         // Without vectors the end is behind any element.
         let are_there = writer.emit("setp.le.s64", Class::Predicate, &[end, count]);
@@ -186,7 +186,7 @@ impl Spread {
         mut self, writer: &Writer, elements: &Elements<'_>, len: usize,
     ) -> Vec<Vec<Operand>> {
         if let Some(vector) = self.vector().filter(|vector| len.is_multiple_of(*vector)) {
-            let operands = [Operand::Named(LANE), Operand::b32(0)];
+            let operands = [Operand::Named(&LANE), Operand::b32(0)];
             let are_there = writer.emit("setp.ge.s32", Class::Predicate, &operands);
             self.vectors = Some(Vectors::new(writer, vector, are_there));
         }
@@ -280,7 +280,7 @@ impl Spread {
         let b64 = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
         let number =
             b64("cvt.u64.u32", &[writer.emit("add.s32", Class::B32, &[self.first, distance])]);
-        let step = b64("cvt.u64.u32", &[Operand::Named(STEP)]);
+        let step = b64("cvt.u64.u32", &[Operand::Named(&STEP)]);
         for ((array, from, strides), raw) in self.arrays.iter().zip(raw) {
             let step = b64("mul.lo.s64", &[step, strides[0]]);
             // By additions: an assembler would put a product into each of the sums that it is a term of.
@@ -305,7 +305,7 @@ impl Spread {
     ) {
         let number = writer.emit("add.s32", Class::B32, &[vectors.first, distance]);
         let number = writer.emit("add.s32", Class::B32, &[self.first, number]);
-        let operands = [Operand::Named(STEP), Operand::b32(VECTOR_BYTES as i32)];
+        let operands = [Operand::Named(&STEP), Operand::b32(VECTOR_BYTES as i32)];
         let step = writer.emit("mul.wide.u32", Class::B64, &operands);
         for ((array, from, _), raw) in self.arrays.iter().zip(raw) {
             let bytes = Operand::b32(1 << array.shift());
@@ -323,7 +323,7 @@ impl Spread {
         writer: &Writer, vectors: Option<&Vectors>, from: Operand, number: Operand,
     ) -> Operand {
         let emit = |name, operands: &[Operand]| writer.emit(name, Class::B32, operands);
-        let steps = |number| emit("mul.lo.s32", &[number, Operand::Named(STEP)]);
+        let steps = |number| emit("mul.lo.s32", &[number, Operand::Named(&STEP)]);
         let at = |number, from| emit("add.s32", &[steps(number), from]);
         let apart = at(number, from);
         let Some(vectors) = vectors else { return apart };

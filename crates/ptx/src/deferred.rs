@@ -69,17 +69,17 @@ pub(crate) fn begin(writer: &Writer) {
 
 /// Adds an element to the list, or goes to `full`.
 pub(crate) fn add(writer: &Writer, place: Operand, argument: Operand, full: Label) {
-    writer.set("mov.b64", Operand::Named("%place"), &[place]);
-    writer.set("mov.f32", Operand::Named("%argument"), &[argument]);
+    writer.set("mov.b64", Operand::Named(&"%place"), &[place]);
+    writer.set("mov.f32", Operand::Named(&"%argument"), &[argument]);
     writer.append(NEW);
-    writer.jump_if(Operand::Named("%is"), full);
+    writer.jump_if(Operand::Named(&"%is"), full);
     writer.append(STORE);
 }
 
 /// Computes what is in the list: a thread's entry, from the place and the argument.
 pub(crate) fn finish(writer: &Writer, compute: impl FnOnce(Operand, Operand)) {
     writer.append(LOAD);
-    let argument = writer.emit("mov.f32", Class::F32, &[Operand::Named("%argument")]);
-    compute(Operand::Named("%place"), argument);
+    let argument = writer.emit("mov.f32", Class::F32, &[Operand::Named(&"%argument")]);
+    compute(Operand::Named(&"%place"), argument);
     writer.append("$listed:\n");
 }

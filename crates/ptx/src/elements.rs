@@ -5,7 +5,7 @@ use crate::halves;
 use crate::large::Large;
 use crate::operation::{apply, canonical, operand_type};
 use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::{Element, Form, Program, Source, Type};
+use gpuvec_expr::{Element, Form, Node, Program, Source, Type};
 
 /// Bytes, and elements, that one instruction moves at most.
 pub(crate) const VECTOR_BYTES: usize = 16;
@@ -71,6 +71,13 @@ impl Array {
         writer.emit("add.s64", Class::B64, &[self.address, offset])
     }
 
+    /// The address of the element at a distance, of 32 bits, behind that at an address.
+    pub(crate) fn beside(self, writer: &Writer, place: Operand, distance: Operand) -> Operand {
+        let size = Operand::b32(1 << self.shift());
+        let offset = writer.emit("mul.wide.s32", Class::B64, &[distance, size]);
+        writer.emit("add.s64", Class::B64, &[place, offset])
+    }
+
     /// Reads `lanes` elements. If there are several, they begin a vector.
     fn load(self, writer: &Writer, index: Operand, lanes: usize) -> Vec<Operand> {
         self.load_from(writer, self.place(writer, index), lanes)
@@ -115,9 +122,7 @@ impl Array {
 
     /// Reads elements, `STEP` from one another, from a distance of 32 bits on.
     fn load_spread(self, writer: &Writer, distance: Operand, raw: &[Operand]) {
-        let size = Operand::b32(1 << self.shift());
-        let offset = writer.emit("mul.wide.s32", Class::B64, &[distance, size]);
-        let place = writer.emit("add.s64", Class::B64, &[self.address, offset]);
+        let place = self.beside(writer, self.address, distance);
         for (k, &raw) in raw.iter().enumerate() {
             let offset = (k as u32 * STEP as u32) << self.shift();
             writer.access("ld.global", access(self.element).0, &[raw], place, offset);
@@ -139,15 +144,6 @@ impl Array {
         let raw = |&value: &Operand| self.raw(writer, value, is_canonical);
         let raw: Vec<Operand> = values.iter().map(raw).collect();
         self.transfer(writer, "st.global", access(self.element).0, place, &raw);
-    }
-
-    /// Writes the element of a number behind one, as [`Array::store`].
-    pub(crate) fn store_lane(
-        self, writer: &Writer, index: Operand, lane: u32, value: Operand, is_canonical: bool,
-    ) {
-        let raw = self.raw(writer, value, is_canonical);
-        let (place, offset) = (self.place(writer, index), lane << self.shift());
-        writer.access("st.global", access(self.element).0, &[raw], place, offset);
     }
 
     /// A value as it is stored.
@@ -224,8 +220,8 @@ pub(crate) struct Elements<'p> {
     arrays: Vec<(usize, Array)>,
     /// The nodes that all elements share.
     shared: Vec<Option<Operand>>,
-    /// Says whether the tables of functions are rows.
-    has_rows: bool,
+    /// The tables of functions.
+    tables: Tables,
 }
 
 impl<'p> Elements<'p> {
@@ -235,9 +231,8 @@ impl<'p> Elements<'p> {
         program: &'p Program, writer: &'p Writer, large: Option<&'p Large<'p>>,
     ) -> Self {
         let shared = vec![None; program.nodes().len()];
-        let has_rows = Tables::of(program, large.is_some()).are_rows();
-        let mut elements =
-            Elements { program, writer, large, arrays: Vec::new(), shared, has_rows };
+        let tables = Tables::of(program, large.is_some());
+        let mut elements = Elements { program, writer, large, arrays: Vec::new(), shared, tables };
         for (id, node) in program.nodes().iter().enumerate() {
             if let Source::Input(index) = node.source {
                 elements.input(id, usize::from(index));
@@ -410,6 +405,18 @@ impl<'p> Elements<'p> {
         (0..).zip(rights).fold(Operand::b32(0), with_bit)
     }
 
+    /// Says whether some elements' results may have to be computed once more.
+    pub(crate) fn are_tested(&self) -> bool {
+        let mut nodes = self.program.nodes().iter().zip(&self.shared);
+        let is_tested = |(node, shared): (&Node, &Option<Operand>)| match node.source {
+            Source::Op(op) => {
+                shared.is_none() && function::is_tested(operand_type(self.program, node), op)
+            }
+            _ => false,
+        };
+        self.large.is_none() && nodes.any(is_tested)
+    }
+
     /// Says of each result whether it has no NaN other than the quiet one: a fast function is not right where its
     /// result is NaN, and what replaces that is canonical.
     pub(crate) fn are_canonical(&self) -> impl Iterator<Item = bool> {
@@ -438,14 +445,19 @@ impl<'p> Elements<'p> {
         &self, results: &Vec<Vec<Operand>>, rights: &[Operand],
         load: impl FnOnce(Operand) -> Loaded,
     ) {
-        let (writer, end) = (self.writer, self.writer.label());
-        let wrong = self.wrong(rights);
-        let none = writer.emit("setp.eq.s32", Class::Predicate, &[wrong, Operand::b32(0)]);
-        writer.jump_if(none, end);
+        let (writer, [again, end]) = (self.writer, [(); 2].map(|()| self.writer.label()));
+        let [zero, one] = [0, 1].map(Operand::b32);
+        // One element needs no loop, which the driver would compile for longer.
+        let mut wrong = None;
+        if let [right] = rights {
+            writer.jump_if(*right, end);
+        } else {
+            let bits = *wrong.insert(self.wrong(rights));
+            writer.jump_if(writer.emit("setp.eq.s32", Class::Predicate, &[bits, zero]), end);
+        }
         let before = writer.instructions();
-        let again = writer.label();
         writer.place(again);
-        let lane = writer.emit("bfind.u32", Class::B32, &[wrong]);
+        let lane = wrong.map_or(zero, |bits| writer.emit("bfind.u32", Class::B32, &[bits]));
         let exact = self.exact_results(&load(lane));
         let exact = exact.into_iter().zip(self.are_canonical()).map(|(value, is_canonical)| {
             if is_canonical { canonical(writer, Type::F32, value) } else { value }
@@ -458,10 +470,11 @@ impl<'p> Elements<'p> {
                 writer.replace_if(is_this, result, exact);
             }
         }
-        let bit = writer.emit("shl.b32", Class::B32, &[Operand::b32(1), lane]);
-        writer.set("xor.b32", wrong, &[wrong, bit]);
-        let more = writer.emit("setp.ne.s32", Class::Predicate, &[wrong, Operand::b32(0)]);
-        writer.jump_if(more, again);
+        if let Some(bits) = wrong {
+            let bit = writer.emit("shl.b32", Class::B32, &[one, lane]);
+            writer.set("xor.b32", bits, &[bits, bit]);
+            writer.jump_if(writer.emit("setp.ne.s32", Class::Predicate, &[bits, zero]), again);
+        }
         writer.are_rare_since(before);
         writer.place(end);
     }
@@ -499,7 +512,7 @@ impl<'p> Elements<'p> {
                     known.then(|| {
                         let fast = right.as_mut().and_then(|right| {
                             let (value, is_right) =
-                                function::fast(writer, from, op, self.has_rows, operands)?;
+                                function::fast(writer, from, op, &self.tables, operands)?;
                             let and =
                                 |all| writer.emit("and.pred", Class::Predicate, &[all, is_right]);
                             **right = Some(right.map_or(is_right, and));

@@ -13,6 +13,8 @@ struct Places {
     of_f64: usize,
     /// That of the fast sequence of f32.
     fast: Option<usize>,
+    /// That of f32 tests whether its result may be wrong, and has a more exact sequence for that.
+    has_test: bool,
     /// The number of the tables that it looks values up in.
     group: usize,
 }
@@ -76,7 +78,7 @@ const COPIES_SHIFT: i32 = ROW_SHIFT + COPIES.ilog2() as i32;
 /// The number of rows is that of a table's entries: each thread of a block makes one of the copies.
 const ROWS: usize = BLOCK_THREADS as usize / COPIES;
 
-/// Lines that make a thread's copy of a row; the group's number comes in between, twice. `ROWS` and `COPIES` are in them.
+/// Lines that make a thread's copy of a row. `ROWS` and `COPIES` are in them.
 const COPY_OF_ROW: &str = "\
 // tables
 {
@@ -87,11 +89,9 @@ mov.u32 %thread, %tid.x;
 mul.wide.u32 %to, %thread, 16;
 shr.u32 %row, %thread, 3;
 mul.wide.u32 %from, %row, 16;
-mov.b64 %start, values_";
-const TO_ROW: &str = ";
+mov.b64 %start, values;
 add.s64 %from, %start, %from;
-mov.b64 %start, tables_";
-const END_OF_COPY: &str = ";
+mov.b64 %start, tables;
 add.s64 %to, %start, %to;
 ld.global.f32 %value0, [%from];
 ld.global.f32 %value1, [%from+4];
@@ -103,9 +103,9 @@ bar.sync 0;
 // end of tables
 ";
 
-/// The names of a group in shared memory and of its values in global memory, before its number.
-const GROUP: &str = "tables_";
-const VALUES: &str = "values_";
+/// The names of the tables in shared memory, and of their values in global memory.
+const TABLES_NAME: &str = "tables";
+const VALUES_NAME: &str = "values";
 
 impl Tables {
     pub(crate) fn of(program: &Program, is_large: bool) -> Tables {
@@ -132,20 +132,28 @@ impl Tables {
         self.are_rows
     }
 
+    /// The number of entries before a group's.
+    fn before(&self, group: usize) -> usize {
+        let before = self.groups.iter().take_while(|&&other| other != group);
+        before.map(|&other| entries(other).len()).sum()
+    }
+
     /// Writes the declarations, which come before all functions.
     pub(crate) fn declare(&self, text: &mut String) {
-        for &group in &self.groups {
-            let values = if self.are_rows { rows(group) } else { entries(group) };
-            let shared = if self.are_rows { values.len() * COPIES } else { values.len() };
-            let [number, len, shared] = [group, values.len(), shared].map(|n| n.to_string());
-            text.extend([".shared .align 128 .f32 ", GROUP, &number, "[", &shared, "];\n"]);
-            text.extend([".global .align 128 .f32 ", VALUES, &number, "[", &len, "] = {"]);
-            for (i, bits) in values.into_iter().enumerate() {
-                text.push_str(if i == 0 { "" } else { ", " });
-                Operand::Constant(Class::F32, bits.into()).write(text);
-            }
-            text.push_str("};\n");
+        let values: Vec<u32> = match self.groups[..] {
+            [] => return,
+            [group, ..] if self.are_rows => rows(group),
+            _ => self.groups.iter().flat_map(|&group| entries(group)).collect(),
+        };
+        let shared = if self.are_rows { values.len() * COPIES } else { values.len() };
+        let [len, shared] = [values.len(), shared].map(|n| n.to_string());
+        text.extend([".shared .align 128 .f32 ", TABLES_NAME, "[", &shared, "];\n"]);
+        text.extend([".global .align 128 .f32 ", VALUES_NAME, "[", &len, "] = {"]);
+        for (i, bits) in values.into_iter().enumerate() {
+            text.push_str(if i == 0 { "" } else { ", " });
+            Operand::Constant(Class::F32, bits.into()).write(text);
         }
+        text.push_str("};\n");
     }
 
     /// Writes the copy to shared memory, which all threads of a block begin with. The comments are for the emulator.
@@ -154,25 +162,24 @@ impl Tables {
             return;
         }
         if self.are_rows {
-            let number = self.groups[0].to_string();
-            return text.extend([COPY_OF_ROW, &number, TO_ROW, &number, END_OF_COPY]);
+            return text.push_str(COPY_OF_ROW);
         }
-        let writer = Writer::new();
-        let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named("%tid.x")]);
+        let (writer, len) = (Writer::new(), self.before(usize::MAX));
+        let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named(&"%tid.x")]);
         let offset = writer.emit("mul.wide.u32", Class::B64, &[thread, Operand::b32(4)]);
-        for &group in &self.groups {
-            let place = |name| {
-                let start = writer.emit("mov.b64", Class::B64, &[Operand::Numbered(name, group)]);
-                writer.emit("add.s64", Class::B64, &[start, offset])
-            };
-            let (from, to, end) = (place(VALUES), place(GROUP), writer.label());
-            let len = Operand::b32(entries(group).len() as i32);
-            writer.jump_if(writer.emit("setp.ge.s32", Class::Predicate, &[thread, len]), end);
+        let place = |name| {
+            let start = writer.emit("mov.b64", Class::B64, &[Operand::Named(name)]);
+            writer.emit("add.s64", Class::B64, &[start, offset])
+        };
+        let (from, to, end) = (place(&VALUES_NAME), place(&TABLES_NAME), writer.label());
+        for first in (0..len).step_by(BLOCK_THREADS as usize) {
+            let left = Operand::b32((len - first) as i32);
+            writer.jump_if(writer.emit("setp.ge.s32", Class::Predicate, &[thread, left]), end);
             let value = writer.register(Class::F32);
-            writer.access("ld.global", ".f32", &[value], from, 0);
-            writer.access("st.shared", ".f32", &[value], to, 0);
-            writer.place(end);
+            writer.access("ld.global", ".f32", &[value], from, 4 * first as u32);
+            writer.access("st.shared", ".f32", &[value], to, 4 * first as u32);
         }
+        writer.place(end);
         writer.line("bar.sync 0");
         text.push_str("// tables\n{\n");
         writer.finish(text);
@@ -180,7 +187,7 @@ impl Tables {
     }
 }
 
-/// The encodings in a group's tables: at most one for each thread of a block.
+/// The encodings in a group's tables.
 fn entries(group: usize) -> Vec<u32> {
     GROUPS[group].iter().flat_map(|&number| TABLES[number]).copied().collect()
 }
@@ -197,13 +204,13 @@ fn rows(group: usize) -> Vec<u32> {
     (0..ROWS * ROW).map(entry).collect()
 }
 
-/// Loads the row of a group at the place that the low bits say: its copy for the thread.
-fn row(writer: &Writer, group: usize, place: Operand) -> [Operand; ROW] {
+/// Loads the row at the place that the low bits say: its copy for the thread.
+fn row(writer: &Writer, place: Operand) -> [Operand; ROW] {
     let emit = |name, a, b| writer.emit(name, Class::B32, &[a, b]);
-    let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named("%tid.x")]);
+    let thread = writer.emit("mov.u32", Class::B32, &[Operand::Named(&"%tid.x")]);
     let copy = emit("and.b32", thread, Operand::b32(COPIES as i32 - 1));
     let copy = emit("shl.b32", copy, Operand::b32(ROW_SHIFT));
-    let tables = writer.emit("mov.b32", Class::B32, &[Operand::Numbered(GROUP, group)]);
+    let tables = writer.emit("mov.b32", Class::B32, &[Operand::Named(&TABLES_NAME)]);
     let copies = emit("add.s32", tables, copy);
     let place = emit("and.b32", place, Operand::b32(ROWS as i32 - 1));
     let offset = emit("shl.b32", place, Operand::b32(COPIES_SHIFT));
@@ -213,14 +220,17 @@ fn row(writer: &Writer, group: usize, place: Operand) -> [Operand; ROW] {
 }
 
 /// Loads the entry of a table of a group at the place that the low bits say.
-fn lookup(writer: &Writer, group: usize, number: usize, place: Operand) -> Operand {
+fn lookup(
+    writer: &Writer, tables: &Tables, group: usize, number: usize, place: Operand,
+) -> Operand {
     let before = GROUPS[group].iter().take_while(|&&other| other != number);
-    let start: usize = before.map(|&other| TABLES[other].len()).sum();
+    let in_group: usize = before.map(|&other| TABLES[other].len()).sum();
+    let start = tables.before(group) + in_group;
     let last = Operand::b32(TABLES[number].len() as i32 - 1);
     let place = writer.emit("and.b32", Class::B32, &[place, last]);
     let offset = writer.emit("shl.b32", Class::B32, &[place, Operand::b32(2)]);
-    let tables = writer.emit("mov.b32", Class::B32, &[Operand::Numbered(GROUP, group)]);
-    let address = writer.emit("add.s32", Class::B32, &[tables, offset]);
+    let first = writer.emit("mov.b32", Class::B32, &[Operand::Named(&TABLES_NAME)]);
+    let address = writer.emit("add.s32", Class::B32, &[first, offset]);
     let entry = writer.register(Class::F32);
     writer.access("ld.shared", ".f32", &[entry], address, 4 * start as u32);
     entry
@@ -230,23 +240,34 @@ fn lookup(writer: &Writer, group: usize, number: usize, place: Operand) -> Opera
 pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Operand {
     let Some(places) = places(op) else { unreachable!("{op:?} is not a function") };
     let place = if ty == Type::F64 { places.of_f64 } else { places.of_f32 };
-    sequence(writer, place, places.group, false, arguments).0
+    sequence(writer, place, places.group, None, arguments).0
 }
 
-/// Writes the fast sequence of a function of f32, if there is one: its result, and the predicate that says
-/// whether it is right. `are_rows` says whether its tables are rows.
+/// Says whether [`fast`] has a sequence for an operation.
+pub(crate) fn is_tested(ty: Type, op: Op) -> bool {
+    ty == Type::F32 && places(op).is_some_and(|places| places.fast.is_some() || places.has_test)
+}
+
+/// Writes the fast sequence of a function of f32, if there is one, or the sequence up to its test: the result, and the
+/// predicate that says whether it is right.
 pub(crate) fn fast(
-    writer: &Writer, ty: Type, op: Op, are_rows: bool, arguments: &[Operand],
+    writer: &Writer, ty: Type, op: Op, tables: &Tables, arguments: &[Operand],
 ) -> Option<(Operand, Operand)> {
     let places = places(op)?;
-    let place = places.fast.filter(|_| ty == Type::F32)?;
-    let (result, is_right) = sequence(writer, place, places.group, are_rows, arguments);
+    if !is_tested(ty, op) {
+        return None;
+    }
+    let place = places.fast.unwrap_or(places.of_f32);
+    let (result, is_right) = sequence(writer, place, places.group, Some(tables), arguments);
     Some((result, is_right?))
 }
 
 /// Writes a function by the fast sequence, and where that is not right by the other one.
-pub(crate) fn either(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Option<Operand> {
-    let (result, is_right) = fast(writer, ty, op, false, arguments)?;
+pub(crate) fn either(
+    writer: &Writer, ty: Type, op: Op, tables: &Tables, arguments: &[Operand],
+) -> Option<Operand> {
+    places(op)?.fast?;
+    let (result, is_right) = fast(writer, ty, op, tables, arguments)?;
     let (result, end) = (writer.copy(result), writer.label());
     writer.jump_if(is_right, end);
     writer.set(Class::of(ty).copy(), result, &[function(writer, ty, op, arguments)]);
@@ -259,15 +280,23 @@ fn class_of(value: Operand) -> Class {
     if matches!(value, Operand::Register(Class::F32, _)) { Class::F32 } else { Class::F64 }
 }
 
-/// Writes a recording, whose tables are a group's: its result, and for fast ones whether it is right.
+/// Writes a recording, whose tables are a group's: its result, and whether it is right if that is not sure. Without the
+/// more exact sequence behind a test, unless `tables` is None: then it is right.
 fn sequence(
-    writer: &Writer, place: usize, group: usize, are_rows: bool, arguments: &[Operand],
+    writer: &Writer, place: usize, group: usize, tables: Option<&Tables>, arguments: &[Operand],
 ) -> (Operand, Option<Operand>) {
     let mut values = arguments.to_vec();
-    let mut ends = Vec::new();
+    let (mut ends, mut is_right, mut is_left_out) = (Vec::new(), None, false);
     // The place that was looked up last, and its row.
     let mut last = None;
     for (step, [a, b, c]) in steps(&RECORDINGS[place..], arguments.len()) {
+        if is_left_out {
+            is_left_out = step != Step::End;
+            if !matches!(step, Step::Set | Step::End) {
+                values.push(Operand::b32(0));
+            }
+            continue;
+        }
         let value = |number: usize| values[number];
         let emit = |name, class, operands: &[Operand]| writer.emit(name, class, operands);
         let unary = |name, class| emit(name, class, &[value(a)]);
@@ -323,22 +352,30 @@ fn sequence(
             Step::Less32 => binary("setp.lt.f32", Class::Predicate),
             Step::Equal32 => binary("setp.eq.f32", Class::Predicate),
             Step::Both => binary("and.pred", Class::Predicate),
-            Step::Lookup32 if are_rows => {
+            Step::Lookup32 if tables.is_some_and(Tables::are_rows) => {
                 let known = last.filter(|(place, _)| *place == value(a));
                 let (_, entries) =
-                    *last.insert(known.unwrap_or_else(|| (value(a), row(writer, group, value(a)))));
-                let tables = GROUPS[group].iter().zip(entries);
-                let Some((_, entry)) = tables.into_iter().find(|(number, _)| **number == b) else {
+                    *last.insert(known.unwrap_or_else(|| (value(a), row(writer, value(a)))));
+                let mut of_tables = GROUPS[group].iter().zip(entries);
+                let Some((_, entry)) = of_tables.find(|(number, _)| **number == b) else {
                     unreachable!("a table is one of its function's group")
                 };
                 entry
             }
-            Step::Lookup16 | Step::Lookup32 => lookup(writer, group, b, value(a)),
+            Step::Lookup16 | Step::Lookup32 => {
+                let Some(tables) = tables else { unreachable!("fast sequences have tables") };
+                lookup(writer, tables, group, b, value(a))
+            }
             // False if an operand is NaN.
             Step::Differ => binary("setp.ne.f32", Class::Predicate),
             Step::Copy => {
                 let class = class_of(value(a));
                 unary(class.copy(), class)
+            }
+            Step::SkipUnless if tables.is_some() => {
+                is_right = Some(unary("not.pred", Class::Predicate));
+                is_left_out = true;
+                continue;
             }
             Step::SkipUnless => {
                 let skips = unary("not.pred", Class::Predicate);
@@ -359,7 +396,7 @@ fn sequence(
                 writer.place(end);
                 continue;
             }
-            Step::Return => return (value(a), None),
+            Step::Return => return (value(a), is_right),
             Step::ReturnIf => return (value(a), Some(value(b))),
         };
         values.push(made);

@@ -14,7 +14,7 @@ pub(crate) struct Grid {
 impl Grid {
     pub(crate) fn new(writer: &Writer) -> Grid {
         let special = |name| writer.emit("mov.u32", Class::B32, &[Operand::Named(name)]);
-        let [blocks, in_block] = ["%nctaid.x", "%tid.x"].map(special);
+        let [blocks, in_block] = [&"%nctaid.x", &"%tid.x"].map(special);
         let block_threads = Operand::b32(BLOCK_THREADS as i32);
         let threads = writer.emit("mul.wide.u32", Class::B64, &[blocks, block_threads]);
         Grid { in_block, threads }
@@ -22,7 +22,7 @@ impl Grid {
 
     /// The thread's number, which is computed where it is needed, so that no register holds it meanwhile.
     fn thread(&self, writer: &Writer) -> Operand {
-        let block = writer.emit("mov.u32", Class::B32, &[Operand::Named("%ctaid.x")]);
+        let block = writer.emit("mov.u32", Class::B32, &[Operand::Named(&"%ctaid.x")]);
         let [block, thread] =
             [block, self.in_block].map(|number| writer.emit("cvt.u64.u32", Class::B64, &[number]));
         let shift = Operand::b32(BLOCK_THREADS.ilog2() as i32);
@@ -66,7 +66,7 @@ impl Grid {
             let number = writer.emit("mov.u32", Class::B32, &[Operand::Named(name)]);
             writer.emit("cvt.u64.u32", Class::B64, &[number])
         };
-        for_each(writer, i, limit, ["%ctaid.x", "%nctaid.x"].map(special), body);
+        for_each(writer, i, limit, [&"%ctaid.x", &"%nctaid.x"].map(special), body);
     }
 
     /// The thread's number in its block, of 32 bits.

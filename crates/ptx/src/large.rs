@@ -7,7 +7,7 @@
 
 use crate::Limits;
 use crate::elements::{access, stored, widened};
-use crate::function;
+use crate::function::{self, Tables};
 use crate::operation::{apply, operand_type};
 use crate::writer::{Class, Operand, Writer};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
@@ -23,7 +23,7 @@ const WORD: u32 = 8;
 
 /// The name of the local memory, and of the parameter that is its address.
 const MEMORY: &str = "memory";
-const ADDRESS: Operand = Operand::Named("%memory");
+const ADDRESS: Operand = Operand::Named(&"%memory");
 
 /// A large program, in parts.
 pub(crate) struct Large<'p> {
@@ -97,11 +97,11 @@ impl<'p> Large<'p> {
 
     /// Writes the device functions, which come before the kernel.
     pub(crate) fn functions(&self, text: &mut String) {
-        let mut written = Vec::new();
+        let (mut written, tables) = (Vec::new(), Tables::of(self.program, true));
         for (op, ty, _) in self.program.nodes().iter().filter_map(|node| long(self.program, node)) {
             if !written.contains(&(op, ty)) {
                 written.push((op, ty));
-                function(text, op, ty);
+                function(text, &tables, op, ty);
             }
         }
         (0..self.parts()).for_each(|number| self.part(text, number));
@@ -134,7 +134,7 @@ impl<'p> Large<'p> {
 
     /// Calls the parts for an element with its inputs' values, and returns its results.
     pub(crate) fn results(&self, writer: &Writer, inputs: &[Option<Operand>]) -> Vec<Operand> {
-        let memory = writer.emit("mov.b64", Class::B64, &[Operand::Named(MEMORY)]);
+        let memory = writer.emit("mov.b64", Class::B64, &[Operand::Named(&MEMORY)]);
         let values = Values::new(self, writer, memory);
         for (id, input) in inputs.iter().enumerate() {
             input.iter().for_each(|&value| values.store(id, value));
@@ -219,13 +219,14 @@ fn name(op: Op, ty: Type) -> String {
 }
 
 /// Writes the device function of an operation.
-fn function(text: &mut String, op: Op, ty: Type) {
+fn function(text: &mut String, tables: &Tables, op: Op, ty: Type) {
     let (writer, class) = (Writer::new(), Class::of(ty));
-    let parameters = &["%x", "%y"][..op.arity()];
-    let operands: Vec<Operand> = parameters.iter().map(|&name| Operand::Named(name)).collect();
-    let result = function::either(&writer, ty, op, &operands)
+    const PARAMETERS: &[&str] = &["%x", "%y"];
+    let parameters = &PARAMETERS[..op.arity()];
+    let operands: Vec<Operand> = parameters.iter().map(Operand::Named).collect();
+    let result = function::either(&writer, ty, op, tables, &operands)
         .unwrap_or_else(|| apply(&writer, op, ty, ty, &operands));
-    writer.set(class.copy(), Operand::Named("%result"), &[result]);
+    writer.set(class.copy(), Operand::Named(&"%result"), &[result]);
     writer.line("ret");
     text.extend([".func (.reg ", class.name(), " %result) ", &name(op, ty)]);
     for (i, parameter) in parameters.iter().enumerate() {

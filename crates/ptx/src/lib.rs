@@ -30,6 +30,7 @@ mod axes;
 mod deferred;
 mod elements;
 mod elementwise;
+mod fast_loop;
 mod fold;
 mod function;
 mod grid;

@@ -268,7 +268,7 @@ impl<'p> Batch<'p> {
         let most = match &spread {
             None => Operand::b64(i64::from(STEP) * (len as i64 - 1)),
             Some(_) => {
-                emit("mul.wide.u32", &[Operand::Named(axes::STEP), Operand::b32(len as i32 - 1)])
+                emit("mul.wide.u32", &[Operand::Named(&axes::STEP), Operand::b32(len as i32 - 1)])
             }
         };
         let last = emit("min.s64", &[last, most]);
@@ -319,7 +319,7 @@ impl<'p> Batch<'p> {
         if self.spread.is_none() {
             return Operand::b32(count as i32 * STEP);
         }
-        let operands = [Operand::Named(axes::STEP), Operand::b32(count as i32)];
+        let operands = [Operand::Named(&axes::STEP), Operand::b32(count as i32)];
         self.writer.emit("mul.lo.s32", Class::B32, &operands)
     }
 }

@@ -193,7 +193,7 @@ impl Tiles<'_> {
         let row = writer.emit("mul.lo.s32", Class::B32, &[row, pitch]);
         let shift = Operand::b32(input.array().shift() as i32);
         let offset = writer.emit("shl.b32", Class::B32, &[self.add(row, column), shift]);
-        let tile = writer.emit("mov.b32", Class::B32, &[Operand::Numbered(TILE, number)]);
+        let tile = writer.emit("mov.b32", Class::B32, &[Operand::Numbered(&TILE, number as u32)]);
         self.add(tile, offset)
     }
 

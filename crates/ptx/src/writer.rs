@@ -64,17 +64,19 @@ impl Class {
     }
 }
 
-/// An operand of an instruction.
+/// An operand of an instruction. (Of 16 bytes, for a smaller library.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     Register(Class, u32),
     /// The bits of a constant, in the low end.
     Constant(Class, u64),
     /// A variable that is named in the text.
-    Named(&'static str),
+    Named(&'static &'static str),
     /// A variable whose name ends with a number.
-    Numbered(&'static str, usize),
+    Numbered(&'static &'static str, u32),
 }
+
+const _: () = assert!(size_of::<Operand>() == 16);
 
 impl Operand {
     /// A constant of 32 bits.
@@ -99,7 +101,7 @@ impl Operand {
         match self {
             Operand::Numbered(name, number) => {
                 text.push_str(name);
-                decimal(text, number as u32);
+                decimal(text, number);
             }
             Operand::Register(class, number) => {
                 text.push_str(PREFIX);

@@ -128,29 +128,34 @@ impl Window {
         };
         let width = version.run(Width::<K>(PhantomData));
         let whole = inputs.first(inputs.len() - inputs.len() % width);
-        self.failed = 0;
-        let held = if whole.len() > 0 { hold_in::<K, C>(version, self, unit, whole) } else { 0 };
-        let rest = inputs.after(held);
-        if self.failed > 0 || rest.len() == 0 || rest.len() >= width {
-            return held;
-        }
+        let rest = inputs.after(whole.len());
         // Zeros complete the last rows.
-        let zeros = [K::Element::from_encoding(0); MAX_WIDTH];
-        let (mut a, mut b) = (zeros, zeros);
-        a[..rest.a.len()].copy_from_slice(rest.a);
-        let a = &a[..width];
-        let b = if K::PRODUCTS {
-            b[..rest.b.len()].copy_from_slice(rest.b);
-            &b[..width]
-        } else {
-            a
-        };
-        hold_in::<K, C>(version, self, unit, Inputs { a, b });
-        if self.failed > 0 {
-            self.failed = rest.len();
-            return held;
+        let (mut a, mut b);
+        let mut last = rest;
+        if rest.len() > 0 {
+            a = [K::Element::from_encoding(0); MAX_WIDTH];
+            a[..rest.len()].copy_from_slice(rest.a);
+            last = Inputs { a: &a[..width], b: &a[..width] };
+            if K::PRODUCTS {
+                b = [K::Element::from_encoding(0); MAX_WIDTH];
+                b[..rest.len()].copy_from_slice(rest.b);
+                last.b = &b[..width];
+            }
         }
-        inputs.len()
+        let mut held = 0;
+        self.failed = 0;
+        for (part, terms) in [(whole, whole.len()), (last, rest.len())] {
+            if terms == 0 {
+                continue;
+            }
+            let held_of_part = hold_in::<K, C>(version, self, unit, part);
+            if held_of_part < part.len() {
+                self.failed = self.failed.min(terms);
+                return held + held_of_part;
+            }
+            held += terms;
+        }
+        held
     }
 }
 
