@@ -14,6 +14,8 @@ struct Parser<'t> {
     functions: HashMap<&'t str, Function>,
     /// The classes of registers of a function or the kernel: the name, the first slot, the number.
     classes: Vec<(&'t str, usize, usize)>,
+    /// Its registers that have names of their own, and a brace for each block that is open. (A name has one slot.)
+    named: Vec<&'t str>,
     file: Vec<u64>,
     /// The slots of registers, constants and parameters, by their spelling.
     slots: HashMap<&'t str, Slot>,
@@ -158,6 +160,7 @@ impl<'t> Parser<'t> {
         }
         self.labels.clear();
         self.classes.clear();
+        self.named.clear();
         Ok(())
     }
 
@@ -261,7 +264,16 @@ impl<'t> Parser<'t> {
             return self.declare_own_shared(declaration).ok_or_else(|| "no shared memory".into());
         }
         match line {
-            ")" | "{" | "}" | ".reqntid 256" => Ok(()),
+            "{" => {
+                self.named.push(line);
+                Ok(())
+            }
+            "}" => {
+                let begin = self.named.iter().rposition(|&name| name == "{");
+                self.named.truncate(begin.unwrap_or(0));
+                Ok(())
+            }
+            ")" | ".reqntid 256" => Ok(()),
             _ if line.starts_with(".minnctapersm ") => Ok(()),
             _ => self.instruction(line.strip_suffix(';').ok_or("no semicolon")?),
         }
@@ -283,6 +295,10 @@ impl<'t> Parser<'t> {
         if let Some((_, names)) = declaration.split_once(' ').filter(|_| !declaration.contains('<'))
         {
             for name in names.trim_end_matches(';').split(", ") {
+                if self.named.contains(&name) {
+                    return Err("a second register of a name".into());
+                }
+                self.named.push(name);
                 self.slot(name, RUBBISH);
             }
             return Ok(());

@@ -27,7 +27,7 @@ const OF_THREAD: Operand = Operand::Named(&"%of_thread");
 
 const REGISTERS: &str = "\
 .reg .pred %there, %last, %apart;
-.reg .b32 %distance, %absent, %present, %of_block, %of_thread, %block, %thread;
+.reg .b32 %distance, %absent, %present, %of_block, %of_thread, %block, %in_block;
 .reg .b64 %index, %limit, %first, %wide, %n;
 ";
 
@@ -36,8 +36,8 @@ const REGISTERS: &str = "\
 const BEGIN: &str = "\
 mov.u32 %block, %ctaid.x;
 mul.wide.u32 %index, %block, %of_block;
-mov.u32 %thread, %tid.x;
-cvt.u64.u32 %wide, %thread;
+mov.u32 %in_block, %tid.x;
+cvt.u64.u32 %wide, %in_block;
 add.s64 %index, %index, %wide;
 mov.b32 %distance, 0x100;
 setp.lt.u64 %there, %index, %limit;
@@ -59,11 +59,11 @@ setp.eq.s64 %last, %limit, %n;
 mov.u32 %block, %ctaid.x;
 mul.wide.u32 %first, %block, %of_block;
 add.s64 %first, %first, %limit;
-mov.u32 %thread, %tid.x;
+mov.u32 %in_block, %tid.x;
 setp.eq.s32 %apart, %distance, 0x1;
 @%apart bra $behind;
 mov.b32 %distance, 0x1;
-mul.wide.u32 %wide, %thread, %of_thread;
+mul.wide.u32 %wide, %in_block, %of_thread;
 add.s64 %index, %first, %wide;
 ";
 
@@ -74,7 +74,7 @@ setp.lt.u64 %there, %index, %limit;
 bra $next;
 $behind:
 mov.b32 %distance, 0x100;
-cvt.u64.u32 %wide, %thread;
+cvt.u64.u32 %wide, %in_block;
 add.s64 %index, %first, %wide;
 mov.b64 %limit, %n;
 setp.lt.u64 %there, %index, %limit;
