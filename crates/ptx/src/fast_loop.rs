@@ -164,7 +164,8 @@ impl FastLoop<'_> {
             deferred::add(writer, self.place(lane), self.argument(&raw), apart);
             writer.jump_if(pass_last(), defer);
             writer.jump(whole);
-        } else {
+        } else if self.lanes > 2 {
+            // One of a vector, as most often.
             let less = writer.emit("sub.s32", Class::B32, &[wrong, one]);
             let others = writer.emit("and.b32", Class::B32, &[wrong, less]);
             let is_one = is_zero(or_apart(others));

@@ -240,7 +240,7 @@ fn lookup(
 pub(crate) fn function(writer: &Writer, ty: Type, op: Op, arguments: &[Operand]) -> Operand {
     let Some(places) = places(op) else { unreachable!("{op:?} is not a function") };
     let place = if ty == Type::F64 { places.of_f64 } else { places.of_f32 };
-    sequence(writer, place, places.group, None, arguments).0
+    sequence(writer, ty, place, places.group, None, arguments).0
 }
 
 /// Says whether [`fast`] has a sequence for an operation.
@@ -258,7 +258,7 @@ pub(crate) fn fast(
         return None;
     }
     let place = places.fast.unwrap_or(places.of_f32);
-    let (result, is_right) = sequence(writer, place, places.group, Some(tables), arguments);
+    let (result, is_right) = sequence(writer, ty, place, places.group, Some(tables), arguments);
     Some((result, is_right?))
 }
 
@@ -282,11 +282,18 @@ fn class_of(value: Operand) -> Class {
 
 /// Writes a recording, whose tables are a group's: its result, and whether it is right if that is not sure. Without the
 /// more exact sequence behind a test, unless `tables` is None: then it is right.
+///
+/// Whole functions of f32 are for the few elements for which fast ones are not right. They compute their rare parts for
+/// all of these, without jumps: the driver's compiler then finds what several functions have in common, such as the
+/// reduction of an angle.
 fn sequence(
-    writer: &Writer, place: usize, group: usize, tables: Option<&Tables>, arguments: &[Operand],
+    writer: &Writer, ty: Type, place: usize, group: usize, tables: Option<&Tables>,
+    arguments: &[Operand],
 ) -> (Operand, Option<Operand>) {
     let mut values = arguments.to_vec();
     let (mut ends, mut is_right, mut is_left_out) = (Vec::new(), None, false);
+    // The condition of a rare part that is computed without a jump.
+    let mut condition = None;
     // The place that was looked up last, and its row.
     let mut last = None;
     for (step, [a, b, c]) in steps(&RECORDINGS[place..], arguments.len()) {
@@ -377,6 +384,11 @@ fn sequence(
                 is_left_out = true;
                 continue;
             }
+            Step::SkipUnless if ty == Type::F32 => {
+                debug_assert!(condition.is_none(), "rare parts of f32 are not in one another");
+                condition = Some(value(a));
+                continue;
+            }
             Step::SkipUnless => {
                 let skips = unary("not.pred", Class::Predicate);
                 let end = writer.label();
@@ -384,8 +396,12 @@ fn sequence(
                 ends.push((end, writer.instructions()));
                 continue;
             }
+            Step::End if condition.take().is_some() => continue,
             Step::Set => {
-                writer.set(class_of(value(a)).copy(), value(a), &[value(b)]);
+                match condition {
+                    Some(condition) => writer.replace_if(condition, value(a), value(b)),
+                    None => writer.set(class_of(value(a)).copy(), value(a), &[value(b)]),
+                }
                 continue;
             }
             Step::End => {
