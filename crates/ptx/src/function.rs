@@ -283,8 +283,8 @@ fn class_of(value: Operand) -> Class {
 /// Writes a recording, whose tables are a group's: its result, and whether it is right if that is not sure. Without the
 /// more exact sequence behind a test, unless `tables` is None: then it is right.
 ///
-/// Whole functions of f32 are for the few elements for which fast ones are not right. They compute their rare parts for
-/// all of these, without jumps: the driver's compiler then finds what several functions have in common, such as the
+/// Whole functions of one f32 are for the few elements for which fast ones are not right. They compute their rare parts
+/// for all of these, without jumps: the driver's compiler then finds what several functions have in common, such as the
 /// reduction of an angle.
 fn sequence(
     writer: &Writer, ty: Type, place: usize, group: usize, tables: Option<&Tables>,
@@ -384,7 +384,7 @@ fn sequence(
                 is_left_out = true;
                 continue;
             }
-            Step::SkipUnless if ty == Type::F32 => {
+            Step::SkipUnless if ty == Type::F32 && arguments.len() == 1 => {
                 debug_assert!(condition.is_none(), "rare parts of f32 are not in one another");
                 condition = Some(value(a));
                 continue;
