@@ -110,10 +110,10 @@ pub(crate) const REDUCTION_BLOCK: usize = 1 << 12;
 /// The same where it reads across the bus. (A dot of 40 MB pageable arrays: 1.80 ms; 2.82 with 1 << 12.)
 pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 
-/// The fewest elements of a block of an exact sum that is launched in several waves, and the most waves. (Sums and dots
-/// of 2^30 `f32`, an H200, shares of a plain loop's rate, in two runs: with 6 waves 0.945, 0.940 and 0.957, 0.975; with
-/// 12 to 16 1.00, 0.98 to 1.01 and 0.98. Of 2^28 with 1, 2, 3, 4 and 6 waves: sums 0.95, 0.96, 0.96, 0.955, 0.956 and
-/// 0.97, 0.98, 0.97, 0.96, 0.965; dots 0.92, 0.94, 0.955, 0.94, 0.95 and 0.96, 0.96, 0.965, 0.96, 0.97.)
+/// The fewest elements of a block of an exact sum that is launched in several waves, and the most waves. (Dots of `f32`
+/// on an H200, shares of a plain loop's rate with 2, 3, 6, 12, 16 and 24 waves: of 2^30 elements 0.957, 0.961, 0.968,
+/// 0.971, 0.971 and 0.984; of 2^29 0.961, 0.971, 0.972, 0.971, 0.977 and 0.980; of 2^28 0.961, 0.966, 0.968, 0.964, 0.959
+/// and 0.941. Sums of 2^30 with each of these 1.00 to 1.01.)
 pub(crate) const REDUCTION_BLOCK_IN_WAVES: usize = 3 << 16;
 pub(crate) const MOST_WAVES: usize = 16;
 

@@ -7,7 +7,7 @@
 use crate::Kernel;
 use crate::deferred;
 use crate::elements::{Array, Elements};
-use crate::fast_loop;
+use crate::fast_loop::{self, Shortcut};
 use crate::function::{self, Tables};
 use crate::grid::Grid;
 use crate::hooks::least_blocks;
@@ -109,12 +109,16 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
         }
         Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
     };
-    let defers = lanes > 1 && fast_function(program).is_some_and(function::is_long);
+    let shortcut = match fast_function(program) {
+        Some(op) if lanes > 1 && function::is_long(op) => Shortcut::Defer,
+        _ if has_long_function(program) => Shortcut::None,
+        _ => Shortcut::StoreAll,
+    };
     let packed = Packs { arrays: &arrays, n, lanes };
     if lanes == 1 {
         grid.for_each(&writer, index, n, || writer.append(&single));
     } else if elements.are_tested() {
-        fast_loop::write(&elements, &writer, &outputs, &packed, defers);
+        fast_loop::write(&elements, &writer, &outputs, &packed, shortcut);
     } else {
         let head = packed.head(&writer);
         let end = packed.end(&writer, head);
@@ -133,7 +137,7 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     }
     let flags = outputs.len() + 1;
     grid.signal_completion(&writer, flags);
-    let declarations = if defers { deferred::DECLARATION } else { "" };
+    let declarations = if shortcut == Shortcut::Defer { deferred::DECLARATION } else { "" };
     let text = whole(name, program, large, writer, declarations, flags, blocks);
     Kernel::of_text(name, text, [lanes, packs], blocks)
 }

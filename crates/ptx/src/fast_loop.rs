@@ -96,16 +96,29 @@ selp.b32 %absent, 0x0, %absent, %apart;
 xor.b32 %present, %present, %absent;
 ";
 
-/// Writes the loop. An element for which a fast function is not right is deferred if `defers` and there is room in the
-/// list. Else it is computed once more from memory, after the others are stored, so that few registers are in use
-/// meanwhile.
+/// What a thread does with elements of a vector for which a fast function is not right, instead of what it does with
+/// others: it computes them once more from memory, after the right ones are stored one by one, so that few registers are
+/// in use meanwhile.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Shortcut {
+    /// Defers them, if there is room in the list.
+    Defer,
+    /// If it is one, stores the whole vector before it.
+    StoreAll,
+    /// The same as with others, for a text that is compiled sooner.
+    None,
+}
+
+/// Writes the loop.
 pub(crate) fn write(
-    elements: &Elements<'_>, writer: &Writer, outputs: &[Array], packs: &Packs<'_>, defers: bool,
+    elements: &Elements<'_>, writer: &Writer, outputs: &[Array], packs: &Packs<'_>,
+    shortcut: Shortcut,
 ) {
+    let defers = shortcut == Shortcut::Defer;
     if defers {
         deferred::begin(writer);
     }
-    let body = FastLoop { elements, writer, outputs, lanes: packs.lanes, defers };
+    let body = FastLoop { elements, writer, outputs, lanes: packs.lanes, shortcut };
     let lanes = packs.lanes as i32;
     writer.append(REGISTERS);
     writer.set("mov.b64", Operand::Named(&"%n"), &[packs.n]);
@@ -131,7 +144,7 @@ struct FastLoop<'p> {
     writer: &'p Writer,
     outputs: &'p [Array],
     lanes: usize,
-    defers: bool,
+    shortcut: Shortcut,
 }
 
 impl FastLoop<'_> {
@@ -156,23 +169,26 @@ impl FastLoop<'_> {
             writer.set("xor.b32", wrong, &[wrong, bit]);
             writer.emit("setp.ne.s32", Class::Predicate, &[wrong, zero])
         };
-        if self.defers {
-            writer.jump_if(self.are_apart(), apart);
-            let defer = writer.label();
-            writer.place(defer);
-            self.load_last(wrong, lane, &raw);
-            deferred::add(writer, self.place(lane), self.argument(&raw), apart);
-            writer.jump_if(pass_last(), defer);
-            writer.jump(whole);
-        } else if self.lanes > 2 {
-            // One of a vector, as most often.
-            let less = writer.emit("sub.s32", Class::B32, &[wrong, one]);
-            let others = writer.emit("and.b32", Class::B32, &[wrong, less]);
-            let is_one = is_zero(or_apart(others));
-            writer.jump_if(writer.emit("not.pred", Class::Predicate, &[is_one]), apart);
-            self.load_last(wrong, lane, &raw);
-            self.store(&results);
-            writer.jump(compute);
+        match self.shortcut {
+            Shortcut::Defer => {
+                writer.jump_if(self.are_apart(), apart);
+                let defer = writer.label();
+                writer.place(defer);
+                self.load_last(wrong, lane, &raw);
+                deferred::add(writer, self.place(lane), self.argument(&raw), apart);
+                writer.jump_if(pass_last(), defer);
+                writer.jump(whole);
+            }
+            Shortcut::StoreAll => {
+                let less = writer.emit("sub.s32", Class::B32, &[wrong, one]);
+                let others = writer.emit("and.b32", Class::B32, &[wrong, less]);
+                let is_one = is_zero(or_apart(others));
+                writer.jump_if(writer.emit("not.pred", Class::Predicate, &[is_one]), apart);
+                self.load_last(wrong, lane, &raw);
+                self.store(&results);
+                writer.jump(compute);
+            }
+            Shortcut::None => {}
         }
         writer.place(apart);
         self.store_right(wrong, &results);
