@@ -23,8 +23,8 @@ pub(crate) const CORE_CHUNK: [usize; 2] = [1 << 12, 1 << 16];
 /// (An add of 1.2 MB arrays: 10.3 µs; 11.5 with 4, 12.3 with 1.)
 pub(crate) const CHUNKS_PER_CORE: usize = 8;
 
-/// The most products that cores sum within a bound first: those of arrays that their caches hold. Reading others takes
-/// as long as exact sums do.
+/// The most products that cores sum within a bound first: those of arrays that their caches hold. Reading others
+/// takes as long as exact sums do.
 pub(crate) const MOST_BOUNDED: usize = 1 << 22;
 
 /// The time that the library's threads spin after a call before they sleep. (400 kB arrays, call after call:
@@ -110,10 +110,10 @@ pub(crate) const REDUCTION_BLOCK: usize = 1 << 12;
 /// The same where it reads across the bus. (A dot of 40 MB pageable arrays: 1.80 ms; 2.82 with 1 << 12.)
 pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 
-/// The fewest elements of a block of an exact sum that is launched in several waves, and the most waves. (Dots of `f32`
-/// on an H200, shares of a plain loop's rate with 2, 3, 6, 12, 16 and 24 waves: of 2^30 elements 0.957, 0.961, 0.968,
-/// 0.971, 0.971 and 0.984; of 2^29 0.961, 0.971, 0.972, 0.971, 0.977 and 0.980; of 2^28 0.961, 0.966, 0.968, 0.964, 0.959
-/// and 0.941. Sums of 2^30 with each of these 1.00 to 1.01.)
+/// The fewest elements of a block of an exact sum that is launched in several waves, and the most waves. (Dots of
+/// `f32` on an H200, shares of a plain loop's rate with 2, 3, 6, 12, 16 and 24 waves: of 2^30 elements 0.957,
+/// 0.961, 0.968, 0.971, 0.971 and 0.984; of 2^29 0.961, 0.971, 0.972, 0.971, 0.977 and 0.980; of 2^28 0.961, 0.966,
+/// 0.968, 0.964, 0.959 and 0.941. Sums of 2^30 with each of these 1.00 to 1.01.)
 pub(crate) const REDUCTION_BLOCK_IN_WAVES: usize = 3 << 16;
 pub(crate) const MOST_WAVES: usize = 16;
 

@@ -76,8 +76,8 @@ impl PerThread {
 
     /// Half as many elements at once: the driver compiles the text in less time.
     ///
-    /// An H200, without this and with it: `pow(x, y) + log(x)` is compiled in 75 and 59 ms, and takes 641 and 655 µs for
-    /// 2^26 elements; `sqrt(x * x + y * y) + atan2(y, x)` 73 and 60 ms, 382 and 413 µs.
+    /// An H200, without this and with it: `pow(x, y) + log(x)` is compiled in 75 and 55 ms, and takes 635 and 656
+    /// µs for 2^26 elements; `sqrt(x * x + y * y) + atan2(y, x)` 73 and 60 ms, 382 and 404 µs.
     fn halved(self) -> PerThread {
         PerThread { lanes: (self.lanes / 2).max(1), packs: self.packs, blocks: 5 }
     }
@@ -142,7 +142,8 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
     Kernel::of_text(name, text, [lanes, packs], blocks)
 }
 
-/// The text of a kernel with this code and these declarations. Behind the parameters of inputs it has those up to the number of the last.
+/// The text of a kernel with this code and these declarations. Behind the parameters of inputs it has those up to
+/// the number of the last.
 pub(crate) fn whole(
     name: &str, program: &Program, large: Option<&Large<'_>>, code: Writer, declarations: &str,
     last: usize, blocks: u32,

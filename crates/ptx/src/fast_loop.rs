@@ -1,8 +1,8 @@
 //! The loop of an elementwise program with fast functions.
 //!
-//! A thread takes a pack of elements at once, which are vectors of all arrays or, before and behind those, elements that
-//! are apart: as far from one another as a block has threads. Both are computed by the same code, which is long, and so
-//! are the elements for which a fast function is not right.
+//! A thread takes a pack of elements at once, which are vectors of all arrays or, before and behind those, elements
+//! that are apart: as far from one another as a block has threads. Both are computed by the same code, which is
+//! long, and so are the elements for which a fast function is not right.
 
 use crate::BLOCK_THREADS;
 use crate::deferred;
@@ -13,8 +13,9 @@ use crate::writer::{Class, Operand, Writer};
 /// The distance between elements that are apart, in the texts below, too.
 const APART: i32 = BLOCK_THREADS as i32;
 
-/// The index of the first element that a thread takes at once; the first index that is too large; the distance from one
-/// element to the next, 1 in vectors and else `APART`; and the bits of those that are not there, and of the others.
+/// The index of the first element that a thread takes at once; the first index that is too large; the distance from
+/// one element to the next, 1 in vectors and else `APART`; and the bits of those that are not there, and of the
+/// others.
 const INDEX: Operand = Operand::Named(&"%index");
 const LIMIT: Operand = Operand::Named(&"%limit");
 const DISTANCE: Operand = Operand::Named(&"%distance");
@@ -31,8 +32,8 @@ const REGISTERS: &str = "\
 .reg .b64 %index, %limit, %first, %wide, %n;
 ";
 
-/// Begins with the elements before the vectors, whose limit is set: a loop with three beginnings. (What is not needed in
-/// the loop is computed again, so that no register holds it meanwhile.)
+/// Begins with the elements before the vectors, whose limit is set: a loop with three beginnings. (What is not
+/// needed in the loop is computed again, so that no register holds it meanwhile.)
 const BEGIN: &str = "\
 mov.u32 %block, %ctaid.x;
 mul.wide.u32 %index, %block, %of_block;
@@ -82,7 +83,8 @@ setp.lt.u64 %there, %index, %limit;
 $end_of_elements:
 ";
 
-/// Sets the bits of the elements that are not there, and of all others: only those that are apart may be past the limit.
+/// Sets the bits of the elements that are not there, and of all others: only those that are apart may be past the
+/// limit.
 const FIND_ABSENT: &str = "\
 sub.s64 %wide, %limit, %index;
 min.u64 %wide, %wide, 0xFFFF;
@@ -96,9 +98,9 @@ selp.b32 %absent, 0x0, %absent, %apart;
 xor.b32 %present, %present, %absent;
 ";
 
-/// What a thread does with elements of a vector for which a fast function is not right, instead of what it does with
-/// others: it computes them once more from memory, after the right ones are stored one by one, so that few registers are
-/// in use meanwhile.
+/// What a thread does with elements of a vector for which a fast function is not right, instead of what it does
+/// with others: it computes them once more from memory, after the right ones are stored one by one, so that few
+/// registers are in use meanwhile.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Shortcut {
     /// Defers them, if there is room in the list.
@@ -245,8 +247,8 @@ impl FastLoop<'_> {
         store(self.elements, self.writer, self.outputs, INDEX, results);
     }
 
-    /// Stores those that are right, one by one: an output may be an input of those that are wrong. Of elements that are
-    /// not there none is wrong then.
+    /// Stores those that are right, one by one: an output may be an input of those that are wrong. Of elements that
+    /// are not there none is wrong then.
     fn store_right(&self, wrong: Operand, results: &[Vec<Operand>]) {
         let writer = self.writer;
         writer.append(FIND_ABSENT);

@@ -42,8 +42,8 @@ pub(crate) fn length(ty: Type, op: Op) -> Option<usize> {
     Some(usual_steps(ty, op)?.map(of_step).sum())
 }
 
-/// Says whether an operation has a long fast sequence with tables that can be rows: it limits its kernel on GPUs with the
-/// fastest memory. For shorter ones a barrier and copies of tables cost more than they save.
+/// Says whether an operation has a long fast sequence with tables that can be rows: it limits its kernel on GPUs
+/// with the fastest memory. For shorter ones a barrier and copies of tables cost more than they save.
 pub(crate) fn is_long(op: Op) -> bool {
     const SHORTER: usize = 51;
     let has_rows = places(op).is_some_and(|places| places.fast.is_some() && has_rows(places.group));
@@ -58,8 +58,8 @@ pub(crate) fn is_fast(ty: Type, op: Op) -> Option<bool> {
 /// The groups of tables that a program's functions look values up in. A function's are one behind the other, so that
 /// one address serves for all; and in a block's shared memory, since loads of global memory need more instructions.
 ///
-/// Those of a program that is one long function are rows if they are at least three: a row has the entries at the same
-/// place, which one load takes.
+/// Those of a program that is one long function are rows if they are at least three: a row has the entries at the
+/// same place, which one load takes.
 pub(crate) struct Tables {
     groups: Vec<usize>,
     are_rows: bool,
@@ -248,8 +248,8 @@ pub(crate) fn is_tested(ty: Type, op: Op) -> bool {
     ty == Type::F32 && places(op).is_some_and(|places| places.fast.is_some() || places.has_test)
 }
 
-/// Writes the fast sequence of a function of f32, if there is one, or the sequence up to its test: the result, and the
-/// predicate that says whether it is right.
+/// Writes the fast sequence of a function of f32, if there is one, or the sequence up to its test: the result, and
+/// the predicate that says whether it is right.
 pub(crate) fn fast(
     writer: &Writer, ty: Type, op: Op, tables: &Tables, arguments: &[Operand],
 ) -> Option<(Operand, Operand)> {
@@ -280,12 +280,12 @@ fn class_of(value: Operand) -> Class {
     if matches!(value, Operand::Register(Class::F32, _)) { Class::F32 } else { Class::F64 }
 }
 
-/// Writes a recording, whose tables are a group's: its result, and whether it is right if that is not sure. Without the
-/// more exact sequence behind a test, unless `tables` is None: then it is right.
+/// Writes a recording, whose tables are a group's: its result, and whether it is right if that is not sure. Without
+/// the more exact sequence behind a test, unless `tables` is None: then it is right.
 ///
-/// Whole functions of one f32 are for the few elements for which fast ones are not right. They compute their rare parts
-/// for all of these, without jumps: the driver's compiler then finds what several functions have in common, such as the
-/// reduction of an angle.
+/// Whole functions of one f32 are for the few elements for which fast ones are not right. They compute their rare
+/// parts for all of these, without jumps: the driver's compiler then finds what several functions have in common,
+/// such as the reduction of an angle.
 fn sequence(
     writer: &Writer, ty: Type, place: usize, group: usize, tables: Option<&Tables>,
     arguments: &[Operand],
