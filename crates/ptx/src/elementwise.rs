@@ -2,7 +2,7 @@
 //!
 //! If some element begins a vector in all arrays, threads take packs of elements from the first such element
 //! on, and the elements before and behind the packs singly; else all elements singly. (For fast functions:
-//! src/fast_loop.rs.)
+//! `fast_loop.rs`.)
 
 use crate::Kernel;
 use crate::deferred;
@@ -234,7 +234,7 @@ impl Packs<'_> {
         writer.emit("min.u64", Class::B64, &[boundary, self.n])
     }
 
-    /// The first element behind all packs, of which the first begins at `head`.
+    /// The first element behind all packs. The first pack begins at `head`.
     pub(crate) fn end(&self, writer: &Writer, head: Operand) -> Operand {
         let past = self.arrays.iter().map(|array| array.past(writer, head, self.lanes));
         let past = past.reduce(|a, b| writer.emit("or.b64", Class::B64, &[a, b])).unwrap_or(self.n);

@@ -98,16 +98,15 @@ selp.b32 %absent, 0x0, %absent, %apart;
 xor.b32 %present, %present, %absent;
 ";
 
-/// What a thread does with elements of a vector for which a fast function is not right, instead of what it does
-/// with others: it computes them once more from memory, after the right ones are stored one by one, so that few
-/// registers are in use meanwhile.
+/// A shorter way for the elements of a vector for which a fast function is not right. Without it a thread stores the
+/// right ones one by one, and then computes these once more from memory, so that few registers are in use meanwhile.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Shortcut {
     /// Defers them, if there is room in the list.
     Defer,
     /// If it is one, stores the whole vector before it.
     StoreAll,
-    /// The same as with others, for a text that is compiled sooner.
+    /// There is none: the text is compiled sooner.
     None,
 }
 
@@ -140,7 +139,7 @@ pub(crate) fn write(
     }
 }
 
-/// What the loop does with the elements that a thread takes at once.
+/// The work on the elements that a thread takes at once.
 struct FastLoop<'p> {
     elements: &'p Elements<'p>,
     writer: &'p Writer,

@@ -385,7 +385,6 @@ fn sequence(
                 continue;
             }
             Step::SkipUnless if ty == Type::F32 && arguments.len() == 1 => {
-                debug_assert!(condition.is_none(), "rare parts of f32 are not in one another");
                 condition = Some(value(a));
                 continue;
             }
