@@ -18,6 +18,9 @@ pub trait Float: Copy + Into<f64> + Send + Sync + 'static {
 
     /// The value of an encoding.
     fn from_encoding(encoding: u64) -> Self;
+
+    /// The nearest value, as IEEE 754 rounds.
+    fn nearest(x: f64) -> Self;
 }
 
 impl Float for f32 {
@@ -35,6 +38,11 @@ impl Float for f32 {
     fn from_encoding(encoding: u64) -> Self {
         Self::from_bits(encoding as u32)
     }
+
+    #[inline(always)]
+    fn nearest(x: f64) -> Self {
+        x as Self
+    }
 }
 
 impl Float for f64 {
@@ -51,6 +59,11 @@ impl Float for f64 {
     #[inline(always)]
     fn from_encoding(encoding: u64) -> Self {
         Self::from_bits(encoding)
+    }
+
+    #[inline(always)]
+    fn nearest(x: f64) -> Self {
+        x
     }
 }
 

@@ -4,12 +4,14 @@
 //! sums as integers. Ordinary blocks of terms fit into one window, which stays the same from block to
 //! block (`window.rs`); most blocks of f32 need no test of each sum (`plain.rs`). The other blocks are added as
 //! integers, at a rate that does not depend on the data ([`Bins`]). The words of the state, normalised, are those
-//! of [`State::deposit`] for each term.
+//! of [`State::deposit`] for each term. Sums that need no state may take less: of products within a bound
+//! (`bounded.rs`), and of a few terms (`few.rs`).
 //!
 //! The arithmetic needs rounding to nearest without flush to zero: src/process/float_modes.rs sets
 //! that around every call.
 
 mod bounded;
+mod few;
 mod lanes;
 mod plain;
 #[cfg(test)]
@@ -18,6 +20,7 @@ mod window;
 
 use crate::arch::Version;
 pub(crate) use bounded::Bounded;
+use few::{few, sum_of_few};
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 pub(crate) use lanes::{LaneSums, Laned, row};
 use std::iter::zip;
@@ -27,7 +30,7 @@ use std::slice::from_raw_parts;
 use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
-const FEW: usize = 128;
+const FEW_DEPOSITS: usize = 128;
 
 /// The terms of a part of a block that no window holds, and the most parts that are deposited term by term.
 const PART: usize = 256;
@@ -191,7 +194,7 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
         // Probably none holds those that follow.
         let block = inputs.first((1 + skipped) * block.len());
         skipped = MOST_SKIPPED.min(2 * skipped + 1);
-        if block.len() > FEW {
+        if block.len() > FEW_DEPOSITS {
             let term = |i: usize| K::term_of(block.a[i], block.b[i]);
             bins.get_or_insert(Bins::EMPTY).deposit(state, block.len(), term);
         } else {
@@ -237,10 +240,15 @@ const BOUNDED_FROM: usize = 1 << 10;
 /// The number of terms up to which a window for all of them is tried before a state is made.
 const MOST_IN_ONE_WINDOW: usize = 1 << 12;
 
-/// The sum of terms, rounded once. A few ordinary terms make no state.
+/// The sum of terms, rounded once. Up to some thousands of ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(
     version: Version, inputs: Inputs<'_, K::Element>,
 ) -> K::Element {
+    if inputs.len() <= few::<K>()
+        && let Some(value) = sum_of_few::<K>(version, inputs)
+    {
+        return value;
+    }
     if K::PRODUCTS && inputs.len() >= BOUNDED_FROM {
         let mut sum = Bounded::<K>::ZERO;
         sum.accumulate(version, inputs);

@@ -163,6 +163,32 @@ proptest! {
     fn the_words_are_those_of_deposits(pairs in numbers(), offset in 0_usize..9) {
         check_all(&pairs[offset.min(pairs.len())..]);
     }
+
+    #[test]
+    fn the_words_of_a_few_are_those_of_deposits(pairs in prop::collection::vec((number(), number()), 0..70)) {
+        check_all(&pairs);
+    }
+}
+
+/// Of these a window would have the sum, too.
+#[test]
+fn a_few_ordinary_terms_need_no_window() {
+    fn check<K: Vectorised>(most: usize, array: &[K::Element]) {
+        for len in 1..=most {
+            let few = Inputs::new(&array[..len], &array[..len]);
+            let exact = deposited::<K>(few.a, few.b).value().encoding();
+            for version in Version::all().filter(|version| version.has_fma() || !K::ERRORS) {
+                let sum = sum_of_few::<K>(version, few).map(Float::encoding);
+                assert_eq!(sum, Some(exact), "{len} terms, {version:?}");
+            }
+        }
+    }
+    let a: Vec<f64> = (1..=64).map(|i| 1.0 / f64::from(i) - 0.3).collect();
+    let c: Vec<f32> = a.iter().map(|&x| x as f32).collect();
+    check::<Sum<f64>>(16, &a);
+    check::<Dot<f64>>(16, &a);
+    check::<Sum<f32>>(32, &c);
+    check::<Dot<f32>>(32, &c);
 }
 
 /// Lengths around those of vectors, rows, blocks, pieces, and of all blocks of a window.
@@ -285,14 +311,18 @@ fn ordinary_products_have_a_sum_within_a_bound() {
 /// One and half a unit in its last place, with a part of another sign that a bounded sum leaves out.
 #[test]
 fn sums_next_to_the_middle_of_two_numbers_are_rounded() {
-    for (half, rest) in [(-24, -60), (-24, -100), (-53, -100), (-53, -200)] {
+    for (half, rest) in
+        [(-24, -60), (-24, -100), (-24, -140), (-53, -100), (-53, -200), (-53, -1074)]
+    {
         let [half, rest] = [half, rest].map(|exponent| 2_f64.powi(exponent));
-        for (len, signs) in [(1_100, [1.0, 1.0]), (1_100, [1.0, -1.0]), (9_000, [-1.0, 1.0])] {
-            let mut pairs = vec![(0.0, 0.0); len];
-            pairs[3] = (1.0, 1.0);
-            pairs[70] = (half, signs[0]);
-            pairs[len - 5] = (rest, signs[1]);
-            check_all(&pairs);
+        for len in [6, 20, 1_100, 9_000] {
+            for rest in [0.0, rest, -rest] {
+                let mut pairs = vec![(0.0, 0.0); len];
+                pairs[0] = (1.0, 1.0);
+                pairs[len / 16 + 1] = (half, 1.0);
+                pairs[len - 5 + 1] = (rest, 1.0);
+                check_all(&pairs);
+            }
         }
     }
 }
