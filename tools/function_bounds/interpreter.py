@@ -330,6 +330,8 @@ class Run:
         quotient = self.piece.times(x.real, self.piece.inverse(y.real))
         return self.piece.rounded(quotient, LEAST - DIGITS)
 
+    Quotient = DivFloat
+
     def Sqrt(self, place, a):
         x = self.of(a)
         if x.constant is not None:

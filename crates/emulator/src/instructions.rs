@@ -145,6 +145,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
         "sqrt.rn.f32" f32 |a| a.sqrt();
         "sqrt.rn.f64" f64 |a| a.sqrt();
         "rcp.approx.ftz.f32" f32 |a| without_subnormals(almost(1.0 / without_subnormals(a)));
+        "rcp.approx.ftz.f64" f64 |a| of_upper_half(1.0 / of_upper_half(a));
         "rsqrt.approx.ftz.f32" f32 |a| almost(1.0 / without_subnormals(a).sqrt());
         "neg.f32" f32 |a| -a;
         "neg.f64" f64 |a| -a;
@@ -191,6 +192,11 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
 /// A number with the greatest error of an approximation, nearly 2^-22.
 fn almost(x: f32) -> f32 {
     x.mul_add(f32::from_bits(0x347f_0000), x)
+}
+
+/// A number as its encoding's upper half has it.
+fn of_upper_half(x: f64) -> f64 {
+    f64::from_bits(x.to_bits() >> 32 << 32)
 }
 
 /// Zero for a subnormal number.

@@ -160,5 +160,5 @@ pub fn cosh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 pub fn tanh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
     let (sinh, cosh) = hyperbolic(m, at_most(m, magnitude(m, x), 20.0));
-    m.narrow(with_sign_of(m, sinh / cosh, x))
+    m.narrow(with_sign_of(m, m.quotient(sinh, cosh), x))
 }

@@ -42,7 +42,12 @@ pub(crate) fn split<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
 /// log(1 + f) - f.
 #[inline(always)]
 fn rest<M: Machine>(m: &M, f: M::F64) -> M::F64 {
-    let s = f / (m.f64(2.0) + f);
+    rest_of(m, f, m.quotient(f, m.f64(2.0) + f))
+}
+
+/// The same by s = f / (2 + f).
+#[inline(always)]
+fn rest_of<M: Machine>(m: &M, f: M::F64, s: M::F64) -> M::F64 {
     let z = s * s;
     let half = f * f * m.f64(0.5);
     s * m.fma(z, polynomial(m, z, &ARTANH), half) - half
@@ -73,7 +78,10 @@ pub fn log<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 #[inline(always)]
 pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let (k, f) = split(m, x);
-    let low = m.fma(k, m.f64(LN_2_LOW), rest(m, f));
+    // On GPUs this division has a jump. Without it powers of several elements would be computed at the same time, by
+    // more registers than a thread has.
+    let s = f / (m.f64(2.0) + f);
+    let low = m.fma(k, m.f64(LN_2_LOW), rest_of(m, f, s));
     let y = m.fma(k, m.f64(LN_2), f + low);
     let y = m.select(m.less(x, m.f64(f64::INFINITY)), y, x);
     m.select(m.equal(x, m.f64(0.0)), m.f64(f64::NEG_INFINITY), y)

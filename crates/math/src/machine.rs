@@ -38,6 +38,14 @@ pub trait Machine {
     fn i64(&self, value: i64) -> Self::I64;
     /// a · b + c, rounded once.
     fn fma(&self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
+    /// a / b, where b and the quotient are far from the ends of the range of numbers: between 2^−500 and 2^500 in
+    /// magnitude. Or a is 0 and b positive, or one of them is NaN.
+    ///
+    /// A machine may take fewer operations for it than for all quotients.
+    #[inline(always)]
+    fn quotient(&self, a: Self::F64, b: Self::F64) -> Self::F64 {
+        a / b
+    }
     /// The square root.
     fn sqrt(&self, x: Self::F64) -> Self::F64;
     /// The encoding of a number.

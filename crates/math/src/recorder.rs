@@ -41,6 +41,7 @@ steps! {
     SubFloat 2 0 true "a - b.";
     MulFloat 2 0 true "a · b.";
     DivFloat 2 0 true "a / b.";
+    Quotient 2 0 true "[`Machine::quotient`].";
     AddBits 2 0 true "a + b, which wraps.";
     SubBits 2 0 true "a - b, which wraps.";
     And 2 0 true "a & b.";
@@ -317,6 +318,10 @@ impl<'r> Machine for &'r Recorder {
 
     fn fma(&self, a: Float<'r>, b: Float<'r>, c: Float<'r>) -> Float<'r> {
         self.value(Step::Fma, &[a.number, b.number, c.number])
+    }
+
+    fn quotient(&self, a: Float<'r>, b: Float<'r>) -> Float<'r> {
+        self.value(Step::Quotient, &[a.number, b.number])
     }
 
     fn sqrt(&self, x: Float<'r>) -> Float<'r> {

@@ -145,6 +145,6 @@ pub fn tan<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let square = angle.f * angle.f;
     let (sine, cosine) = (angle.sine(m, square), angle.cosine(m, square));
     let (odd, sign) = is_odd(m, angle.quadrant);
-    let y = m.select(odd, cosine, sine) / m.select(odd, sine, cosine);
+    let y = m.quotient(m.select(odd, cosine, sine), m.select(odd, sine, cosine));
     m.narrow(m.float(m.bits(y) ^ sign))
 }

@@ -63,6 +63,7 @@ impl PerThread {
             _ => 4,
         };
         let blocks = match (instructions, is_function) {
+            _ if is_fast && packs >= 3 && lanes < 4 => 5,
             _ if packs < 3 || lanes < 4 => 2,
             (..=48, _) if is_fast => 5,
             (_, true) => 6,
