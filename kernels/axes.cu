@@ -146,6 +146,7 @@ struct Part {
     __device__ unsigned end() const { return last; }
     __device__ unsigned first(int len) const { return begin + thread() / WARP * len; }
     __device__ unsigned next(int len) const { return warps * len; }
+    __device__ unsigned after(unsigned start, int len) const { return start + next(len); }
     __device__ bool in_tile() const { return round == IN_TILE; }
     __device__ bool in_plain() const { return round == IN_PLAIN; }
     __device__ bool in_window() const { return round == IN_WINDOW; }

@@ -99,13 +99,15 @@ struct OfGrid {
     static constexpr bool HAS_PLAIN = false;
     u64 n;
 
+    __device__ OfGrid(u64 n, int, Scratch *) : n(n) {}
+
     __device__ static constexpr int step() { return WARP; }
     // The number of the calling thread's first element among those of a batch.
     __device__ static int offset() { return lane(); }
     __device__ u64 end() const { return n; }
-    // The first element of the warp's first batch, and the distance to the next batch.
+    // The first element of the warp's first batch, and of the batch after another one.
     __device__ static u64 first(int len) { return first_batch(len); }
-    __device__ static u64 next(int len) { return next_batch(len); }
+    __device__ u64 after(u64 start, int len) { return start + next_batch(len); }
     // Returns whether the window alone must hold the sum. The window reaches `spare` bits above a batch, and its unit
     // is on a grid.
     __device__ static constexpr bool in_window() { return false; }
@@ -114,6 +116,54 @@ struct OfGrid {
     __device__ static constexpr bool in_levels() { return false; }
     __device__ static constexpr int spare() { return 0; }
     __device__ static constexpr int grid() { return GRID; }
+};
+
+// The same in two parts, since some multiprocessors read memory faster than others: the batches of the first part are
+// divided evenly among the warps, which take portions of the second one as they are ready.
+struct OfGridInPortions : OfGrid {
+    // The fewest batches of a warp for which there is a second part: one batch of SHARE. A portion has PORTION batches.
+    static constexpr int FEWEST = 24, SHARE = 8, PORTION = 3;
+    // Has the counts of portions.
+    Scratch *scratch;
+    // The batches that are left of a portion, and in the warp's first thread the count of the next one.
+    int left;
+    unsigned next;
+
+    // The whole block has to wait before it asks for a batch.
+    __device__ OfGridInPortions(u64 n, int len, Scratch *scratch)
+        : OfGrid(n, len, scratch), scratch(scratch), left(0), next(0) {
+        const u64 batches = n / next_batch(len);
+        divided() = batches < FEWEST ? 0xFFFFFFFF : batches - batches / SHARE;
+    }
+
+    // The batches of each warp in the first part: in shared memory, for lack of registers.
+    __device__ static unsigned &divided() {
+        __shared__ unsigned divided;
+        return divided;
+    }
+
+    // Asks for a portion's count while the warp has one portion, or one batch of the first part, to add.
+    __device__ u64 after(u64 start, int len) {
+        if (left > 0) {
+            left--;
+            return start + len;
+        }
+        const u64 distance = next_batch(len), shared = divided() * distance, following = start + distance;
+        if (following + distance < shared) {
+            return following;
+        }
+        const unsigned counters = min(static_cast<unsigned>(COUNTERS), gridDim.x * (BLOCK_THREADS / WARP));
+        const unsigned of_warp = grid_thread() / WARP % counters;
+        const u64 count = __shfl_sync(ALL_THREADS, next, 0);
+        if (lane() == 0) {
+            next = atomicAdd(counter(scratch, of_warp), 1);
+        }
+        if (following < shared) {
+            return following;
+        }
+        left = PORTION - 1;
+        return shared + (count * counters + of_warp) * PORTION * len;
+    }
 };
 
 // Returns whether elements are added in plain sums first.
@@ -174,7 +224,7 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
         }
     }
 #pragma unroll 1
-    for (auto start = first; start < of.end(); start += of.next(LEN * of.step())) {
+    for (auto start = first; start < of.end(); start = of.after(start, LEN * of.step())) {
         if (deposits > MOST_DEPOSITS - LEN - K::LEVELS - 1) {
             columns.normalise();
             deposits = 0;

@@ -506,6 +506,9 @@ __device__ inline bool merge(long long *words, Scratch *scratch) {
     if (row < K::ROWS) {
         words[row] = static_cast<long long>(atomicExch(&scratch->words[row], 0));
     }
+    if (row < COUNTERS) {
+        *counter(scratch, row) = 0;
+    }
     return true;
 }
 

@@ -2,7 +2,7 @@
 // state.
 //
 // The states of elements may be merged in any order. A warp takes a batch of elements, the grid's warps
-// take batches in turn; each block merges its warps' states and adds its own to the scratch memory, by
+// take batches in turn, or the last ones as they are ready; each block merges its warps' states and adds its own to the scratch memory, by
 // integer atomics. The last block to do so reads the state of all elements, and leaves zeros.
 #pragma once
 #include "common.cuh"
@@ -20,6 +20,14 @@ struct Scratch {
     unsigned finished;
     u64 words[1];
 };
+
+// Counters of the portions that warps take as they are ready, behind the words of every exact sum. Each is for some of the
+// warps, and in a cache line of its own: one alone would answer some 250 warps in a microsecond.
+constexpr int COUNTERS = 128, COUNTER_WORDS = 16, FIRST_COUNTER_WORD = 1024;
+
+__device__ inline unsigned *counter(Scratch *scratch, unsigned number) {
+    return reinterpret_cast<unsigned *>(scratch->words + FIRST_COUNTER_WORD + number * COUNTER_WORDS);
+}
 
 __device__ inline int lane() { return threadIdx.x % WARP; }
 

@@ -6,7 +6,7 @@
 
 namespace exact {
 
-template <class K, class T>
+template <class K, class Elements, class T>
 __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, T *result, u64 mode) {
     __shared__ Columns<K> columns;
     __shared__ long long words[K::ROWS];
@@ -16,10 +16,10 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
         last = -1;
     }
     columns.clear();
+    Elements of(n, K::BATCH * WARP, scratch);
     __syncthreads();
     Window<K> window;
     Plain plain;
-    OfGrid of{n};
     add_elements(columns, window, plain, of, mode);
     __syncthreads();
     gather(columns, words, first, last, out, n, scratch, [&] {
@@ -35,19 +35,19 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
 
 }  // namespace exact
 
-#define EXACT(name, T, K)                                                                       \
+#define EXACT(name, T, K, Elements)                                                              \
     extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)                          \
         name(long long *out, u64 n, unsigned *flags, Scratch *scratch, T *result, u64 mode) {    \
-        exact::reduce_elements<K>(out, n, scratch, result, mode);                                \
+        exact::reduce_elements<K, Elements>(out, n, scratch, result, mode);                      \
         signal_completion(flags);                                                                \
     }
 
-EXACT(sum_f32, float, exact::SumF32)
-EXACT(sum_f64, double, exact::SumF64)
-EXACT(dot_f32, float, exact::DotF32)
-EXACT(dot_f64, double, exact::DotF64)
-EXACT(norm_f32, float, exact::NormF32)
-EXACT(norm_f64, double, exact::NormF64)
+EXACT(sum_f32, float, exact::SumF32, exact::OfGridInPortions)
+EXACT(sum_f64, double, exact::SumF64, exact::OfGrid)
+EXACT(dot_f32, float, exact::DotF32, exact::OfGridInPortions)
+EXACT(dot_f64, double, exact::DotF64, exact::OfGrid)
+EXACT(norm_f32, float, exact::NormF32, exact::OfGridInPortions)
+EXACT(norm_f64, double, exact::NormF64, exact::OfGrid)
 
 // Merges the states of a block's threads, in every thread.
 __device__ inline Fold merged(Fold state) {

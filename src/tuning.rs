@@ -140,6 +140,11 @@ pub(crate) const AXES_SCRATCH_BYTES: usize = 2 << 20;
 /// 40 with 16; eight operations 60 µs, 71 with 8 KiB. A sum of products of f64: 43 µs; 54 with 4 KiB.)
 pub(crate) const EXPRESSION_BLOCK_BYTES: [usize; 3] = [8 << 10, 4 << 10, 16 << 10];
 
+/// The elements of a block of an operation of f64 that takes at least these picoseconds, whose results are searched for
+/// NaNs afterwards. (10^5 exponentials take 52 µs; 55 if all are written first, and are no longer in the first cache.)
+pub(crate) const SEARCHED_BLOCK: usize = 1 << 11;
+pub(crate) const SEARCHED_COST: u32 = 900;
+
 /// The elements of a block of arrays that are not contiguous, where they are reduced or filled: those of a few arrays
 /// stay in a core's first cache.
 pub(crate) const STRIDED_BLOCK: usize = 1 << 10;

@@ -75,7 +75,8 @@ class ExactKernel:
 
 
 def grids(driver: Driver) -> list[int]:
-    """Returns numbers of blocks: one, some, and the library's for long arrays."""
+    """Returns numbers of blocks: one, some with less and with more warps than counters of portions,
+    and the library's for long arrays."""
     multiprocessors = c_size_t()
     driver.call("cuDeviceGetAttribute", byref(multiprocessors), 16, 0)
-    return [1, 7, 4 * multiprocessors.value]
+    return [1, 7, 97, 4 * multiprocessors.value]

@@ -84,8 +84,9 @@ pub(super) unsafe fn enqueue(
         }
         true => {
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
-            // Folds have room for the states of the blocks that run at once.
-            let waves = if exact_sum(task).is_some() { grid::waves(n, held) } else { 1 };
+            // In exact sums of f32 warps take batches as they are ready; folds have room for the states of the blocks
+            // that run at once.
+            let waves = if exact_sum(task) == Some(Type::F64) { grid::waves(n, held) } else { 1 };
             grid::of_reduction(n, block_limit.min(held.saturating_mul(waves)))
         }
     };

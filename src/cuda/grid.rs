@@ -17,7 +17,7 @@ pub(super) fn of_reduction(n: usize, limit: u32) -> u32 {
     at_most(limit, n.div_ceil(REDUCTION_BLOCK))
 }
 
-/// The waves of `held` blocks, which run at once, that an exact sum of `n` elements is launched in. With several waves
+/// The waves of `held` blocks, which run at once, that an exact sum of `n` f64 is launched in. With several waves
 /// multiprocessors that read memory faster than others run more of the blocks.
 pub(super) fn waves(n: usize, held: u32) -> u32 {
     n.div_ceil(REDUCTION_BLOCK_IN_WAVES * held.max(1) as usize).clamp(1, MOST_WAVES) as u32

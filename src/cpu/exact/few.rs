@@ -18,10 +18,11 @@ const fn is_f64<K: Vectorised>() -> bool {
 pub(super) fn sum_of_few<K: Vectorised>(
     version: Version, terms: Inputs<'_, K::Element>,
 ) -> Option<K::Element> {
-    if K::ERRORS && !version.has_fma() {
-        return None;
+    match K::ERRORS {
+        false => Version::BASELINE.run(SumOfFew::<K>(terms)),
+        true if version.has_fma() => version.run_as_short(SumOfFew::<K>(terms)),
+        true => None,
     }
-    version.run_as_short(SumOfFew::<K>(terms))
 }
 
 struct SumOfFew<'a, K: Vectorised>(Inputs<'a, K::Element>);

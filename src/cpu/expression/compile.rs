@@ -5,7 +5,7 @@ use super::loops::{GRAIN, Loop, Loops};
 use super::operations::{copy, load, operation, store};
 use crate::arch::Version;
 use crate::call::picoseconds as cost;
-use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES};
+use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES, SEARCHED_BLOCK, SEARCHED_COST};
 use gpuvec_expr::{
     Element, Form, Input, Node, NodeId, Op, Output, Program, Reduction, Source, Type,
 };
@@ -315,7 +315,8 @@ impl<'p> Compiler<'p> {
         out
     }
 
-    /// The elements of a block: all, if none is used twice while it is in a cache.
+    /// The elements of a block: all, if none is used twice while it is in a cache. (The results of one long loop are,
+    /// where they are searched for NaNs.)
     fn block(&self) -> usize {
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
@@ -325,7 +326,9 @@ impl<'p> Compiler<'p> {
             _ => false,
         };
         if is_alone {
-            return usize::MAX - usize::MAX % GRAIN;
+            let is_searched = self.compiled.cost >= SEARCHED_COST
+                && stored(self.program).any(|output| output.element == Element::F64);
+            return if is_searched { SEARCHED_BLOCK } else { usize::MAX - usize::MAX % GRAIN };
         }
         let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;
         let block = match self.compiled.reduced[..] {
