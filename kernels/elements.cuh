@@ -121,7 +121,8 @@ struct OfGrid {
 // The same in two parts, since some multiprocessors read memory faster than others: the batches of the first part are
 // divided evenly among the warps, which take portions of the second one as they are ready.
 struct OfGridInPortions : OfGrid {
-    // The fewest batches of a warp for which there is a second part: one batch of SHARE. A portion has PORTION batches.
+    // The fewest batches of a warp for which there is a second part, if there are several blocks: one batch of SHARE. A
+    // portion has PORTION batches.
     static constexpr int FEWEST = 24, SHARE = 8, PORTION = 3;
     // Has the counts of portions.
     Scratch *scratch;
@@ -133,7 +134,7 @@ struct OfGridInPortions : OfGrid {
     __device__ OfGridInPortions(u64 n, int len, Scratch *scratch)
         : OfGrid(n, len, scratch), scratch(scratch), left(0), next(0) {
         const u64 batches = n / next_batch(len);
-        divided() = batches < FEWEST ? 0xFFFFFFFF : batches - batches / SHARE;
+        divided() = batches < FEWEST || gridDim.x == 1 ? 0xFFFFFFFF : batches - batches / SHARE;
     }
 
     // The batches of each warp in the first part: in shared memory, for lack of registers.

@@ -3,7 +3,7 @@
 //! The polynomials are fitted by tools/minimax.py (Muller, Elementary Functions).
 
 use crate::Machine;
-use crate::sequence::{TO_INTEGER, except, magnitude, polynomial, two_to, with_sign_of};
+use crate::sequence::{TO_INTEGER, at_most, except, magnitude, polynomial, two_to, with_sign_of};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 /// The polynomial in atan t = t + t³ ARC_TANGENT(t²) for |t| ≤ tan π/8, with a relative error of 2^-63.9.
@@ -65,7 +65,7 @@ fn onto<M: Machine>(m: &M, base: M::F64, t: M::F64, square: M::F64, p: M::F64) -
 pub fn atan<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
     let size = magnitude(m, x);
-    let y = angle(m, size, m.f64(1.0), size, &ARC_TANGENT);
+    let y = angle(m, at_most(m, size, two_to(300)), m.f64(1.0), size, &ARC_TANGENT);
     m.narrow(with_sign_of(m, except(m, size, y, &ATAN_EXCEPTION), x))
 }
 
@@ -79,7 +79,8 @@ pub(crate) fn angle<M: Machine>(
     let middle = m.less(width * m.f64(std::f64::consts::SQRT_2 - 1.0), height);
     let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
     let minus = -width;
-    let t = choose(height, height - width, minus) / choose(width, height + width, height);
+    let t =
+        m.quotient(choose(height, height - width, minus), choose(width, height + width, height));
     let base = choose(m.f64(0.0), m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
     let left = m.less(with_sign_of(m, m.f64(1.0), side), m.f64(0.0));
     let base = m.select(left, m.f64(PI) - base, base);

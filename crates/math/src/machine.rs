@@ -38,8 +38,8 @@ pub trait Machine {
     fn i64(&self, value: i64) -> Self::I64;
     /// a · b + c, rounded once.
     fn fma(&self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
-    /// a / b, where b and the quotient are far from the ends of the range of numbers: between 2^−500 and 2^500 in
-    /// magnitude. Or a is 0 and b positive, or one of them is NaN.
+    /// a / b, where a, b and the quotient are far from the ends of the range of numbers: between 2^−700 and 2^700 in
+    /// magnitude. Or a is 0 and b positive and not as far, or one of them is NaN.
     ///
     /// A machine may take fewer operations for it than for all quotients.
     #[inline(always)]

@@ -87,8 +87,8 @@ pub fn pow<M: Machine>(m: &M, x: M::F32, y: M::F32) -> M::F32 {
 #[inline(always)]
 pub fn atan2<M: Machine>(m: &M, y: M::F32, x: M::F32) -> M::F32 {
     let (y, x) = (m.widen(y), m.widen(x));
-    // 2^1000 is as infinite beside an f32, but has quotients; so does 2^-300 as a zero.
-    let finite = |x| at_most(m, magnitude(m, x), two_to(1000));
+    // 2^300 is as infinite beside an f32, but has quotients; so does 2^-300 as a zero.
+    let finite = |x| at_most(m, magnitude(m, x), two_to(300));
     let (height, width) = (finite(y), finite(x) + m.f64(two_to(-300)));
     let angle = angle(m, height, width, x, &SHORT_ARC_TANGENT);
     // Its sign is never set.
