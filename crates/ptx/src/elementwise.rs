@@ -106,7 +106,12 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
             let (is_fast, is_function) = (is_fast(program), fast_function(program).is_some());
             let usual =
                 PerThread::new(instructions, arrays.len(), 1 << widest, is_fast, is_function);
-            if has_long_function(program) { usual.halved() } else { usual }
+            match program.nodes() {
+                _ if has_long_function(program) => usual.halved(),
+                // With fewer blocks the driver's compiler takes more registers for an angle than it needs.
+                [_, _, _] if elements.are_tested() && !is_fast => PerThread { blocks: 5, ..usual },
+                _ => usual,
+            }
         }
         Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
     };

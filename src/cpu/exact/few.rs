@@ -1,7 +1,7 @@
 //! Sums of a few terms, which begin and end faster than a window.
 
 use super::{Inputs, Vectorised};
-use crate::arch::{Set, Vectorized, Version};
+use crate::arch::{Set, Vectorized, Version, stay_a_loop};
 use gpuvec_exact::Float;
 use std::iter::zip;
 
@@ -49,6 +49,7 @@ impl<K: Vectorised> Vectorized for SumOfFew<'_, K> {
                 let may_underflow = term.abs() < LEAST_PRODUCT && x != 0.0 && y != 0.0;
                 lost += if may_underflow { f64::MIN_POSITIVE } else { 0.0 };
             }
+            stay_a_loop();
         }
         let last = if is_f64 { rest } else { sum };
         // Twice as much as is lost, for the roundings of that, and the rounding of the ends.

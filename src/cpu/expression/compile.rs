@@ -326,9 +326,11 @@ impl<'p> Compiler<'p> {
             _ => false,
         };
         if is_alone {
-            let is_searched = self.compiled.cost >= SEARCHED_COST
-                && stored(self.program).any(|output| output.element == Element::F64);
-            return if is_searched { SEARCHED_BLOCK } else { usize::MAX - usize::MAX % GRAIN };
+            let output = self.compiled.arrays.last();
+            return match self.compiled.cost {
+                SEARCHED_COST.. if output == Some(&size_of::<f64>()) => SEARCHED_BLOCK,
+                _ => usize::MAX - usize::MAX % GRAIN,
+            };
         }
         let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;
         let block = match self.compiled.reduced[..] {
