@@ -110,12 +110,12 @@ pub(crate) const REDUCTION_BLOCK: usize = 1 << 12;
 /// The same where it reads across the bus. (A dot of 40 MB pageable arrays: 1.80 ms; 2.82 with 1 << 12.)
 pub(crate) const REDUCTION_BLOCK_ACROSS_BUS: usize = 4 << 12;
 
-/// The fewest elements of a block of an exact sum that is launched in several waves, and the most waves. (Dots of
-/// `f32` on an H200, shares of a plain loop's rate with 2, 3, 6, 12, 16 and 24 waves: of 2^30 elements 0.957,
-/// 0.961, 0.968, 0.971, 0.971 and 0.984; of 2^29 0.961, 0.971, 0.972, 0.971, 0.977 and 0.980; of 2^28 0.961, 0.966,
-/// 0.968, 0.964, 0.959 and 0.941. Sums of 2^30 with each of these 1.00 to 1.01.)
+/// The fewest elements of a block of an exact sum of f64 that is launched in several waves, and the most waves. (On an
+/// H200, shares of a plain loop's rate with 1, 2, 4, 8 and 16 waves: dots of 2^29 elements whose exponents differ much,
+/// which are added as integers, 0.67, 0.69, 0.71, 0.72 and 0.70; of 2^27 0.65, 0.67, 0.67, 0.65 and 0.62. Of normal ones
+/// 0.94 with each, and 0.93, 0.93, 0.92, 0.91 and 0.88; their norms, 2^29, 0.69, 0.69, 0.71, 0.71 and 0.69.)
 pub(crate) const REDUCTION_BLOCK_IN_WAVES: usize = 3 << 16;
-pub(crate) const MOST_WAVES: usize = 16;
+pub(crate) const MOST_WAVES: usize = 4;
 
 /// Sums of f32 do without f64 arithmetic on devices where it is slower than that of f32 by more than this
 /// factor.
