@@ -119,7 +119,8 @@ struct OfGrid {
 };
 
 // The same in two parts, since some multiprocessors read memory faster than others: the batches of the first part are
-// divided evenly among the warps, which take portions of the second one as they are ready.
+// divided evenly among the warps, which take portions of the second one as they are ready. Of terms of a kind.
+template <class K>
 struct OfGridInPortions : OfGrid {
     // The fewest batches of a warp for which there is a second part, if there are several blocks: one batch of SHARE. A
     // portion has PORTION batches.

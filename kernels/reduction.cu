@@ -42,11 +42,11 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
         signal_completion(flags);                                                                \
     }
 
-EXACT(sum_f32, float, exact::SumF32, exact::OfGridInPortions)
+EXACT(sum_f32, float, exact::SumF32, exact::OfGridInPortions<exact::SumF32>)
 EXACT(sum_f64, double, exact::SumF64, exact::OfGrid)
-EXACT(dot_f32, float, exact::DotF32, exact::OfGridInPortions)
+EXACT(dot_f32, float, exact::DotF32, exact::OfGridInPortions<exact::DotF32>)
 EXACT(dot_f64, double, exact::DotF64, exact::OfGrid)
-EXACT(norm_f32, float, exact::NormF32, exact::OfGridInPortions)
+EXACT(norm_f32, float, exact::NormF32, exact::OfGridInPortions<exact::NormF32>)
 EXACT(norm_f64, double, exact::NormF64, exact::OfGrid)
 
 // Merges the states of a block's threads, in every thread.

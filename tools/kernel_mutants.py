@@ -29,7 +29,10 @@ GUARDS = {
     "floor": ("134, 3, -968, 2", "134, 3, -1073, 2"),
     "zero": (" | vanished;", ";"),
     "carry": ("            columns.normalise();\n", ""),
-    "counters": ("min(static_cast<unsigned>(COUNTERS), gridDim.x * (BLOCK_THREADS / WARP))", "COUNTERS"),
+    "counters": (
+        "min(static_cast<unsigned>(COUNTERS), gridDim.x * (BLOCK_THREADS / WARP))",
+        "COUNTERS",
+    ),
 }
 
 
