@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from itertools import chain, starmap
+from typing import Any, TypeVar
 
 from ._library import functions, text
 
@@ -94,10 +96,11 @@ _CLASSES: dict[int, type[Error]] = {
 }
 
 
-def failure(status: int) -> Error:
-    """Makes the exception for a call of this thread that just returned an error."""
+def failure(status: int, error: bytes | None = None) -> Error:
+    """Makes the exception for this thread's last call, or for one whose error is known."""
     # The text is empty if another call of this thread, in a finalizer, succeeded in between.
-    described = text(functions.gpuvec_last_error()) or text(functions.gpuvec_status_string(status))
+    error = functions.gpuvec_last_error() if error is None else error
+    described = text(error) or text(functions.gpuvec_status_string(status))
     kind = _CLASSES.get(status // 100, Error)
     return (ExpressionError if status == Status.ERROR_EXPRESSION else kind)(status, described)
 
@@ -108,9 +111,18 @@ def check(status: int) -> None:
         raise failure(status)
 
 
-def made(pointer: T | None) -> T:
-    """Returns the result of a call of this thread; raises an exception if it is NULL."""
+def with_error(results: Iterable[Any]) -> Iterator[Any]:
+    """Makes a call's results, and then its status and the text of its error.
+
+    An iteration in C has no bytecodes in between, at which finalizers might make other calls.
+    """
+    status, error = functions.gpuvec_last_status, functions.gpuvec_last_error
+    return chain(results, starmap(status, [()]), starmap(error, [()]))
+
+
+def made(pointer: T | None, status: int, error: bytes) -> T:
+    """Returns the result of a call; raises an exception if it is NULL."""
     if pointer is None:
         # A call that was refused in a signal handler stored no status.
-        raise failure(functions.gpuvec_last_status() or Status.ERROR_REENTRANT)
+        raise failure(status or Status.ERROR_REENTRANT, error)
     return pointer

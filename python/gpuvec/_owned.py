@@ -15,7 +15,7 @@ from itertools import compress, starmap
 from operator import not_
 from typing import Any
 
-from ._errors import made
+from ._errors import made, with_error
 
 
 class _Release(weakref.ref["Owned"]):
@@ -57,5 +57,6 @@ class Owned:
         self._note(compress([address], is_claimed))
 
     def _note(self, handles: Iterable[Any]) -> int:
-        any(map(setattr, [self.handle], ["value"], handles))
-        return made(self.handle.value)
+        noted = map(setattr, [self.handle], ["value"], handles)
+        *_, status, error = with_error(noted)
+        return made(self.handle.value, status, error)

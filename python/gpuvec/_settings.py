@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import starmap
 from typing import Literal, get_args
 
-from ._errors import Error, check, failure, made
+from ._errors import Error, check, failure, made, with_error
 from ._library import ALL_DEVICES, functions, ordinal, text
 
 Placement = Literal["auto", "gpu", "cpu", "all"]
@@ -167,7 +168,8 @@ def device_name(device: int = 0) -> str:
     Error
         If there is no such GPU.
     """
-    return text(made(functions.gpuvec_device_name(ordinal(device))))
+    names = starmap(functions.gpuvec_device_name, [(ordinal(device),)])
+    return text(made(*with_error(names)))
 
 
 def version() -> str:

@@ -2,7 +2,9 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import gpuvec
 import interrupts
+import numpy as np
 import pytest
 from on_fake_driver import needs_fake_driver, run
 
@@ -13,6 +15,19 @@ CALLS = interrupts.QUEUED + interrupts.OTHERS
 def test_interrupts_at_every_bytecode(placement, call):
     """Arrays have their elements from before or after the call, and no object is lost."""
     assert interrupts.check(call) > 10
+
+
+def test_finalizers_leave_the_error_of_a_creation():
+    """They run between bytecodes, and their calls succeed."""
+    words = gpuvec.Accumulator("sum", np.float64).to_words()
+    words[0] = -1
+    with pytest.raises(gpuvec.ArgumentError) as alone:
+        gpuvec.Accumulator.from_words(words)
+    finalizers = interrupts.BetweenBytecodes(lambda: gpuvec.Accumulator("sum", np.float64))
+    with pytest.raises(gpuvec.ArgumentError) as beside:
+        finalizers.call(lambda: gpuvec.Accumulator.from_words(words))
+    assert finalizers.count > 10
+    assert beside.value.args == alone.value.args
 
 
 @pytest.mark.long

@@ -25,25 +25,17 @@ VALUES = np.arange(N, dtype=np.float32)
 PLUS = gpuvec.Expression("x + y", x=np.float32, y=np.float32)
 
 
-class Interrupt:
-    """An interrupt before one bytecode of the package; also tells whether the call got there."""
+class BetweenBytecodes:
+    """Does something before each bytecode of the package that a call executes, and counts these."""
 
-    def __init__(self, number: int):
-        self.left = number
-
-    @property
-    def came(self) -> bool:
-        """Says whether the bytecode was reached."""
-        return self.left <= 0
+    def __init__(self, work: Callable[[], Any]):
+        self.work, self.count = work, 0
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Calls a function, and returns its result; None if it was interrupted."""
+        """Calls a function, and returns its result."""
         sys.settrace(self._entered)
         try:
             return function()
-        except KeyboardInterrupt:
-            assert self.came
-            return None
         finally:
             sys.settrace(None)
 
@@ -55,10 +47,34 @@ class Interrupt:
 
     def _traced(self, frame: Any, event: str, argument: Any) -> Any:
         if event == "opcode":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
+            self.count += 1
+            self.work()
         return self._traced
+
+
+class Interrupt(BetweenBytecodes):
+    """An interrupt before one bytecode of the package; also tells whether the call got there."""
+
+    def __init__(self, number: int):
+        super().__init__(self._interrupt)
+        self.number = number
+
+    @property
+    def came(self) -> bool:
+        """Says whether the bytecode was reached."""
+        return self.count >= self.number
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Calls a function, and returns its result; None if it was interrupted."""
+        try:
+            return super().call(function)
+        except KeyboardInterrupt:
+            assert self.came
+            return None
+
+    def _interrupt(self) -> None:
+        if self.count == self.number:
+            raise KeyboardInterrupt
 
 
 def pinned(values: np.ndarray) -> np.ndarray:
