@@ -308,7 +308,7 @@ fn ordinary_products_have_a_sum_within_a_bound() {
     }
 }
 
-/// One and half a unit in its last place, with a part of another sign that a bounded sum leaves out.
+/// One and half a unit in its last place, with a part that a bounded sum leaves out.
 #[test]
 fn sums_next_to_the_middle_of_two_numbers_are_rounded() {
     for (half, rest) in
@@ -316,11 +316,11 @@ fn sums_next_to_the_middle_of_two_numbers_are_rounded() {
     {
         let [half, rest] = [half, rest].map(|exponent| 2_f64.powi(exponent));
         for len in [6, 20, 1_100, 9_000] {
-            for rest in [0.0, rest, -rest] {
+            for signs in [[1.0, 0.0], [1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] {
                 let mut pairs = vec![(0.0, 0.0); len];
                 pairs[0] = (1.0, 1.0);
-                pairs[len / 16 + 1] = (half, 1.0);
-                pairs[len - 5 + 1] = (rest, 1.0);
+                pairs[len / 16 + 1] = (half, signs[0]);
+                pairs[len - 4] = (rest, signs[1]);
                 check_all(&pairs);
             }
         }
