@@ -122,8 +122,8 @@ struct OfGrid {
 // divided evenly among the warps, which take portions of the second one as they are ready. Of terms of a kind.
 template <class K>
 struct OfGridInPortions : OfGrid {
-    // The fewest batches of a warp for which there is a second part, if there are several blocks: one batch of SHARE. A
-    // portion has PORTION batches.
+    // The fewest batches of a warp for which there is a second part, if there are several blocks. It is one batch of
+    // SHARE, in portions of PORTION batches.
     static constexpr int FEWEST = 24, SHARE = 8, PORTION = 3;
     // Has the counts of portions.
     Scratch *scratch;

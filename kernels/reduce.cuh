@@ -2,8 +2,9 @@
 // state.
 //
 // The states of elements may be merged in any order. A warp takes a batch of elements, the grid's warps
-// take batches in turn, or the last ones as they are ready; each block merges its warps' states and adds its own to the scratch memory, by
-// integer atomics. The last block to do so reads the state of all elements, and leaves zeros.
+// take batches in turn, or the last ones as they are ready; each block merges its warps' states and adds its
+// own to the scratch memory, by integer atomics. The last block to do so reads the state of all elements, and
+// leaves zeros.
 #pragma once
 #include "common.cuh"
 

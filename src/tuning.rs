@@ -127,7 +127,8 @@ pub(crate) const LEAST_KEPT_BYTES: usize = 64 << 10;
 pub(crate) const KEPT_BYTES: usize = 512 << 20;
 pub(crate) const KEPT_BLOCKS: usize = 64;
 
-/// Device memory of each slot and stream in which the blocks of a reduction merge their states.
+/// Device memory of each slot and stream in which the blocks of a reduction merge their states, and count the portions
+/// that warps have taken (kernels/reduce.cuh).
 pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 
 /// The same of reductions along axes: enough for several blocks to share the rows of 16384 columns of f32. (Their
