@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from bindings import ROOT
-from programs import AS_ROOT, MPIEXEC, library_environment, run
+from programs import HAS_MPI, MPI_ENVIRONMENT, MPIEXEC, library_environment, run
 
 EXAMPLES = ROOT / "python_examples"
 
@@ -27,8 +27,8 @@ def test_chunks_of_dask_on_local_processes():
     assert len(printed.splitlines()) == 4
 
 
-@pytest.mark.skipif(not (find_spec("mpi4py") and MPIEXEC), reason="MPI is not installed")
+@pytest.mark.skipif(not HAS_MPI, reason="MPI is not installed")
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_ranks_of_mpi(ranks):
     command = [MPIEXEC, "-n", ranks, sys.executable, EXAMPLES / "exact_mpi.py"]
-    assert run_example(*command, **AS_ROOT).startswith(f"{ranks} ranks: ")
+    assert run_example(*command, **MPI_ENVIRONMENT).startswith(f"{ranks} ranks: ")

@@ -10,7 +10,7 @@ import pytest
 from bindings import ROOT
 from documents import PAGES, all_blocks, anchors, blocks, links, without_code
 from on_fake_driver import environment, needs_fake_driver
-from programs import AS_ROOT, MPIEXEC, compile_c, library_environment, run
+from programs import HAS_MPI, MPI_ENVIRONMENT, MPIEXEC, compile_c, library_environment, run
 
 README = ROOT / "README.md"
 DOCUMENTS = [README, *PAGES]
@@ -73,9 +73,9 @@ def run_block(code, needs, tmp_path, **variables) -> str:
         pytest.skip(f"{needs} is not installed")
     command = []
     if needs == "mpi4py":
-        if not MPIEXEC:
+        if not HAS_MPI:
             pytest.skip("there is no mpiexec")
-        command, variables = [MPIEXEC, "-n", RANKS], {**AS_ROOT, **variables}
+        command, variables = [MPIEXEC, "-n", RANKS], {**MPI_ENVIRONMENT, **variables}
     program = tmp_path / "program.py"
     program.write_text(code)
     # Programs name the library's file in a checkout.

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 from bindings import LIBRARY, ROOT, lib
@@ -22,12 +23,6 @@ OWN_VARIABLES = (
     "GPUVEC_LOG",
     "OMP_NUM_THREADS",
 )
-
-
-# Starts the ranks of MPI: beside the interpreter of a virtual environment, or anywhere.
-MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
-# Open MPI asks for this if the user is root, as in containers.
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def run(command: list, timeout: float = TIMEOUT, **options) -> str:
@@ -65,6 +60,19 @@ def before(variable: str, folder: "Path | str") -> str:
     """Returns the value of a path variable with the folder in front."""
     inherited = os.environ.get(variable)
     return f"{folder}{os.pathsep}{inherited}" if inherited else str(folder)
+
+
+# Starts the ranks of MPI; a virtual environment may have its own. By name: started by a path,
+# Open MPI puts the folder of its libraries, where the system's driver may be, in front of
+# LD_LIBRARY_PATH.
+MPIEXEC = "mpiexec"
+MPI_ENVIRONMENT = {
+    "PATH": before("PATH", Path(sys.executable).parent),
+    # Open MPI asks for these if the user is root, as in containers.
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+HAS_MPI = bool(find_spec("mpi4py") and shutil.which(MPIEXEC, path=MPI_ENVIRONMENT["PATH"]))
 
 
 def compile_c(source: Path, output: Path, *flags: str) -> None:
