@@ -323,13 +323,26 @@ class DeviceArray(Operators):
         return self._view(_reshaped(self._found.array, shape))
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        """Return a view of the elements at an index of integers, slices, None and ``...``."""
+        """Return a view of the elements at an index of integers, slices, None and ``...``.
+
+        The name of a field returns the view of that field of all elements.
+
+        Examples
+        --------
+        >>> import gpuvec, numpy as np
+        >>> x = gpuvec.to_device(np.ones(2, [("a", np.float32), ("b", np.int32)]))
+        >>> x["b"] += 1
+        >>> x["b"].to_host()
+        array([2, 2], dtype=int32)
+        """
+        if isinstance(index, str) and self.dtype.names:
+            return self._view(self._found.array[index])
         indexes = index if isinstance(index, tuple) else (index,)
         for one in indexes:
             if not (one is None or one is ... or isinstance(one, slice) or _is_integer(one)):
                 raise TypeError(
                     f"a DeviceArray has no elements at a {type(one).__name__}: pass integers, "
-                    "slices, None or ..., which select views"
+                    "slices, None, ... or the name of a field, which select views"
                 )
         # NumPy would read the element to which integers alone lead.
         rest = () if any(one is ... for one in indexes) else (...,)
@@ -337,7 +350,15 @@ class DeviceArray(Operators):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write a number, or the elements of an array that is broadcast, to those at an index."""
-        self[index]._assign(value)
+        view = self[index]
+        # ``x[index] += y`` has written the elements, and assigns them to themselves.
+        if not (isinstance(value, DeviceArray) and view._is(value)):
+            view._assign(value)
+
+    def _is(self, other: DeviceArray) -> bool:
+        """Says whether another array is the same view of the same memory."""
+        mine, others = (array._found.array.__array_interface__ for array in (self, other))
+        return mine == others
 
     def _assign(self, value: Any) -> None:
         """Writes a value to all elements, converted to the array's type."""

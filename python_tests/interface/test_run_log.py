@@ -93,6 +93,21 @@ def test_a_line_for_each_call_on_cores():
     assert {line["reason"] for line in found} == {"asked for"}
 
 
+def test_a_view_is_updated_in_place_by_one_call():
+    """Python assigns the result of ``x[1:] += 3`` to ``x[1:]``, which is there already."""
+    found = logged(
+        """
+        x = gpuvec.DeviceArray((4, 6))
+        x[:] = 0
+        x[1:, ::2] += 3
+        x[0] = x[3]
+        assert x.to_host().tolist() == [[3, 0, 3, 0, 3, 0]] * 4
+        """
+    )
+    calls = ["f32(value)", "f32(x + y)", "f32(value)", "copy"]
+    assert [line["what"].strip('"') for line in found] == calls
+
+
 def test_the_line_and_the_last_run_agree():
     """With the log every call is measured, and tells where it ran."""
     [line] = logged(

@@ -59,6 +59,33 @@ def test_indexes_that_select_no_view(placement, index, kind):
         iter(x)
 
 
+def test_fields_of_structured_arrays(placement):
+    """The name of a field selects a view, which calls read and write; NumPy's error without one."""
+    host = np.zeros((3, 5), [("id", np.int32), ("at", np.float32, 2), ("end", [("v", np.float32)])])
+    host["id"], host["at"] = np.arange(15).reshape(3, 5), 0.5
+    x = gpuvec.to_device(host)
+    for view, wanted in [
+        (x["id"], host["id"]),
+        (x["at"], host["at"]),
+        (x["end"]["v"], host["end"]["v"]),
+        (x[1:, ::2]["id"], host[1:, ::2]["id"]),
+        (x[2, 4]["id"], host[2, 4]["id"]),
+    ]:
+        assert (view.shape, view.dtype) == (wanted.shape, wanted.dtype)
+        assert_same_bits(view.to_host(), np.ascontiguousarray(wanted).reshape(wanted.shape))
+    gpuvec.evaluate("x + y*f32(i)", x=x["at"][..., 0], y=2.0, i=x["id"], out=x["end"]["v"])
+    x["id"][0] = -7
+    x["at"] = 1.5
+    host["end"]["v"] = np.float32(0.5) + np.float32(2) * np.arange(15).reshape(3, 5)
+    host["id"][0], host["at"] = -7, 1.5
+    assert x.to_host().tobytes() == host.tobytes()
+    with pytest.raises(ValueError, match="no field of name speed"):
+        x["speed"]
+    for array, index in [(gpuvec.to_device(HOST), "id"), (x, ("id", 0)), (x, ["id", "at"])]:
+        with pytest.raises(TypeError, match="has no elements at a (str|list): pass integers"):
+            array[index]
+
+
 @given(data=st.data())
 @settings(max_examples=60)
 def test_any_views_come_to_the_host(placement, data):
