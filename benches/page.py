@@ -9,9 +9,11 @@ can be made again from them: `python3 benches/page.py docs/benchmarks/bench.json
 import argparse
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any, Optional
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 import report
 from placement_peers import (
     BEHIND,
