@@ -551,7 +551,9 @@ class Oracle(ast.NodeVisitor):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Value:
         """Applies a sign, or ~."""
-        return UNARY[type(node.op)](self.visit(node.operand))
+        operand = self.visit(node.operand)
+        self.check_integers(node, UNARY[type(node.op)], operand)
+        return UNARY[type(node.op)](operand)
 
     def visit_BinOp(self, node: ast.BinOp) -> Value:
         """Applies an operator."""
@@ -565,13 +567,30 @@ class Oracle(ast.NodeVisitor):
             raise
         try:
             if not is_power:
+                self.check_integers(node, BINARY[type(node.op)], left, right)
                 return BINARY[type(node.op)](left, right)
-            return (power if self.is_literal(node.right) else any_power)(left, right)
+            if not self.is_literal(node.right):
+                return any_power(left, right)
+            self.check_integers(node, power, left, right)
+            return power(left, right)
         except ZeroDivisionError:
             parts = [*ast.walk(node.left), *ast.walk(node.right)]
             if any(isinstance(each, (ast.Name, ast.Call, *UNFOLDED)) for each in parts) or is_power:
                 raise Undecided("a Python number is divided by zero") from None
             raise Refused("a literal is divided by zero") from None
+
+    def check_integers(
+        self, node: ast.expr, function: Callable[..., Value], *operands: Value
+    ) -> None:
+        """Raises `Undecided` if an integer that a call computes from Python's alone is too large.
+
+        "Integers that a call computes from Python integers alone, as in `i64(k) + 1`, have 64 bits:
+        the call fails where the value exceeds them".
+        """
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        given = [self.inputs[name] for name in names & self.inputs.keys()]
+        if given and all(type(each) is int for each in given):
+            function(*(int(each) if kind(each) == I64 else each for each in operands))
 
     def is_literal(self, node: ast.expr) -> bool:
         """Returns whether an exponent is a number when the text is compiled."""
