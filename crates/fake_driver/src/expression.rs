@@ -3,35 +3,22 @@
 use crate::faults::violate;
 use crate::memory::{Block, find, reach_by_kernel};
 use crate::timing::{self, Direction};
-use crate::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE, lock};
+use crate::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE};
 use gpuvec_emulator::{Kernel, Memory};
-use std::sync::{Arc, Mutex};
-
-/// The kernels that were loaded.
-static LOADED: Mutex<Vec<Arc<Kernel>>> = Mutex::new(Vec::new());
 
 /// Bytes of a reduction's scratch memory, which are zero between kernels.
 const SCRATCH_BYTES: usize = 65_536;
 
-/// Loads the kernel of a text, and returns its number.
-pub(crate) fn load(text: &str) -> Result<usize, Code> {
-    let kernel = Kernel::parse(text).map_err(|why| {
+/// Reads the kernel of a text.
+pub(crate) fn load(text: &str) -> Result<Kernel, Code> {
+    Kernel::parse(text).map_err(|why| {
         violate(&format!("a kernel's PTX: {why}"));
         INVALID_IMAGE
-    })?;
-    let mut loaded = lock(&LOADED);
-    loaded.push(Arc::new(kernel));
-    Ok(loaded.len() - 1)
-}
-
-/// Returns the kernel of that number.
-pub(crate) fn at(number: usize) -> Option<Arc<Kernel>> {
-    lock(&LOADED).get(number).cloned()
+    })
 }
 
 /// Runs a kernel, and returns the address of the completion flags.
-pub(crate) fn run(number: usize, parameters: &[u64], blocks: usize) -> Result<u64, Code> {
-    let kernel = at(number).ok_or(ILLEGAL_ADDRESS)?;
+pub(crate) fn run(kernel: &Kernel, parameters: &[u64], blocks: usize) -> Result<u64, Code> {
     let mut parameters = parameters.to_vec();
     let (mut memory, count) = (Reached::default(), parameters.len());
     // Behind the inputs: the output, the number of elements, the flags, and three more for reductions. Those

@@ -8,10 +8,11 @@ use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
 use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Visitor};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A kernel.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Kernel {
     /// Does nothing.
     Probe,
@@ -20,7 +21,7 @@ pub(crate) enum Kernel {
     /// Copies bytes.
     Copy,
     /// Computes an expression.
-    Expression(usize),
+    Expression(Arc<gpuvec_emulator::Kernel>),
 }
 
 /// Returns all kernels with their names, except those of expressions.
@@ -40,7 +41,7 @@ pub(crate) fn load(text: &str) -> Result<Vec<(String, Kernel)>, Code> {
         let known = all().find(|(known, _)| *known == name).map(|(_, kernel)| Ok(kernel));
         let compile = || {
             timing::compile();
-            expression::load(text).map(Kernel::Expression)
+            expression::load(text).map(|kernel| Kernel::Expression(Arc::new(kernel)))
         };
         let kernel = known.unwrap_or_else(compile)?;
         Ok((name.to_owned(), kernel))
@@ -70,7 +71,7 @@ pub(crate) fn integer_sums() -> usize {
 
 impl Kernel {
     /// Returns the number of parameters, each of at most 64 bits.
-    pub(crate) fn parameters(self) -> usize {
+    pub(crate) fn parameters(&self) -> usize {
         self.input_parameters()
             + match self {
                 Kernel::Probe | Kernel::Expression(_) => 0,
@@ -80,19 +81,17 @@ impl Kernel {
     }
 
     /// Returns the number of parameters for inputs, or of all parameters of an expression.
-    fn input_parameters(self) -> usize {
+    fn input_parameters(&self) -> usize {
         match self {
             Kernel::Probe => 0,
             Kernel::Compute(op) => op.inputs() + usize::from(op.has_alpha()),
             Kernel::Copy => 1,
-            Kernel::Expression(number) => {
-                expression::at(number).map_or(0, |kernel| kernel.parameters())
-            }
+            Kernel::Expression(kernel) => kernel.parameters(),
         }
     }
 
     /// Runs the kernel with `warps` warps.
-    pub(crate) fn run(self, given: &[u64], warps: usize) -> Result<(), Code> {
+    pub(crate) fn run(&self, given: &[u64], warps: usize) -> Result<(), Code> {
         timing::begin();
         let (inputs, given_behind) = given.split_at(self.input_parameters());
         let mut behind = [0; 6];
@@ -100,8 +99,8 @@ impl Kernel {
         let [out, n, flags, ..] = behind.map(|parameter| parameter as usize);
         match self {
             Kernel::Probe => return Ok(()),
-            Kernel::Expression(number) => {
-                let flags = expression::run(number, given, warps / WARPS)?;
+            Kernel::Expression(kernel) => {
+                let flags = expression::run(kernel, given, warps / WARPS)?;
                 return signal_completion(flags as usize, warps);
             }
             Kernel::Compute(op) => {
