@@ -110,12 +110,17 @@ class DeviceArray(Operators):
     array([[0., 0., 0.],
            [3., 4., 5.]], dtype=float32)
 
-    Slices, `T`, `transpose` and `reshape` are views of the same memory, which they keep alive:
+    Slices, `T`, `transpose` and `reshape` are views of the same memory, which they keep alive. So
+    are the fields of a structured array, by their names:
 
     >>> x[:, ::2].shape, x.T.strides
     ((2, 2), (4, 12))
     >>> x[1, 1:].to_host()
     array([4., 5.], dtype=float32)
+    >>> points = gpuvec.to_device(np.ones(2, [("x", np.float32), ("tag", np.int32)]))
+    >>> points["tag"] += 1
+    >>> points["tag"].to_host()
+    array([2, 2], dtype=int32)
     """
 
     __slots__ = ("__weakref__", "_found", "_uses")
@@ -325,15 +330,7 @@ class DeviceArray(Operators):
     def __getitem__(self, index: Any) -> DeviceArray:
         """Return a view of the elements at an index of integers, slices, None and ``...``.
 
-        The name of a field returns the view of that field of all elements.
-
-        Examples
-        --------
-        >>> import gpuvec, numpy as np
-        >>> x = gpuvec.to_device(np.ones(2, [("a", np.float32), ("b", np.int32)]))
-        >>> x["b"] += 1
-        >>> x["b"].to_host()
-        array([2, 2], dtype=int32)
+        The name of a field of a structured array selects that field of all elements.
         """
         if isinstance(index, str) and self.dtype.names:
             return self._view(self._found.array[index])
