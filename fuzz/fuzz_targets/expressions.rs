@@ -8,7 +8,7 @@ mod parts;
 use gpuvec::abi::errors::gpuvec_last_error;
 use gpuvec::abi::expr::*;
 use gpuvec::gpuvec_status::*;
-use gpuvec::{GPUVEC_NUMBER, gpuvec_type};
+use gpuvec::{GPUVEC_NUMBER, GPUVEC_SCALAR, gpuvec_type};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use std::ffi::{CStr, CString, c_void};
@@ -35,7 +35,10 @@ fn run(case: &Case<'_>, text: &[u8]) {
     let names = names.each_ref().map(|name| name.as_ptr());
     // The last one is a scalar or a number.
     let mut types = case.types.map(|ty| i32::from(ty % 10) + 1);
-    types[3] = if case.types[3] < 128 { types[3] | 256 } else { 8 + 2 * (types[3] % 2) | 512 };
+    types[3] = match case.types[3] {
+        ..128 => types[3] | GPUVEC_SCALAR,
+        _ => 8 + 2 * (types[3] % 2) | GPUVEC_NUMBER,
+    };
     let is_integer = types[3] == gpuvec_type::GPUVEC_I64 as i32 | GPUVEC_NUMBER;
     let mut expr = std::ptr::null_mut();
     // SAFETY: a C string, and four names and types.

@@ -460,6 +460,16 @@ UNARY = {
     ast.UAdd: lambda value: no_bools(value) or value,
     ast.Invert: bits(operator.invert),
 }
+# Operations whose integers may be larger than their operands.
+GROWING = {
+    ast.USub: operator.neg,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: lambda a, b: a // b if b else 0,
+    ast.LShift: lambda a, count: a << min(count, 64) if count >= 0 else 0,
+    ast.Pow: lambda a, n: a ** max(n, 0),
+}
 COMPARISONS = {
     ast.Lt: comparison(operator.lt),
     ast.LtE: comparison(operator.le),
@@ -552,7 +562,7 @@ class Oracle(ast.NodeVisitor):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Value:
         """Applies a sign, or ~."""
         operand = self.visit(node.operand)
-        self.check_integers(node, UNARY[type(node.op)], operand)
+        self.check_integers(node, operand)
         return UNARY[type(node.op)](operand)
 
     def visit_BinOp(self, node: ast.BinOp) -> Value:
@@ -565,23 +575,18 @@ class Oracle(ast.NodeVisitor):
             if is_power and is_python(right) and right == 0:
                 raise Undecided("x**0 does without x") from None
             raise
+        self.check_integers(node, left, right)
         try:
             if not is_power:
-                self.check_integers(node, BINARY[type(node.op)], left, right)
                 return BINARY[type(node.op)](left, right)
-            if not self.is_literal(node.right):
-                return any_power(left, right)
-            self.check_integers(node, power, left, right)
-            return power(left, right)
+            return (power if self.is_literal(node.right) else any_power)(left, right)
         except ZeroDivisionError:
             parts = [*ast.walk(node.left), *ast.walk(node.right)]
             if any(isinstance(each, (ast.Name, ast.Call, *UNFOLDED)) for each in parts) or is_power:
                 raise Undecided("a Python number is divided by zero") from None
             raise Refused("a literal is divided by zero") from None
 
-    def check_integers(
-        self, node: ast.expr, function: Callable[..., Value], *operands: Value
-    ) -> None:
+    def check_integers(self, node: Union[ast.UnaryOp, ast.BinOp], *operands: Value) -> None:
         """Raises `Undecided` if an integer that a call computes from Python's alone is too large.
 
         "Integers that a call computes from Python integers alone, as in `i64(k) + 1`, have 64 bits:
@@ -589,8 +594,10 @@ class Oracle(ast.NodeVisitor):
         """
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         given = [self.inputs[name] for name in names & self.inputs.keys()]
-        if given and all(type(each) is int for each in given):
-            function(*(int(each) if kind(each) == I64 else each for each in operands))
+        function = GROWING.get(type(node.op))
+        are_integers = all(kind(each) in (int, I64) for each in operands)
+        if function and given and are_integers and all(type(each) is int for each in given):
+            in_python(function(*map(int, operands)))
 
     def is_literal(self, node: ast.expr) -> bool:
         """Returns whether an exponent is a number when the text is compiled."""
