@@ -73,7 +73,7 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
 /// reduction. It may be exactly one of the input arrays if the elements of both have the same size. A reduction
 /// that reads no array reduces `n` equal elements: the calling core does it, with every placement, in some
 /// microseconds, whatever `n` is. A call that computes a `var` or `std` is done when it returns, also with a
-/// stream, since the host computes the result from two sums.
+/// stream, since the host computes the result from several sums.
 ///
 /// The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With placement
 /// `auto`, calls on host arrays run on the cores until the expression is compiled: by `gpuvec_expr_prepare`, by
