@@ -1368,11 +1368,11 @@ enum gpuvec_place
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    /** The cores, the GPUs, or both at the same time: whichever is predicted to be done first. */
+    /** The cores, the GPUs, or both at the same time: whichever is predicted to finish first. */
     GPUVEC_PLACE_AUTO = 0,
     /** The GPU, or an error. */
     GPUVEC_PLACE_GPU = 1,
-    /** As many cores as are predicted to be done first; operations do not open the driver. */
+    /** As many cores as are predicted to finish first; operations do not open the driver. */
     GPUVEC_PLACE_CPU = 2,
     /**
      * All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
@@ -1451,7 +1451,7 @@ enum gpuvec_reason
  {
     /** None: nothing was chosen. */
     GPUVEC_REASON_NONE = 0,
-    /** It was predicted to be done first. */
+    /** It was predicted to finish first. */
     GPUVEC_REASON_FASTEST = 1,
     /** It was tried, to learn how long it takes. */
     GPUVEC_REASON_EXPLORED = 2,
@@ -1541,7 +1541,7 @@ int32_t gpuvec_get_thread_placement(void);
 /**
  * Sets the most threads that may work on one call. The calling one is included, and the number holds for all
  * later calls in every thread; with 0 the environment's number is in force again. A call uses as many of them
- * as are predicted to be done first.
+ * as are predicted to finish first.
  *
  * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
  * works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -1746,11 +1746,11 @@ const char *gpuvec_status_string(int32_t status);
  * == Placement ==
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
- *                        on cores and GPUs at the same time, whichever is predicted to be done first
+ *                        on cores and GPUs at the same time, whichever is predicted to finish first
  *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions of few elements to each sum of an
  *                        accumulator, if there is a usable GPU, on cores (see
  *                        gpuvec_accumulator_add_nd)
- *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
+ *     GPUVEC_PLACE_CPU   on as many cores as are predicted to finish first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with
  *                        placement cpu
