@@ -133,9 +133,9 @@
  * - Any thread may call any function at any time.
  * - Arrays belong to the caller, and strings to the library; each create, alloc, register and compile
  *   has its destroy, free and unregister.
- *
- * This file is generated from src/abi by `cargo build`; do not edit it.
  */
+
+/* This file is generated from src/abi by `cargo build`; do not edit it. */
 
 #ifndef GPUVEC_H
 #define GPUVEC_H
