@@ -156,12 +156,12 @@ struct Leading {
         u64 rest = high, quotient = 0;
 #pragma unroll 1
         for (int k = 0; k < 2; k++) {
-            // The digit may be too large, by at most 2.
+            // The digit may be too large, by at most 2. One of more than 32 bits is.
             u64 digit = rest / upper;
             rest = (rest - digit * upper) << 32 | low >> 32;
             u64 product = digit * lower;
 #pragma unroll 1
-            while (product > rest || digit >> 32 != 0) {
+            while (product > rest) {
                 digit--;
                 product -= lower;
                 rest += static_cast<u64>(upper) << 32;

@@ -45,8 +45,11 @@ def magnitude(what: int, n: int, precision: int) -> int:
     if random.random() < 0.4:
         exact = {SUM: middle, MEAN: middle * n, NORM: middle * middle}[what]
         return (exact << 2 * random.randint(0, max(0, 85 - exact.bit_length() // 2))) + near
-    if random.random() < 0.2:
-        return (1 << random.randint(1, 170)) + near
+    if random.random() < 0.4:
+        # Results of 63 bits, many of them ones.
+        longest = 2**63 - (random.getrandbits(random.randint(1, 62)))
+        exact = {SUM: longest, MEAN: longest * n, NORM: longest * longest}[what]
+        return (exact << 2 * random.randint(0, 20)) + near
     return random.getrandbits(random.randint(1, 170)) + 1
 
 
