@@ -295,6 +295,7 @@ __device__ inline bool reduce_tiles(float *elements, const Part &part, T *place)
     int what;
     asm volatile("FINISH %0;" : "=r"(what));
     bool is_exact = true;
+    const double reciprocal = __drcp_rn(part.n);
 #pragma unroll 1
     for (unsigned first = 0;; first += len) {
         // Zeros behind the last tile: elements that are not read would keep their registers.
@@ -307,7 +308,8 @@ __device__ inline bool reduce_tiles(float *elements, const Part &part, T *place)
         for (unsigned result = first == 0 ? len : lane(); result < len; result += WARP) {
             Plain plain;
             is_exact &= plain.add_row(elements + result * part.n, part.n);
-            place[first - len + result] = plain.result(part.n, what == FINISH_MEAN);
+            place[first - len + result] =
+                what == FINISH_MEAN ? plain.mean(part.n, reciprocal) : __double2float_rn(plain.sum);
         }
         if (first == last) {
             return is_exact;
@@ -379,7 +381,7 @@ __device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain
         asm volatile("FINISH %0;" : "=r"(what));
         if constexpr (HAS_LEVELS<K>) {
             if (part.in_plain()) {
-                *place = plain.result(part.n, what == FINISH_MEAN);
+                *place = what == FINISH_MEAN ? plain.mean(part.n, __drcp_rn(part.n)) : __double2float_rn(plain.sum);
                 return is_done;
             }
         }

@@ -153,12 +153,22 @@ struct Leading {
         n <<= zeros;
         // By digits of 32 bits (Knuth, "The Art of Computer Programming", volume 2, section 4.3.1, algorithm D).
         const unsigned upper = n >> 32, lower = n;
+        const double reciprocal = __drcp_rn(upper);
         u64 rest = high, quotient = 0;
 #pragma unroll 1
         for (int k = 0; k < 2; k++) {
+            // Divided by `upper` alone, with an error of at most 1 before it is corrected.
+            u64 digit = __double2ull_rz(__dmul_rn(__ull2double_rn(rest), reciprocal));
+            rest -= digit * upper;
+            if (static_cast<long long>(rest) < 0) {
+                digit--;
+                rest += upper;
+            } else if (rest >= upper) {
+                digit++;
+                rest -= upper;
+            }
+            rest = rest << 32 | low >> 32;
             // The digit may be too large, by at most 2. One of more than 32 bits is.
-            u64 digit = rest / upper;
-            rest = (rest - digit * upper) << 32 | low >> 32;
             u64 product = digit * lower;
 #pragma unroll 1
             while (product > rest) {

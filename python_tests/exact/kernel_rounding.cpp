@@ -56,6 +56,7 @@ double __dsqrt_rz(double x) {
 }
 double __dmul_rn(double x, double y) { return x * y; }
 double __ddiv_rn(double x, double y) { return x / y; }
+double __drcp_rn(double x) { return 1 / x; }
 double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
 
 }  // namespace
