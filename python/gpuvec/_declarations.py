@@ -90,7 +90,7 @@ def joined(text: str | tuple[str, ...]) -> str:
     texts = text if isinstance(text, tuple) else (text,)
     for one in texts:
         if not isinstance(one, str):
-            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
+            raise TypeError(f"text is of type {type(one).__name__}: pass a str, or a tuple of them")
     return "; ".join(texts)
 
 
@@ -169,7 +169,7 @@ def code(name: str, value: Any) -> int:
         return known
     found = find(name, value)
     if found.is_raw:
-        raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")
+        raise TypeError(f"{name} is bytes without a type: pass np.frombuffer({name}, dtype)")
     return _type_number(name, found.array.dtype)
 
 

@@ -314,7 +314,9 @@ class Expression:
                 raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
         for name in inputs:
             if name not in self._names:
-                raise TypeError(f"{name} is no input: the formula's inputs are {self._listed()}")
+                raise TypeError(
+                    f"{name} is not an input: the formula's inputs are {self._listed()}"
+                )
         return {name: inputs[name] for name in self._names}
 
     def _listed(self) -> str:
@@ -457,7 +459,7 @@ class Expression:
             return (None,) * count
         wanted = f"pass a tuple of {count}: an array for each formula, or None for a new one"
         if not isinstance(out, tuple):
-            raise TypeError(f"out is a {type(out).__name__}: {wanted}")
+            raise TypeError(f"out is of type {type(out).__name__}: {wanted}")
         if len(out) != count:
             raise ValueError(f"out has {len(out)} elements: {wanted}")
         return out
