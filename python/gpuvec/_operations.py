@@ -207,9 +207,9 @@ class Operation:
             if not one.is_raw:
                 _check_type(name, one.array, self.types)
                 return np.dtype(one.array.dtype.type)
+        are = "are" if len(found) > 1 else "is"
         raise TypeError(
-            f"{' and '.join(found)} have no element type but bytes: "
-            "pass np.frombuffer(memory, dtype)"
+            f"{' and '.join(found)} {are} bytes without a type: pass np.frombuffer(memory, dtype)"
         )
 
 
@@ -236,7 +236,7 @@ def _factor(alpha: Any) -> float:
             raise TypeError
         return float(alpha)
     except TypeError:
-        raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
+        raise TypeError(f"alpha is of type {type(alpha).__name__}: pass a real number") from None
 
 
 class Spread:
@@ -275,7 +275,7 @@ def _whole(ddof: Any) -> int:
     try:
         return index(ddof)
     except TypeError:
-        raise TypeError(f"ddof is a {type(ddof).__name__}: pass an int") from None
+        raise TypeError(f"ddof is of type {type(ddof).__name__}: pass an int") from None
 
 
 # Global names, which Python finds sooner than attributes.
@@ -495,8 +495,8 @@ def min(
 ) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no minimum: `ArgumentError`. For the rest see
-    `dot`.
+    The result has the type of ``a``. The minimum of no elements is an `ArgumentError`. For the rest
+    see `dot`.
 
     Examples
     --------
@@ -518,8 +518,8 @@ def max(
 ) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no maximum: `ArgumentError`. For the rest see
-    `dot`.
+    The result has the type of ``a``. The maximum of no elements is an `ArgumentError`. For the rest
+    see `dot`.
 
     Examples
     --------

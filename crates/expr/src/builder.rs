@@ -309,9 +309,10 @@ impl Builder {
         }
         let integer = base.class().value_type().is_integer();
         match number.whole() {
-            Some(n) if integer && n < 0 => {
-                fault(place, format!("integers have no power {n}: write f64(x)**{n}"))
-            }
+            Some(n) if integer && n < 0 => fault(
+                place,
+                format!("integers cannot be raised to the power {n}: write f64(x)**{n}"),
+            ),
             Some(n) if integer || n.abs() <= MAX_POWER => self.whole_power(base, n, place),
             _ => self.apply(Op::Pow, &[base, exponent], place),
         }
@@ -654,7 +655,7 @@ fn refused(op: Op, values: &[Value]) -> String {
     let are_integers = values.iter().all(|value| value.class().value_type().is_integer());
     match op.rule() {
         Rule::Bits | Rule::Integer if are_integers => format!(
-            "'{name}' takes no u64 with integers that may be negative: write u64(x) or i64(x) for one of them"
+            "'{name}' does not take a u64 and an integer that may be negative: write u64(x) or i64(x) for one of them"
         ),
         Rule::Logic => format!("'~' takes bools and integers, not {ty}: write x == 0"),
         Rule::Bits => format!(
