@@ -1,7 +1,8 @@
 //! Arrays of other libraries, by DLPack or the CUDA array interface.
 
-use crate::array::{ALIGNED, Array, CONTIGUOUS, Fields, WRITEABLE};
+use crate::array::{ALIGNED, Array, CONTIGUOUS, Described, Fields, WRITEABLE};
 use crate::exchange::{Exchange, VERSIONED};
+use crate::strided::MOST_AXES;
 use pyo3::exceptions::PyException;
 use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid};
 use pyo3::prelude::*;
@@ -182,17 +183,24 @@ impl Foreign {
             (*code, 8 * bytes, 1) == (tensor.code, tensor.bits.into(), tensor.lanes)
         };
         let row = TYPES.iter().position(|row| is_such(&row))?;
-        let axes = usize::try_from(tensor.axes).ok()?;
-        let numbers = |at: *const i64| -> Vec<isize> {
+        let axes = usize::try_from(tensor.axes).ok().filter(|axes| *axes <= MOST_AXES)?;
+        let numbers = |at: *const i64| -> Option<Vec<isize>> {
             // SAFETY: DLPack's promise: there is a number for each axis.
-            (0..axes).map(|axis| unsafe { at.add(axis).read() } as isize).collect()
+            let number = |axis| unsafe { at.add(axis).read_unaligned() } as isize;
+            (axes == 0 || !at.is_null()).then(|| (0..axes).map(number).collect())
         };
-        let strides = (!tensor.strides.is_null()).then(|| numbers(tensor.strides));
         let bytes = TYPES[row].2;
+        let in_bytes = |strides: Vec<isize>| -> Option<Vec<isize>> {
+            strides.into_iter().map(|stride| stride.checked_mul(bytes)).collect()
+        };
+        let strides = match tensor.strides.is_null() {
+            true => None,
+            false => Some(in_bytes(numbers(tensor.strides)?)?),
+        };
         let place = Place {
             address: tensor.data.checked_add(tensor.byte_offset)?,
-            shape: if axes == 0 { Vec::new() } else { numbers(tensor.shape) },
-            strides: strides.map(|all| all.into_iter().map(|stride| stride * bytes).collect()),
+            shape: numbers(tensor.shape)?,
+            strides,
             is_writable,
             device: ON_GPU.contains(&tensor.device_type).then_some(tensor.device_id),
             owner: capsule,
@@ -257,7 +265,7 @@ impl Foreign {
         let numbers: Box<[isize]> = [shape, strides].concat().into();
         let fields = Fields {
             _object: [0; 2],
-            data: std::ptr::with_exposed_provenance_mut(place.address),
+            data: place.address,
             axes: axes as c_int,
             shape: numbers.as_ptr(),
             strides: numbers[axes..].as_ptr(),
@@ -265,7 +273,7 @@ impl Foreign {
             dtype: self.dtypes[row].as_ptr().cast(),
             flags: ALIGNED | flag(CONTIGUOUS, is_contiguous) | flag(WRITEABLE, place.is_writable),
         };
-        let device = place.device;
-        Some(Array { _owner: place.owner, fields, device, _numbers: Some(numbers) })
+        let described = Some(Box::new(Described { fields, _numbers: numbers }));
+        Some(Array { owner: place.owner, described, device: place.device })
     }
 }

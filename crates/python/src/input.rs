@@ -1,5 +1,6 @@
 //! The inputs of expressions: arrays, and single values.
 
+use crate::array::Array;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
@@ -55,6 +56,11 @@ impl Input {
 
     pub(crate) fn is_array(&self) -> bool {
         self.form == Form::Array
+    }
+
+    /// Says whether the library can read an array as this input.
+    pub(crate) fn accepts(&self, array: &Array) -> bool {
+        array.is_input() && array.has_dtype(&self.dtype)
     }
 
     /// Returns the bits of a single value, whose lowest bytes the library reads. Returns `None` if the value has
