@@ -14,6 +14,7 @@ from ._arrays import check_dtype, find
 from ._device_array import DeviceArray
 from ._dlpack import bfloat16
 from ._library import native
+from ._rounding import rounded
 
 if TYPE_CHECKING:
     from typing import Union
@@ -222,12 +223,13 @@ def scalar(name: str, value: Any, code: int) -> Any:
                 f"{least} to {most}{hint}"
             )
     try:
-        number = np.asarray(value, dtype)
+        is_float = _kind(dtype) == "f"
+        content = rounded(value, dtype) if is_float else np.asarray(value, dtype).tobytes()
     except OverflowError:
         raise OverflowError(
             f"{name} is {_digits(value)}, which {dtype} does not hold: pass a smaller number"
         ) from None
-    return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
+    return (c_int64 * 1).from_buffer_copy(content.ljust(8, b"\0"))
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

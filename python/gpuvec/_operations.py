@@ -6,7 +6,7 @@ NumPy's own calls, and a general way for everything else, which also finds the c
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char, c_void_p, sizeof
+from ctypes import addressof, c_char, c_double, c_float, c_void_p, sizeof
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -28,6 +28,7 @@ from ._dlpack import Found
 from ._errors import failure
 from ._library import OPERATIONS, SIGNATURES, functions, native
 from ._queue import call
+from ._rounding import rounded
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ FORMULAS = {
     "min": "min(a)",
     "max": "max(a)",
 }
+
+# The types of factors, which ctypes itself would convert as the thread's floating-point modes say.
+FACTORS = {np.dtype(np.float32): c_float, np.dtype(np.float64): c_double}
 
 # More formulas of a spread than a program has; beyond this number all are forgotten.
 MOST_REMEMBERED = 64
@@ -142,7 +146,8 @@ class Operation:
         used = (*inputs, to)
         pointers = [address(one.array) for one in used]
         kept = tuple(one.array for one in used)
-        call(stream, (*arrays, out), kept, function, *alpha, *pointers, first.size)
+        factor = (FACTORS[dtype].from_buffer_copy(rounded(one, dtype)) for one in alpha)
+        call(stream, (*arrays, out), kept, function, *factor, *pointers, first.size)
         return to.array[()] if out is None else out
 
     def along(
@@ -240,6 +245,8 @@ def _factor(alpha: Any) -> float:
     try:
         if isinstance(alpha, str):
             raise TypeError
+        if isinstance(alpha, np.floating):
+            return float(np.frombuffer(rounded(alpha, np.dtype(np.float64)))[0])
         return float(alpha)
     except TypeError:
         raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None

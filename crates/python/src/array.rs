@@ -29,6 +29,22 @@ pub(crate) const ALIGNED: c_int = 0x100;
 pub(crate) const WRITEABLE: c_int = 0x400;
 const WARNS: c_int = c_int::MIN;
 
+/// Returns the bits of a scalar of NumPy's: its value is behind the object's header, as `PyArrayScalar_VAL` reads it.
+/// (Unlike Python's conversions, this does not depend on floating-point modes.)
+///
+/// # Safety
+///
+/// The object is a scalar whose value has that many bytes, at most eight.
+pub(crate) unsafe fn scalar_bits(scalar: &Bound<'_, PyAny>, bytes: usize) -> u64 {
+    let mut bits = [0; size_of::<u64>()];
+    // SAFETY: this function's promise.
+    unsafe {
+        let value = scalar.as_ptr().add(1).cast::<u8>();
+        value.copy_to_nonoverlapping(bits.as_mut_ptr(), bytes);
+    }
+    u64::from_le_bytes(bits)
+}
+
 /// NumPy, whose arrays are laid out as this module reads them.
 pub(crate) struct NumPy {
     ndarray: Py<PyAny>,
@@ -56,7 +72,10 @@ impl NumPy {
             ["transpose", "_native"].map(|name| PyString::new(py, name).unbind());
         let numpy = NumPy { ndarray, empty, transpose, native, foreign: Foreign::new(&module)? };
         let known = numpy.empty.bind(py).call1(((3, 5), "f4"))?;
-        if numpy.describes(&known, &[3, 5])? {
+        let scalar = module.getattr("float32")?.call1((1.5,))?;
+        // SAFETY: a float32, whose value has four bytes.
+        let bits = unsafe { scalar_bits(&scalar, size_of::<f32>()) };
+        if numpy.describes(&known, &[3, 5])? && bits == u64::from(1.5_f32.to_bits()) {
             return Ok(numpy);
         }
         Err(PyImportError::new_err("this NumPy has another binary interface"))
@@ -86,6 +105,11 @@ impl NumPy {
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.foreign.exchange.capsule(object, stream)
+    }
+
+    /// Says whether another library's array must not be written: see [`Foreign::is_immutable`].
+    pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.foreign.is_immutable(object)
     }
 
     /// Makes a contiguous array: in memory of a device, if there is one.

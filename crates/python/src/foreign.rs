@@ -4,7 +4,7 @@ use crate::array::{ALIGNED, Array, CONTIGUOUS, Described, Fields, WRITEABLE};
 use crate::exchange::{Exchange, VERSIONED};
 use crate::strided::MOST_AXES;
 use pyo3::exceptions::PyException;
-use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid};
+use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyImport_GetModuleDict};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ffi::{CStr, c_int};
@@ -74,6 +74,9 @@ pub(crate) struct Foreign {
     dlpack_device: Py<PyString>,
     interface: Py<PyString>,
     arrow: Py<PyString>,
+    is_neg: Py<PyString>,
+    jax: Py<PyString>,
+    jax_array: Py<PyString>,
     pub(crate) exchange: Exchange,
     /// The arguments of `__dlpack__` for arrays of the host, and of a GPU for the legacy default stream.
     keywords: [Py<PyDict>; 2],
@@ -111,6 +114,9 @@ impl Foreign {
             dlpack_device: name("__dlpack_device__"),
             interface: name("__cuda_array_interface__"),
             arrow: name("__arrow_c_array__"),
+            is_neg: name("is_neg"),
+            jax: name("jax"),
+            jax_array: name("Array"),
             exchange: Exchange::new(py),
             keywords: [keywords(py, None)?, keywords(py, Some(LEGACY_DEFAULT_STREAM))?],
             dtypes: dtypes.collect::<PyResult<_>>()?,
@@ -131,6 +137,9 @@ impl Foreign {
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Array<'py>>> {
         let py = object.py();
+        if self.is_negated(object)? {
+            return Ok(None);
+        }
         if let Some(capsule) = self.exchange.capsule(object, stream)? {
             return Ok(self.tensor(capsule));
         }
@@ -158,6 +167,21 @@ impl Foreign {
         }
     }
 
+    /// Says whether the elements of a tensor of PyTorch's are those in memory with another sign, which DLPack cannot
+    /// tell. (Complex elements, which may be conjugated, are not for this module.)
+    fn is_negated(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        object.getattr_opt(&self.is_neg)?.map_or(Ok(false), |is_neg| is_neg.call0()?.is_truthy())
+    }
+
+    /// Says whether an array must not be written, though its tensor may have no flag for that: arrays of JAX share
+    /// their memory with others.
+    pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        // SAFETY: this thread holds the interpreter's lock; the dict is the interpreter's own.
+        let modules = unsafe { Bound::from_borrowed_ptr(object.py(), PyImport_GetModuleDict()) };
+        let Some(jax) = modules.cast::<PyDict>()?.get_item(&self.jax)? else { return Ok(false) };
+        jax.getattr_opt(&self.jax_array)?.map_or(Ok(false), |class| object.is_instance(&class))
+    }
+
     /// The array of a DLPack capsule.
     fn tensor<'py>(&self, capsule: Bound<'py, PyAny>) -> Option<Array<'py>> {
         let pointer = |name: &CStr| {
@@ -183,6 +207,10 @@ impl Foreign {
             (*code, 8 * bytes, 1) == (tensor.code, tensor.bits.into(), tensor.lanes)
         };
         let row = TYPES.iter().position(|row| is_such(&row))?;
+        let (is_on_gpu, device_id) = (ON_GPU.contains(&tensor.device_type), tensor.device_id);
+        if !is_on_gpu && !ON_HOST.contains(&tensor.device_type) {
+            return None;
+        }
         let axes = usize::try_from(tensor.axes).ok().filter(|axes| *axes <= MOST_AXES)?;
         let numbers = |at: *const i64| -> Option<Vec<isize>> {
             // SAFETY: DLPack's promise: there is a number for each axis.
@@ -202,7 +230,7 @@ impl Foreign {
             shape: numbers(tensor.shape)?,
             strides,
             is_writable,
-            device: ON_GPU.contains(&tensor.device_type).then_some(tensor.device_id),
+            device: is_on_gpu.then_some(device_id),
             owner: capsule,
         };
         (tensor.data != 0).then(|| self.array(place, row))?

@@ -7,7 +7,7 @@ use crate::output::{Output, Target};
 use crate::queued::queue;
 use crate::strided::{Reduced, broadcast, order, strides_in};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use std::ffi::c_int;
 
 /// A compiled expression.
@@ -90,8 +90,9 @@ impl Formula {
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(arrays) = Arrays::of_call_on(self.numpy, stream)? else { return Ok(None) };
+        let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
         let Some(values) = self.values(arrays, inputs)? else { return Ok(None) };
-        let call = Call { out, axis, keepdims: keepdims.is_truthy()? };
+        let call = Call { out, axis, keepdims: keepdims.is_true() };
         if !call.is_along() && self.are_plain(&values) {
             let (first, device) = (&values.arrays[0], values.device());
             let target = |output: &Output, out: &_| output.target(arrays, out, first, device);

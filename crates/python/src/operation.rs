@@ -8,6 +8,7 @@ use crate::queued::queue;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyBool;
 
 /// An operation: its functions, and what handles other arguments and errors.
 #[pyclass(frozen, module = "gpuvec._native")]
@@ -120,8 +121,9 @@ impl Operation {
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let arrays = Arrays::of_call(self.numpy);
+        let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
         let Some((typed, inputs)) = self.arrays(arrays, a, b)? else { return Ok(None) };
-        self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
+        self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_true() })
     }
 }
 

@@ -57,8 +57,11 @@ impl<'py> Target<'py> {
     pub(crate) fn found(
         arrays: Arrays, array: Bound<'py, PyAny>, is_value: bool,
     ) -> PyResult<Option<Self>> {
-        let elements = arrays.found(&array)?;
-        Ok(elements.map(|elements| Target { array, is_value, elements }))
+        let Some(elements) = arrays.found(&array)? else { return Ok(None) };
+        if elements.described.is_some() && arrays.numpy.is_immutable(&array)? {
+            return Ok(None);
+        }
+        Ok(Some(Target { array, is_value, elements }))
     }
 
     /// Returns what a call returns: the array, or its value.
