@@ -15,7 +15,7 @@ from ._expressions import named
 from ._library import functions
 from ._owned import Owned
 from ._results import Strided
-from ._shapes import broadcast, plain_axis, reduction
+from ._shapes import MOST_AXES, broadcast, plain_axis, reduction
 from ._streams import Stream, handle_of
 
 if TYPE_CHECKING:
@@ -204,8 +204,8 @@ class Accumulator:
                 "that leave its shape"
             )
         strided = Strided(shape)
-        for array in arrays.values():
-            strided.add_input(address(array), array)
+        for name, array in arrays.items():
+            strided.add_input(name, address(array), array)
         [ndim, lengths, inputs, _, mask], _ = strided.arguments(0, reduced.mask)
         try:
             check(
@@ -239,7 +239,7 @@ class Accumulator:
         11.0
         """
         if not isinstance(other, Accumulator):
-            raise TypeError(f"other is a {type(other).__name__}: pass a gpuvec.Accumulator")
+            raise TypeError(f"other is of type {type(other).__name__}: pass a gpuvec.Accumulator")
         check(functions.gpuvec_accumulator_merge(self._handle, other._handle))
 
     def __iadd__(self, other: Accumulator) -> Accumulator:
@@ -385,6 +385,8 @@ def _lengths(shape: int | Sequence[int]) -> Shape:
         lengths = tuple(map(operator.index, given))
     except TypeError:
         raise TypeError(f"shape is {shape!r}: pass an integer or a tuple of them") from None
+    if len(lengths) > MOST_AXES:
+        raise ValueError(f"shape has {len(lengths)} axes: pass at most {MOST_AXES}")
     if any(not 0 <= length < 2**63 for length in lengths):
         raise ValueError(f"shape is {lengths}: pass lengths of 0 or more, below 2**63")
     return lengths

@@ -90,7 +90,7 @@ def joined(text: str | tuple[str, ...]) -> str:
     texts = text if isinstance(text, tuple) else (text,)
     for one in texts:
         if not isinstance(one, str):
-            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
+            raise TypeError(f"text is of type {type(one).__name__}: pass a str, or a tuple of them")
     return "; ".join(texts)
 
 
@@ -209,7 +209,7 @@ def scalar(name: str, value: Any, code: int) -> Any:
     """Returns the value of a scalar, as the library reads it."""
     dtype = dtype_of(code)
     if not isinstance(value, (np.generic, float, int)):
-        raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
+        raise TypeError(f"{name} is of type {type(value).__name__}: pass a number")
     kind = _kind(value.dtype if isinstance(value, np.generic) else np.dtype(type(value)))
     kinds, wanted = CONVERTED[_kind(dtype)]
     if kind not in kinds:

@@ -54,8 +54,8 @@ def _check_shape(shape: Any) -> None:
         smallest = min(map(operator.index, lengths), default=0)
     except TypeError:
         raise TypeError(
-            f"shape is a {type(shape).__name__}: pass the number of elements along each axis; "
-            "gpuvec.to_device(array) copies the elements of an array"
+            f"shape is of type {type(shape).__name__}: pass the number of elements along each "
+            "axis; gpuvec.to_device(array) copies the elements of an array"
         ) from None
     if smallest < 0:
         raise ValueError(f"shape is {shape}, with a negative number: pass numbers of elements")
@@ -270,7 +270,7 @@ class DeviceArray(Operators):
                [0. , 2.5]], dtype=float32)
         """
         if not isinstance(value, (np.generic, float, int)):
-            raise TypeError(f"value is a {type(value).__name__}: pass a number")
+            raise TypeError(f"value is of type {type(value).__name__}: pass a number")
         self._assign(value)
 
     def astype(self, dtype: DTypeLike) -> DeviceArray:

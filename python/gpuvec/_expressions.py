@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from ._shapes import Axis, Reduction, Shape
     from ._typing import Array, Table
 
+# The most inputs of a formula.
+MOST_INPUTS = 32
 # The forms of an expression's text, as in the header.
 PROGRAM, PTX = 1, 2
 
@@ -137,6 +139,11 @@ class Expression:
         if "\0" in text:
             raise ValueError("text has a NUL character: pass a formula without it")
         count = len(names)
+        if count > MOST_INPUTS:
+            raise ValueError(
+                f"the formula has {count} inputs, {', '.join(names[:3])} and others: pass at most "
+                f"{MOST_INPUTS}, those that it reads, or evaluate a part of it first"
+            )
         self._owned = Owned(functions.gpuvec_expr_destroy)
         handle = self._owned.handle
         encoded = (c_char_p * count)(*(name.encode() for name in names))
@@ -412,7 +419,7 @@ class Expression:
             return [run, self._handle, self._pointers(*pointers), addresses, count, size], None
         strided = Strided(reduced.shape)
         for name, pointer in zip(self._names, pointers):
-            strided.add_input(pointer, arrays.get(name))
+            strided.add_input(name, pointer, arrays.get(name))
         for output, to in zip(self._outputs, written):
             strided.add_output(output, to.array, reduced)
         mask = reduced.mask if any(self.reductions) else 0
@@ -459,7 +466,7 @@ class Expression:
             return (None,) * count
         wanted = f"pass a tuple of {count}: an array for each formula, or None for a new one"
         if not isinstance(out, tuple):
-            raise TypeError(f"out is a {type(out).__name__}: {wanted}")
+            raise TypeError(f"out is of type {type(out).__name__}: {wanted}")
         if len(out) != count:
             raise ValueError(f"out has {len(out)} elements: {wanted}")
         return out
@@ -543,7 +550,8 @@ def _holds(target: Shape, shape: Shape) -> bool:
     """Says whether a shape broadcasts to that of an output, as NumPy's functions do it."""
     try:
         return np.broadcast_shapes(target, shape) == target
-    except ValueError:
+    except (ValueError, RuntimeError):
+        # NumPy raises the latter for 33 axes and more.
         return False
 
 

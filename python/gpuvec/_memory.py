@@ -232,5 +232,5 @@ def from_dlpack(array: SupportsDLPack) -> DeviceArray:
     array([2., 2., 2.], dtype=float32)
     """
     if not hasattr(array, "__dlpack__"):
-        raise TypeError(f"array is a {type(array).__name__}: pass an object with __dlpack__")
+        raise TypeError(f"array is of type {type(array).__name__}: pass an object with __dlpack__")
     return DeviceArray._of(borrowed("array", array, LEGACY_DEFAULT_STREAM))

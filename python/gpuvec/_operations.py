@@ -249,7 +249,7 @@ def _factor(alpha: Any) -> float:
             return float(np.frombuffer(rounded(alpha, np.dtype(np.float64)))[0])
         return float(alpha)
     except TypeError:
-        raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
+        raise TypeError(f"alpha is of type {type(alpha).__name__}: pass a real number") from None
 
 
 class Spread:
@@ -288,7 +288,7 @@ def _whole(ddof: Any) -> int:
     try:
         return index(ddof)
     except TypeError:
-        raise TypeError(f"ddof is a {type(ddof).__name__}: pass an int") from None
+        raise TypeError(f"ddof is of type {type(ddof).__name__}: pass an int") from None
 
 
 # Global names, which Python finds sooner than attributes.

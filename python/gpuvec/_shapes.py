@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+# The most axes of a call of arrays that are not contiguous arrays of one shape.
+MOST_AXES = 32
+
 # NumPy 1.25 moved the exception.
 AxisError: Any = getattr(np, "exceptions", np).AxisError
 
@@ -28,10 +31,21 @@ def broadcast(shapes: Mapping[str, Shape]) -> Shape:
     distinct = set(shapes.values())
     if len(distinct) == 1:
         return distinct.pop()
+    for name, shape in shapes.items():
+        check_number_of_axes(name, shape)
     try:
         return np.broadcast_shapes(*distinct)
     except ValueError:
         raise _mismatch(shapes) from None
+
+
+def check_number_of_axes(name: str, shape: Shape) -> None:
+    """Raises ValueError if the library has fewer axes than an argument."""
+    if len(shape) > MOST_AXES:
+        raise ValueError(
+            f"{name} has {len(shape)} axes: pass arrays of at most {MOST_AXES}, or contiguous ones "
+            "of one shape"
+        )
 
 
 def _mismatch(shapes: Mapping[str, Shape]) -> ValueError:

@@ -149,7 +149,7 @@ def test_exports_that_are_not_possible(placement):
         array.__dlpack__(dl_device=(CUDA, 7))
     with pytest.raises(BufferError):
         gpuvec.DeviceArray(3, "M8[s]").__dlpack__()
-    with pytest.raises(TypeError, match="array is a list"):
+    with pytest.raises(TypeError, match="array is of type list"):
         gpuvec.from_dlpack([1, 2])
 
 

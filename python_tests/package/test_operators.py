@@ -239,9 +239,9 @@ def test_filled(placement, dtype, value):
 
 def test_filling_takes_numbers():
     """Arrays are assigned instead."""
-    with pytest.raises(TypeError, match="value is a ndarray: pass a number"):
+    with pytest.raises(TypeError, match="value is of type ndarray: pass a number"):
         gpuvec.DeviceArray(3).fill(np.ones(3))
-    with pytest.raises(TypeError, match="value is a str"):
+    with pytest.raises(TypeError, match="value is of type str"):
         gpuvec.DeviceArray(3).fill("1")
 
 
