@@ -65,8 +65,8 @@ impl Input {
                 Some(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?.cast_unsigned())
             }
             Form::Bool => Some(value.cast_exact::<PyBool>().ok()?.is_true().into()),
-            // SAFETY: the class is NumPy's, and its values have that many bytes.
             Form::Scalar(class, bytes) if value.get_type_ptr().addr() == class => {
+                // SAFETY: the class is NumPy's, and its values have that many bytes.
                 Some(unsafe { scalar_bits(value, bytes) })
             }
             Form::Scalar(..) | Form::Other | Form::Array => None,
