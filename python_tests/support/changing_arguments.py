@@ -141,9 +141,15 @@ def exporter(world: World, name: str):
             change()
             raise AttributeError(wanted)
 
+    class ByBuffer:
+        def __buffer__(self, flags):
+            change()
+            return memoryview(array)
+
     by_functions = library()
-    kinds = ByDLPack, ByInterface, WithProperties, lambda: by_functions(ByDLPack())
-    return world.rng.choice(kinds)()
+    kinds = [ByDLPack, ByInterface, WithProperties, lambda: by_functions(ByDLPack())]
+    # Older versions of Python have buffers of C's types alone.
+    return world.rng.choice([*kinds, *[ByBuffer] * (sys.version_info >= (3, 12))])()
 
 
 class Number(float):

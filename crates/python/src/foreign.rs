@@ -74,6 +74,7 @@ pub(crate) struct Foreign {
     dlpack_device: Py<PyString>,
     interface: Py<PyString>,
     arrow: Py<PyString>,
+    torch: Py<PyString>,
     is_neg: Py<PyString>,
     jax: Py<PyString>,
     jax_array: Py<PyString>,
@@ -103,6 +104,13 @@ fn keywords(py: Python<'_>, stream: Option<NativeStream>) -> PyResult<Py<PyDict>
     Ok(keywords.unbind())
 }
 
+/// Returns a module that the program has imported.
+fn imported<'py>(py: Python<'py>, name: &Py<PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    // SAFETY: this thread holds the interpreter's lock; the dict is the interpreter's own.
+    let modules = unsafe { Bound::from_borrowed_ptr(py, PyImport_GetModuleDict()) };
+    modules.cast::<PyDict>()?.get_item(name)
+}
+
 impl Foreign {
     pub(crate) fn new(numpy: &Bound<'_, PyModule>) -> PyResult<Self> {
         let py = numpy.py();
@@ -114,6 +122,7 @@ impl Foreign {
             dlpack_device: name("__dlpack_device__"),
             interface: name("__cuda_array_interface__"),
             arrow: name("__arrow_c_array__"),
+            torch: name("torch"),
             is_neg: name("is_neg"),
             jax: name("jax"),
             jax_array: name("Array"),
@@ -170,15 +179,16 @@ impl Foreign {
     /// Says whether the elements of a tensor of PyTorch's are those in memory with another sign, which DLPack cannot
     /// tell. (Complex elements, which may be conjugated, are not for this module.)
     fn is_negated(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if imported(object.py(), &self.torch)?.is_none() {
+            return Ok(false);
+        }
         object.getattr_opt(&self.is_neg)?.map_or(Ok(false), |is_neg| is_neg.call0()?.is_truthy())
     }
 
     /// Says whether an array must not be written, though its tensor may have no flag for that: arrays of JAX share
     /// their memory with others.
     pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
-        // SAFETY: this thread holds the interpreter's lock; the dict is the interpreter's own.
-        let modules = unsafe { Bound::from_borrowed_ptr(object.py(), PyImport_GetModuleDict()) };
-        let Some(jax) = modules.cast::<PyDict>()?.get_item(&self.jax)? else { return Ok(false) };
+        let Some(jax) = imported(object.py(), &self.jax)? else { return Ok(false) };
         jax.getattr_opt(&self.jax_array)?.map_or(Ok(false), |class| object.is_instance(&class))
     }
 
