@@ -140,7 +140,7 @@ def test_wrong_texts():
     """A text that is none, and one whose formula is missing."""
     x = np.ones(3, np.float32)
     for text, error, words in [
-        (("x", b"x"), TypeError, "text is a bytes: pass a str, or a tuple of them"),
+        (("x", b"x"), TypeError, "text is of type bytes: pass a str, or a tuple of them"),
         ((), gpuvec.ExpressionError, "the expression is empty"),
         ("x;", gpuvec.ExpressionError, "no formula follows this ';': remove it\nx;\n ^"),
         (("x", ""), gpuvec.ExpressionError, "no formula follows this ';'"),
