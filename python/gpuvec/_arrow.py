@@ -77,7 +77,7 @@ def exported(name: str, producer: Any) -> tuple[NDArray[Any], NDArray[Any] | Non
     schema = Schema.from_address(_get_pointer(capsules[0], b"arrow_schema"))
     array = Array.from_address(_get_pointer(capsules[1], b"arrow_array"))
     if not (schema.release and array.release):
-        # Another consumer has moved the structure, or nothing is left of it.
+        # Another consumer has moved the structure, and frees its buffers.
         raise ValueError(f"{name} exports an Arrow array that was released: pass one that was not")
     typestr = TYPESTRS.get(schema.format)
     if schema.dictionary or (typestr is None and schema.format != BOOLS):

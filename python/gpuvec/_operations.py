@@ -245,7 +245,7 @@ def _factor(alpha: Any) -> float:
     try:
         if isinstance(alpha, str):
             raise TypeError
-        if isinstance(alpha, np.floating):
+        if isinstance(alpha, np.floating) and not isinstance(alpha, float):
             return float(np.frombuffer(rounded(alpha, np.dtype(np.float64)))[0])
         return float(alpha)
     except TypeError:

@@ -48,7 +48,7 @@ class World:
         """Makes an array of small integers, whose sums are exact."""
         return np.array([self.rng.randrange(-9, 9) for _ in range(size)], dtype)
 
-    def change(self) -> None:
+    def change(self, ways=None) -> None:
         """Changes one of the arrays that are arguments themselves."""
         names = [name for name in self.arrays if name not in self.exported]
         if not self.most_changes or not names:
@@ -57,7 +57,7 @@ class World:
         name = self.rng.choice(names)
         array = self.arrays[name]
         try:
-            self.rng.choice((reshape, resize, retype, set_state, protect, refill))(self, array)
+            self.rng.choice(ways or (*KEEPING, resize, set_state))(self, array)
         except (ValueError, AttributeError):
             # NumPy refuses it, as to resize an array that something else refers to.
             pass
@@ -103,6 +103,25 @@ def protect(world: World, array: np.ndarray) -> None:
 def refill(world: World, array: np.ndarray) -> None:
     """Writes other elements."""
     array[...] = array.dtype.type(world.rng.randrange(9))
+
+
+# The changes that leave the elements where they are.
+KEEPING = reshape, retype, protect, refill
+
+
+class Finalizer:
+    """Garbage that changes arrays when the collector finds it, at any allocation of a call.
+
+    It frees no elements: a call that runs Python code, as those on streams do, relies on NumPy's
+    advice for that.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world, self.cycle = world, self
+
+    def __del__(self) -> None:
+        """Change an array."""
+        self.world.change(KEEPING)
 
 
 def exporter(world: World, name: str):
@@ -254,10 +273,15 @@ def one_call(seed: int) -> str:
     for one in world.arrays:
         is_plain = world.rng.random() < 0.5
         arguments[one] = world.arrays[one] if is_plain else exporter(world, one)
+    if world.rng.random() < 0.3:
+        Finalizer(world)
+        gc.set_threshold(world.rng.randrange(1, 30))
     try:
         result = call(world, **arguments)
     except (gpuvec.Error, TypeError, ValueError, OverflowError, MemoryError, AttributeError):
         return "error"
+    finally:
+        gc.set_threshold(700)
     is_given = result is arguments["out"]
     result = world.arrays["out"] if is_given else result
     found = np.asarray(result.to_host() if isinstance(result, gpuvec.DeviceArray) else result)
