@@ -135,11 +135,15 @@ struct Plain {
         return __all_sync(ALL_THREADS, is_exact);
     }
 
-    // The sum in a format, that of f32 or of f64.
-    template <class F>
-    __device__ u64 value(const F &format) const {
-        return format.PRECISION == Format<float>::PRECISION ? Format<float>::bits(__double2float_rn(sum))
-                                                            : Format<double>::bits(sum);
+    // The sum, or the mean of n elements. A quotient rounded to odd and then to f32 is the exact one rounded once
+    // (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+    __device__ float result(unsigned n, bool is_mean) const {
+        if (!is_mean) {
+            return __double2float_rn(sum);
+        }
+        const double quotient = __ddiv_rz(sum, n);
+        const u64 odd = __fma_rn(-quotient, n, sum) != 0;
+        return __double2float_rn(Format<double>::of_bits(Format<double>::bits(quotient) | odd));
     }
 };
 

@@ -309,7 +309,6 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
         Arrays of one type (bfloat16 is ml_dtypes'), in memory of any kind: NumPy arrays,
         `DeviceArray`, objects with the buffer protocol, DLPack or ``__cuda_array_interface__``.
         They have any strides and shapes that NumPy would broadcast to one, and may be read-only.
-        Cores compute arrays that are not contiguous, or are broadcast.
     out : array, optional
         The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
         inputs.
@@ -396,7 +395,7 @@ def scale(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``.
+        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, out, stream
         As for `add`.
 
@@ -419,7 +418,7 @@ def axpy(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``.
+        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, b, out, stream
         As for `add`.
 
@@ -448,8 +447,8 @@ def dot(
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
-        The result: of the inputs' type, or int64 for integers; of one element if all axes are
-        reduced.
+        The result: of the inputs' type, but int64 for int32, and float32 for floats of 16 bits; of
+        one element if all axes are reduced.
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
     axis : int or tuple of int, optional
@@ -466,7 +465,8 @@ def dot(
     Notes
     -----
     The sum of floats is exact, and rounded once, so neither order nor cancellation affects it.
-    Integers are summed in int64, which wraps around. `Accumulator` computes sums in parts.
+    Integers are summed in int64, and uint64 in uint64, which wrap around. `Accumulator` computes
+    sums in parts.
 
     Examples
     --------

@@ -357,8 +357,21 @@ impl Builder {
             let value = if is_ordered { self.in_signed_order(value, place)? } else { value };
             self.convert(value, ty, place)
         };
-        let nodes: Vec<NodeId> = values.iter().map(node).collect::<Result<_>>()?;
+        let nodes: Vec<NodeId> = match values {
+            [value @ Value { kind: Kind::Node(..), .. }] if done.has_halves(class.value_type()) => {
+                self.halves(*value, place)?.into()
+            }
+            _ => values.iter().map(node).collect::<Result<_>>()?,
+        };
         Ok(Output::new(Some(done), ty, element, &nodes))
+    }
+
+    /// Two numbers of f64 whose sum is an integer of 64 bits: of its upper 32 bits, and of its lower ones.
+    fn halves(&mut self, value: Value, place: usize) -> Result<[NodeId; 2]> {
+        let mask = Value::literal(Number::Int(u32::MAX.into()), place);
+        let lower = self.apply(Op::And, &[value, mask], place)?;
+        let upper = self.apply(Op::Sub, &[value, lower], place)?;
+        Ok([self.convert(upper, Type::F64, place)?, self.convert(lower, Type::F64, place)?])
     }
 
     /// An output with a value for each element.
@@ -625,6 +638,12 @@ impl Reduction {
     const fn is_of_order(self) -> bool {
         use Reduction::{ArgMax, ArgMin, Max, Min};
         matches!(self, Min | Max | ArgMin | ArgMax)
+    }
+
+    /// True if its result is a float of integers that an f64 may not hold.
+    const fn has_halves(self, ty: Type) -> bool {
+        use Reduction::{Mean, Norm, Std, Var};
+        matches!((self, ty), (Mean | Norm | Var | Std, Type::I64 | Type::U64))
     }
 }
 

@@ -350,7 +350,7 @@ impl<'t> Parser<'t> {
     /// Reads what follows an argument: says whether another one begins.
     fn next_argument(&mut self, call: Call) -> Result<bool> {
         if self.token == Token::Symbol(",") {
-            let has_ddof = matches!(call.callee, Callee::Reduction(reduction) if reduction.has_two_sums())
+            let has_ddof = matches!(call.callee, Callee::Reduction(reduction) if reduction.takes_ddof())
                 && self.lexer.keyword("ddof");
             self.advance()?;
             if has_ddof {
