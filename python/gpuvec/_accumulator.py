@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import address, check_axes, check_dtype, check_equal, find, typed
+from ._arrays import address, check_axes, check_dtype, check_equal, find_all, typed
 from ._errors import Error, check
 from ._expressions import named
 from ._library import functions
 from ._owned import Owned
 from ._results import Strided
-from ._shapes import broadcast, reduction
+from ._shapes import MOST_AXES, broadcast, plain_axis, reduction
 from ._streams import Stream, handle_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from ._dlpack import Found
     from ._shapes import Axis, Shape
     from ._typing import Array, Buffer
 
@@ -170,8 +171,10 @@ class Accumulator:
                 if b is None
                 else "b is given: a sum takes one array"
             )
-        given = {"a": a} if b is None else {"a": a, "b": b}
-        arrays = {name: self._checked(name, array, stream) for name, array in given.items()}
+        axis, handle = plain_axis(axis), handle_of(stream)
+        given = [("a", a)] if b is None else [("a", a), ("b", b)]
+        found = find_all(given, stream)
+        arrays = {name: self._checked(name, one) for (name, _), one in zip(given, found)}
         first, last = arrays["a"], arrays.get("b")
         if last is not None and axis is None:
             check_equal("b", last, "a", first)
@@ -181,7 +184,7 @@ class Accumulator:
             or self._shape
             or not all(one.flags.c_contiguous for one in arrays.values())
         ):
-            self._add_along(arrays, stream, axis)
+            self._add_along(arrays, handle, axis)
             return
         check(
             functions.gpuvec_accumulator_add(
@@ -189,13 +192,11 @@ class Accumulator:
                 address(first),
                 None if last is None else address(last),
                 first.size,
-                handle_of(stream),
+                handle,
             )
         )
 
-    def _add_along(
-        self, arrays: dict[str, NDArray[Any]], stream: Stream | None, axis: Axis
-    ) -> None:
+    def _add_along(self, arrays: dict[str, NDArray[Any]], handle: int | None, axis: Axis) -> None:
         """Adds elements of arrays of any strides along axes."""
         shape = broadcast({name: array.shape for name, array in arrays.items()})
         reduced = reduction(shape, axis, keepdims=False)
@@ -206,21 +207,21 @@ class Accumulator:
                 "that leave its shape"
             )
         strided = Strided(shape)
-        for array in arrays.values():
-            strided.add_input(address(array), array)
+        for name, array in arrays.items():
+            strided.add_input(name, address(array), array)
         [ndim, lengths, inputs, _, mask], _ = strided.arguments(0, reduced.mask)
         try:
             check(
                 functions.gpuvec_accumulator_add_nd(
-                    self._handle, ndim, lengths, inputs, mask, handle_of(stream)
+                    self._handle, ndim, lengths, inputs, mask, handle
                 )
             )
         except Error as error:
             raise named(error, tuple(arrays), ()) from None
 
-    def _checked(self, name: str, argument: Any, stream: Stream | None) -> NDArray[Any]:
+    def _checked(self, name: str, found: Found) -> NDArray[Any]:
         """Returns an argument's elements, which the library can read."""
-        found = typed(name, find(name, argument, stream), self._dtype)
+        found = typed(name, found, self._dtype)
         check_dtype(name, found.array, [self._dtype])
         return found.array
 
@@ -401,6 +402,8 @@ def _lengths(shape: int | Sequence[int]) -> Shape:
         lengths = tuple(map(operator.index, given))
     except TypeError:
         raise TypeError(f"shape is {shape!r}: pass an integer or a tuple of them") from None
+    if len(lengths) > MOST_AXES:
+        raise ValueError(f"shape has {len(lengths)} axes: pass at most {MOST_AXES}")
     if any(not 0 <= length < 2**63 for length in lengths):
         raise ValueError(f"shape is {lengths}: pass lengths of 0 or more, below 2**63")
     return lengths

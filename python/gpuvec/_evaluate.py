@@ -121,7 +121,12 @@ def evaluate(
         ^
     """
     given = named if inputs is None else merged(inputs, named, text)
-    latest = _latest.get(text)
+    try:
+        latest = _latest.get(text)
+    except TypeError:
+        # A list, for example, is no key, and no text.
+        joined(text)
+        raise
     if latest is not None:
         called = latest._short.call(given, out, stream, axis, keepdims)
         if called is not None:

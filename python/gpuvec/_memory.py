@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ._arrays import address, check_equal, check_layout, find, typed
+from ._arrays import address, check_equal, check_layout, find, find_all, typed
 from ._device_array import DeviceArray, allocated, array_in, size_of
 from ._dlpack import borrowed
 from ._errors import check
@@ -195,7 +195,7 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
     array([1, 2, 3], dtype=int32)
     """
     check_stream(stream)
-    source, to = find("src", src, stream), find("dst", dst, stream)
+    source, to = find_all([("src", src), ("dst", dst)], stream)
     source = source if to.is_raw else typed("src", source, to.array.dtype)
     to = to if source.is_raw else typed("dst", to, source.array.dtype)
     check_layout("src", source.array)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._rounding import rounded
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -47,10 +49,10 @@ def converted(
                 f"{name} is {_shown(value)}, which {holder} does not hold: pass an integer from "
                 f"{least} to {most}{other}"
             )
+    if _kind(dtype) != "f":
+        return np.asarray(value, dtype)
     try:
-        # A float beyond the type's largest is infinite.
-        with np.errstate(over="ignore"):
-            return np.asarray(value, dtype)
+        return np.frombuffer(rounded(value, dtype), dtype).reshape(())
     except OverflowError:
         raise OverflowError(
             f"{name} is {_shown(value)}, which {holder} does not hold: pass a smaller number"

@@ -205,7 +205,7 @@ def test_expression():
         ({"a": A, "b": [1.0]}, TypeError, "b is a builtins.list: pass a NumPy array"),
         ({"a": A, "b": B, "out": np.empty(3, np.float32)}, ValueError, "out has shape"),
         ({"a": A, "b": B, "out": np.empty(1001)}, TypeError, "out has dtype float64"),
-        ({"a": A, "b": B, "stream": 1}, TypeError, "stream is a int"),
+        ({"a": A, "b": B, "stream": 1}, TypeError, "stream is of type int"),
         (
             {"a": A[1:], "b": B[1:], "out": A[:-1]},
             gpuvec.ArgumentError,

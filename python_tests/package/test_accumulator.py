@@ -271,7 +271,7 @@ def test_wrong_arguments_are_named():
         (TypeError, "b has dtype float32", lambda: product.add(b, a)),
         (ValueError, "b has shape", lambda: product.add(b, np.ones(2))),
         (TypeError, "a is a builtins.list", lambda: total.add([1.0])),
-        (TypeError, "stream is a int", lambda: total.add(a, stream=1)),
+        (TypeError, "stream is of type int", lambda: total.add(a, stream=1)),
         (TypeError, "other is of type int", lambda: total.merge(1)),
         (TypeError, "words has dtype float64", lambda: gpuvec.Accumulator.from_words(np.ones(18))),
         (
