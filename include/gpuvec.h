@@ -188,7 +188,7 @@ enum gpuvec_status
     /** The output overlaps an input without being exactly that input. */
     GPUVEC_ERROR_OVERLAP = 104,
     /**
-     * The allocation behind a device pointer is shorter than the length that the call was given.
+     * An array reaches beyond its allocation: device memory, or memory that `gpuvec_pinned_alloc` returned.
      */
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
     /** The function does not take this pointer: for example, its memory was freed before. */
@@ -1698,9 +1698,10 @@ const char *gpuvec_status_string(int32_t status);
  * GPUs are copied to it chunk by chunk. Placement cpu excludes device memory (see "Placement"
  * below).
  *
- * The library cannot detect a wrong length of a host array, or an array that is changed or freed
- * before the call, or the stream that the call was queued on, is done with it. Avoiding both is up
- * to the caller.
+ * An array that reaches beyond memory of gpuvec_pinned_alloc or gpuvec_device_alloc, or beyond
+ * another library's device memory, is GPUVEC_ERROR_OUT_OF_BOUNDS. The library cannot detect a wrong
+ * length of any other host array, or an array that is changed or freed before the call, or the stream
+ * that the call was queued on, is done with it. Avoiding both is up to the caller.
  *
  * == Results ==
  *
