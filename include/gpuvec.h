@@ -1189,7 +1189,7 @@ gpuvec_status gpuvec_copy(void *dst,
  *
  * With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a
  * `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
- * structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device that this
+ * structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. Opens neither the driver nor a device: all fields are 0 for a device that this
  * process has not used, and page-locked memory counts for the device in whose context it was allocated.
  * Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not
  * show.
@@ -1587,7 +1587,7 @@ const char *gpuvec_why_cpu(void);
  * ran.
  *
  * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an older, shorter
- * structure keeps working. All fields are 0 after an operation that failed and after one with nothing to do.
+ * structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. All fields are 0 after an operation that failed and after one with nothing to do.
  * Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
  */
 gpuvec_status gpuvec_last_run(struct gpuvec_run *run,
@@ -1642,8 +1642,8 @@ int32_t gpuvec_abi_version(void);
  * the driver function and the driver's name for its error.
  *
  * The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
- * `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like) leave it unchanged. Returns a
- * string of this thread's that is valid until the thread's next call; never NULL.
+ * `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`, unless
+ * it fails. Returns a string of this thread's that is valid until the thread's next call; never NULL.
  */
 const char *gpuvec_last_error(void);
 
@@ -1690,7 +1690,8 @@ const char *gpuvec_status_string(int32_t status);
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
  *
- * With n == 0 a function succeeds and accesses no input; only min, max, argmin and argmax, which then
+ * With n == 0 a function succeeds and accesses no input. Arrays may then be NULL, but not the address
+ * for the result of a reduction: it is GPUVEC_ERROR_NULL. Only min, max, argmin and argmax, which then
  * have no result, return GPUVEC_ERROR_EMPTY.
  *
  * An operation on device memory runs on the GPU that holds the output or, if the output is in host
