@@ -1,4 +1,4 @@
-"""An array beyond the end, or before the beginning, of the library's memory is an error, with and without a GPU."""
+"""An array that reaches out of the library's memory is an error, with and without a GPU."""
 
 from contextlib import ExitStack
 
@@ -17,14 +17,14 @@ KIND = NUMBERS["sum_f32"]
 
 @pytest.fixture(params=ROOM)
 def memory(request, placement, resources):
-    """Makes memory for N floats, and another of the kind far longer; returns them with the former's room."""
+    """Makes memory for N floats, longer memory of the kind, and returns the room of the first."""
     room = ROOM[request.param]
     short = resources.array(request.param, np.arange(N, dtype=np.float32))
     return short, resources.array(request.param, np.ones(4 * room, np.float32)), room
 
 
 def calls(stack: ExitStack, address: int, n: int, other: int) -> dict[str, tuple]:
-    """Returns the status of each kind of call on n floats at an address, and the name of the array there."""
+    """Returns each kind of call on n floats at an address, and the name of the array there."""
     out = np.zeros(n, np.float32)
     # The array lives as long as the stack.
     stack.callback(lambda: out)
@@ -56,7 +56,7 @@ with ExitStack() as names:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_an_array_beyond_the_end(memory, name):
-    """The error names the argument and both sizes, and nothing is written; all of the memory may be used."""
+    """The error has the argument and both sizes, nothing is written, and the whole can be used."""
     short, other, room = memory
     with ExitStack() as stack:
         call, argument = calls(stack, short.address, room + 2, other.address)[name]
@@ -84,7 +84,7 @@ def test_an_array_before_the_beginning(memory):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_beside_allocations(placement, resources, kind):
-    """Arrays of any kind may be used to their ends while other memory is allocated and freed around them."""
+    """Arrays of any kind are used to their ends while memory is allocated around them."""
     around = [resources.array(kind, np.ones(N, np.float32)) for kind in ROOM]
     array = resources.array(kind, np.ones(N, np.float32))
     for _ in range(3):
