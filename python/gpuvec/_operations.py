@@ -495,8 +495,8 @@ def min(
 ) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no minimum: `ArgumentError`. For the rest see
-    `dot`.
+    The result has the type of ``a``. No elements have no minimum: `ArgumentError`,
+    also along an axis of length 0, as in NumPy. For the rest see `dot`.
 
     Examples
     --------
@@ -518,8 +518,8 @@ def max(
 ) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no maximum: `ArgumentError`. For the rest see
-    `dot`.
+    The result has the type of ``a``. No elements have no maximum: `ArgumentError`,
+    also along an axis of length 0, as in NumPy. For the rest see `dot`.
 
     Examples
     --------

@@ -144,7 +144,8 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 /// `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
 /// expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
 /// the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the
-/// elements in C order of the reduced axes. Results of no elements are those of `n` = 0.
+/// elements in C order of the reduced axes. Results of no elements are those of `n` = 0: of `min`, `max`, `argmin`
+/// and `argmax`, a reduced axis of length 0 is `GPUVEC_ERROR_EMPTY`, also where the other axes leave no results.
 ///
 /// Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use
 /// the inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.

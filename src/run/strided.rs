@@ -81,8 +81,7 @@ pub(super) unsafe fn evaluate_part(
     views.extend(given.arrays.iter().map(|_| View::default()));
     let views = &mut views[..];
     let Some(axes) = given.axes(expression, strided.reduced_axes, views)? else {
-        last_run::clear();
-        return Ok(());
+        return without_results(&expression.formula, strided);
     };
     let bindings = &given.bindings;
     let (inputs, outputs) = views.split_at(bindings.arrays.len());
@@ -93,6 +92,17 @@ pub(super) unsafe fn evaluate_part(
             false => evaluate_views(expression, bindings, &axes, views, stream),
         }
     }
+}
+
+/// Ends a call that has no results: as for NumPy, no minimum of no elements is an error all the same.
+fn without_results(formula: &Formula, strided: &Strided<'_>) -> Result<(), Error> {
+    let is_reduced = |axis: &usize| strided.reduced_axes >> axis & 1 == 1;
+    let mut reduced = (0..strided.shape.len()).filter(is_reduced);
+    if !formula.has_empty_result && reduced.any(|axis| strided.shape[axis] == 0) {
+        return Err(Error::Empty);
+    }
+    last_run::clear();
+    Ok(())
 }
 
 /// Evaluates an expression over views. (A function of its own, as the next one: so the stack holds the arrays of one of
