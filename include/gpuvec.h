@@ -157,7 +157,8 @@
 
 /**
  * The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
- * raised when a function, a status or a field is changed or removed, not when one is added.
+ * raised when a function, a status or a field is changed or removed, not when one is added: a
+ * program needs a library of the same version of the interface that is at least as new as its header.
  */
 #define GPUVEC_ABI_VERSION 1
 
@@ -206,8 +207,8 @@ enum gpuvec_status
      */
     GPUVEC_ERROR_STATE = 110,
     /**
-     * The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
-     * shows the place.
+     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
+     * place.
      */
     GPUVEC_ERROR_EXPRESSION = 111,
     /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
@@ -895,8 +896,10 @@ typedef int32_t gpuvec_expr_form;
  * A text that was compiled with the same names and types before is likely to be found among those that the
  * library remembers. Destroy it with `gpuvec_expr_destroy`.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
- * `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text or a name is wrong, or an operation does not take the
+ * types of its operands, and `gpuvec_last_error()` then shows the place; `GPUVEC_ERROR_VALUE` if an element of
+ * `types` is not a declaration as above, or there are too many inputs; or another error. After an error `*expr` is
+ * NULL.
  */
 gpuvec_status gpuvec_expr_compile(const char *text,
                                   const char *const *names,
@@ -1624,7 +1627,11 @@ const char *gpuvec_version(void);
 
 /**
  * Returns the version of the library's binary interface. A program runs with this library if its
- * header has the same `GPUVEC_ABI_VERSION`.
+ * header has the same `GPUVEC_ABI_VERSION` and is not of a newer version than `gpuvec_version()`.
+ *
+ * Within a version of the interface, functions, statuses and fields are only added. A program that was built with
+ * an older header therefore runs unchanged; one that was built with a newer header runs as far as it calls no
+ * function that the library lacks.
  */
 int32_t gpuvec_abi_version(void);
 

@@ -40,8 +40,8 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_EMPTY = 109,
     /// The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
     GPUVEC_ERROR_STATE = 110,
-    /// The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
-    /// shows the place.
+    /// The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
+    /// place.
     GPUVEC_ERROR_EXPRESSION = 111,
     /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why.
     GPUVEC_ERROR_NO_GPU = 201,

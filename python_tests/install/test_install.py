@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,42 @@ def test_cmake_version(moved, tmp_path):
         assert answers(moved, tmp_path, f"0.{minor - 1}.9") == "FALSE"
     if patch > 0:
         assert answers(moved, tmp_path, f"{major}.{minor}.{patch - 1}") == "TRUE"
+
+
+def finds(installed, folder: Path, request: str) -> str:
+    """Configures a project that finds the package; returns what is wrong, or nothing."""
+    folder.mkdir(exist_ok=True)
+    (folder / "CMakeLists.txt").write_text(f"""
+        cmake_minimum_required(VERSION 3.19)
+        project(use LANGUAGES C)
+        find_package(gpuvec {request})
+        if(NOT gpuvec_FOUND)
+          message(FATAL_ERROR "not found: ${{gpuvec_NOT_FOUND_MESSAGE}}")
+        endif()
+    """)
+    command = ["cmake", "-S", folder, "-B", folder / "build"]
+    command.append(f"-DCMAKE_PREFIX_PATH={installed.prefix}")
+    done = subprocess.run(command, capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def test_cmake_version_range(moved, tmp_path):
+    """A request for a range is met if it contains the version."""
+    needs("cmake")
+    major, minor, patch = map(int, VERSION.split("."))
+    newer = f"{major}.{minor}.{patch + 1}"
+    for wanted in (f"0.0...{major + 1}", f"{VERSION}...{VERSION}", f"0.0...<{newer}"):
+        assert finds(moved, tmp_path, wanted) == ""
+    for refused in (f"0.0...<{VERSION}", f"{newer}...{major + 1}"):
+        assert "not found" in finds(moved, tmp_path, refused)
+
+
+def test_cmake_components(moved, tmp_path):
+    """There are none: one that is required is an error that names it."""
+    needs("cmake")
+    assert finds(moved, tmp_path, "OPTIONAL_COMPONENTS static") == ""
+    error = finds(moved, tmp_path, "COMPONENTS static")
+    assert re.search(r"gpuvec\s+has\s+no\s+component\s+'static'", error), error
 
 
 def test_a_program_may_have_functions_of_the_classic_names(moved, tmp_path):

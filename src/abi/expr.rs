@@ -53,8 +53,10 @@ use std::ffi::{CStr, c_char, c_void};
 /// A text that was compiled with the same names and types before is likely to be found among those that the
 /// library remembers. Destroy it with `gpuvec_expr_destroy`.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
-/// `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text or a name is wrong, or an operation does not take the
+/// types of its operands, and `gpuvec_last_error()` then shows the place; `GPUVEC_ERROR_VALUE` if an element of
+/// `types` is not a declaration as above, or there are too many inputs; or another error. After an error `*expr` is
+/// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_compile(
     text: *const c_char, names: *const *const c_char, types: *const i32, count: usize,

@@ -235,12 +235,17 @@ const VERSION: &CStr =
     };
 
 /// Returns the version of the library's binary interface. A program runs with this library if its
-/// header has the same `GPUVEC_ABI_VERSION`.
+/// header has the same `GPUVEC_ABI_VERSION` and is not of a newer version than `gpuvec_version()`.
+///
+/// Within a version of the interface, functions, statuses and fields are only added. A program that was built with
+/// an older header therefore runs unchanged; one that was built with a newer header runs as far as it calls no
+/// function that the library lacks.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_abi_version() -> i32 {
     guard::constant(GPUVEC_ABI_VERSION, || GPUVEC_ABI_VERSION)
 }
 
 /// The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
-/// raised when a function, a status or a field is changed or removed, not when one is added.
+/// raised when a function, a status or a field is changed or removed, not when one is added: a
+/// program needs a library of the same version of the interface that is at least as new as its header.
 pub const GPUVEC_ABI_VERSION: i32 = 1;
