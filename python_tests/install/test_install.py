@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bindings import ROOT, lib
+from bindings import LIBRARY, ROOT, lib
 from header import man_pages, prototypes
 from installed import REAL_NAME, SONAME, Installed, make, making, needs
 from programs import run
@@ -79,6 +79,23 @@ def test_folders_with_spaces(tmp_path):
     assert run([program], env=installed.environment()) == RESULT
     make("uninstall", **folders)
     assert files(tmp_path) == {"use"} and neighbour.is_dir()
+
+
+def test_a_library_that_is_built_needs_no_cargo(tmp_path):
+    """BUILT names it: nothing is built, and it is what is installed."""
+    needs("make")
+    tree, prefix = tmp_path / "tree", tmp_path / "prefix"
+    tree.mkdir()
+    shutil.copy(ROOT / "Makefile", tree)
+    for folder in ("install", "include"):
+        shutil.copytree(ROOT / folder, tree / folder)
+    done = making("install", tree, BUILT=LIBRARY, PREFIX=prefix)
+    assert done.returncode == 0, done.stderr
+    assert not (tree / "target").exists()
+    assert (prefix / "lib" / REAL_NAME).read_bytes() == LIBRARY.read_bytes()
+    shutil.rmtree(prefix)
+    done = making("install", tree, BUILT=tmp_path / "missing.so", PREFIX=prefix)
+    assert done.returncode != 0 and "missing.so" in done.stderr
 
 
 REFUSED = [("PREFIX", folder) for folder in ("here", "../up", "/opt/../up", "/a|b", "/a'b", "/a&b")]
