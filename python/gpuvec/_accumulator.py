@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import operator
+import re
 from ctypes import c_int64
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import address, check_axes, check_dtype, check_equal, find, typed
+from ._arrays import address, check_axes, check_dtype, check_equal, find_all, typed
 from ._errors import Error, check
 from ._expressions import named
 from ._library import functions
 from ._owned import Owned
 from ._results import Strided
-from ._shapes import broadcast, reduction
+from ._shapes import MOST_AXES, broadcast, plain_axis, reduction
 from ._streams import Stream, handle_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from ._dlpack import Found
     from ._shapes import Axis, Shape
     from ._typing import Array, Buffer
 
@@ -36,6 +38,8 @@ KINDS: dict[tuple[str, np.dtype[Any]], int] = {
 
 # Words of a state: where its number of elements is, in halves, and how words lie in memory.
 _COUNT_LOW, _COUNT_HIGH = 2, 3
+# The name of the argument in the library's errors about states.
+BYTES = r"^bytes\b|(?<=\d of )bytes\b"
 _WORD = np.dtype("<i8")
 
 
@@ -167,8 +171,10 @@ class Accumulator:
                 if b is None
                 else "b is given: a sum takes one array"
             )
-        given = {"a": a} if b is None else {"a": a, "b": b}
-        arrays = {name: self._checked(name, array, stream) for name, array in given.items()}
+        axis, handle = plain_axis(axis), handle_of(stream)
+        given = [("a", a)] if b is None else [("a", a), ("b", b)]
+        found = find_all(given, stream)
+        arrays = {name: self._checked(name, one) for (name, _), one in zip(given, found)}
         first, last = arrays["a"], arrays.get("b")
         if last is not None and axis is None:
             check_equal("b", last, "a", first)
@@ -178,7 +184,7 @@ class Accumulator:
             or self._shape
             or not all(one.flags.c_contiguous for one in arrays.values())
         ):
-            self._add_along(arrays, stream, axis)
+            self._add_along(arrays, handle, axis)
             return
         check(
             functions.gpuvec_accumulator_add(
@@ -186,13 +192,11 @@ class Accumulator:
                 address(first),
                 None if last is None else address(last),
                 first.size,
-                handle_of(stream),
+                handle,
             )
         )
 
-    def _add_along(
-        self, arrays: dict[str, NDArray[Any]], stream: Stream | None, axis: Axis
-    ) -> None:
+    def _add_along(self, arrays: dict[str, NDArray[Any]], handle: int | None, axis: Axis) -> None:
         """Adds elements of arrays of any strides along axes."""
         shape = broadcast({name: array.shape for name, array in arrays.items()})
         reduced = reduction(shape, axis, keepdims=False)
@@ -203,21 +207,21 @@ class Accumulator:
                 "that leave its shape"
             )
         strided = Strided(shape)
-        for array in arrays.values():
-            strided.add_input(address(array), array)
+        for name, array in arrays.items():
+            strided.add_input(name, address(array), array)
         [ndim, lengths, inputs, _, mask], _ = strided.arguments(0, reduced.mask)
         try:
             check(
                 functions.gpuvec_accumulator_add_nd(
-                    self._handle, ndim, lengths, inputs, mask, handle_of(stream)
+                    self._handle, ndim, lengths, inputs, mask, handle
                 )
             )
         except Error as error:
             raise named(error, tuple(arrays), ()) from None
 
-    def _checked(self, name: str, argument: Any, stream: Stream | None) -> NDArray[Any]:
+    def _checked(self, name: str, found: Found) -> NDArray[Any]:
         """Returns an argument's elements, which the library can read."""
-        found = typed(name, find(name, argument, stream), self._dtype)
+        found = typed(name, found, self._dtype)
         check_dtype(name, found.array, [self._dtype])
         return found.array
 
@@ -238,7 +242,12 @@ class Accumulator:
         11.0
         """
         if not isinstance(other, Accumulator):
-            raise TypeError(f"other is a {type(other).__name__}: pass a gpuvec.Accumulator")
+            raise TypeError(f"other is of type {type(other).__name__}: pass a gpuvec.Accumulator")
+        if other._described() != self._described():
+            raise ValueError(
+                f"other is a {other._described()}, and this accumulator is a {self._described()}: "
+                "merge accumulators of one operation, type and shape"
+            )
         check(functions.gpuvec_accumulator_merge(self._handle, other._handle))
 
     def __iadd__(self, other: Accumulator) -> Accumulator:
@@ -294,7 +303,7 @@ class Accumulator:
                 "returned, or sums of it"
             )
         content, shape = array.astype(_WORD).tobytes(), array.shape[:-1]
-        return cls._from(content, shape, _kind(array.shape[-1] * _WORD.itemsize))
+        return cls._from("words", content, shape, _kind(array.shape[-1] * _WORD.itemsize))
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, the same on every machine: the words, little-endian.
@@ -333,28 +342,32 @@ class Accumulator:
         states = prod(lengths)
         if not states:
             raise ValueError(
-                f"shape is {lengths}, and the bytes of no states do not tell the operation: pass "
-                "to_words() to from_words"
+                f"shape is {lengths}, and without states no bytes say what they are sums of: pass "
+                "what to_words returned to from_words"
             )
-        return cls._from(content, lengths, _kind(len(content) // states))
+        return cls._from("state", content, lengths, _kind(len(content) // states))
 
     @classmethod
-    def _from(cls, content: bytes, shape: Shape, kind: int | None) -> Accumulator:
+    def _from(cls, name: str, content: bytes, shape: Shape, kind: int | None) -> Accumulator:
         """Makes an accumulator from the bytes of its states; their length is that of a kind's."""
         accumulator = cls.__new__(cls)
-        bytes_of_states = content, len(content)
-        if not shape:
-            # It says what is wrong with bytes of no kind.
-            create = functions.gpuvec_accumulator_deserialize
-            accumulator._create(shape, kind, create, *bytes_of_states)
-            return accumulator
-        if kind is None:
+        # Without a shape the library says what is wrong with bytes of no kind.
+        if shape and kind is None:
             raise ValueError(
-                f"{len(content)} bytes are not the states of an accumulator of shape {shape}: pass "
-                "what to_words or to_bytes returned, or sums of it, and its shape"
+                f"{name} has {len(content)} bytes, which are not those of an accumulator of shape "
+                f"{shape}: pass what to_words or to_bytes returned, or sums of it, and its shape"
             )
-        create = functions.gpuvec_accumulator_deserialize_nd
-        accumulator._create(shape, kind, create, kind, *_passed(shape), *bytes_of_states)
+        create, arguments = functions.gpuvec_accumulator_deserialize, [content, len(content)]
+        if shape:
+            create = functions.gpuvec_accumulator_deserialize_nd
+            arguments = [kind, *_passed(shape), *arguments]
+        try:
+            accumulator._create(shape, kind, create, *arguments)
+        except Error as error:
+            # The argument of the library's function has another name.
+            described = re.sub(BYTES, name, str(error))
+            error.args = error.args[0], described
+            raise
         return accumulator
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -365,10 +378,15 @@ class Accumulator:
 
     def __repr__(self) -> str:
         """Return the operation, the number and type of the elements, and the value or shape."""
-        sum_of = {"sum": "sum of", "dot": "dot product of"}[self._operation]
         if self._shape:
-            return f"<gpuvec.Accumulator: {sum_of} {self._dtype}, of shape {self._shape}>"
-        return f"<gpuvec.Accumulator: {sum_of} {self.count} {self._dtype}, {float(self.value())}>"
+            return f"<gpuvec.Accumulator: {self._described()}>"
+        described = self._described(f"{self.count} ")
+        return f"<gpuvec.Accumulator: {described}, {float(self.value())}>"
+
+    def _described(self, count: str = "") -> str:
+        sum_of = {"sum": "sum of", "dot": "dot product of"}[self._operation]
+        shape = f", of shape {self._shape}" if self._shape else ""
+        return f"{sum_of} {count}{self._dtype}{shape}"
 
 
 def _kind(size: int) -> int | None:
@@ -384,6 +402,8 @@ def _lengths(shape: int | Sequence[int]) -> Shape:
         lengths = tuple(map(operator.index, given))
     except TypeError:
         raise TypeError(f"shape is {shape!r}: pass an integer or a tuple of them") from None
+    if len(lengths) > MOST_AXES:
+        raise ValueError(f"shape has {len(lengths)} axes: pass at most {MOST_AXES}")
     if any(not 0 <= length < 2**63 for length in lengths):
         raise ValueError(f"shape is {lengths}: pass lengths of 0 or more, below 2**63")
     return lengths

@@ -64,7 +64,8 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
             raise TypeError(
                 f"{name} is a masked array, and gpuvec does not apply masks: pass {_unmasked(name)}"
             )
-        return Found(np.asarray(argument))
+        # A view, whose shape and type the caller's code cannot change.
+        return Found(np.asarray(argument)[...])
     if isinstance(argument, DeviceArray):
         if stream is None:
             argument._wait()
@@ -91,6 +92,17 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
             f"{name} is {_kind(name, argument)}: pass a NumPy array, a gpuvec.DeviceArray, or an "
             "object with the buffer protocol, DLPack or __cuda_array_interface__"
         ) from error
+
+
+def find_all(arguments: Sequence[tuple[str, Any]], stream: Stream | None = None) -> list[Found]:
+    """Finds the elements of arguments with their names; those of NumPy's arrays last.
+
+    Finding the others runs Python code of theirs, which may give NumPy's arrays other memory.
+    """
+    places = range(len(arguments))
+    order = sorted(places, key=lambda place: isinstance(arguments[place][1], np.ndarray))
+    found = {place: find(*arguments[place], stream) for place in order}
+    return [found[place] for place in places]
 
 
 def _is_masked(array: NDArray[Any]) -> bool:

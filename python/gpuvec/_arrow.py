@@ -76,12 +76,18 @@ def exported(name: str, producer: Any) -> tuple[NDArray[Any], NDArray[Any] | Non
     capsules = producer.__arrow_c_array__()
     schema = Schema.from_address(_get_pointer(capsules[0], b"arrow_schema"))
     array = Array.from_address(_get_pointer(capsules[1], b"arrow_array"))
+    if not (schema.release and array.release):
+        # Another consumer has moved the structure, and frees its buffers.
+        raise ValueError(f"{name} exports an Arrow array that was released: pass one that was not")
     typestr = TYPESTRS.get(schema.format)
     if schema.dictionary or (typestr is None and schema.format != BOOLS):
-        kind = (
-            "a dictionary" if schema.dictionary else f"of Arrow's format {schema.format.decode()!r}"
-        )
+        kind = "a dictionary" if schema.dictionary else f"of Arrow's format {_shown(schema.format)}"
         raise TypeError(f"{name} is {kind}: pass an array of bools, integers or floats")
+    if array.length < 0 or array.offset < 0 or array.buffers_count != 2 or not array.buffers:
+        raise ValueError(
+            f"{name} is an Arrow array of {array.length} elements from {array.offset} on, in "
+            f"{array.buffers_count} buffers: pass an array of two buffers"
+        )
     if typestr is None:
         found = _bits(name, array, 1, capsules)
     else:
@@ -90,6 +96,10 @@ def exported(name: str, producer: Any) -> tuple[NDArray[Any], NDArray[Any] | Non
     has_nulls = array.null_count != 0 and array.buffers[0]
     valid = _bits(name, array, 0, capsules) if has_nulls else None
     return found, None if valid is None or valid.all() else valid
+
+
+def _shown(format: bytes | None) -> str:
+    return "NULL" if format is None else repr(format.decode(errors="replace"))
 
 
 def _bits(name: str, array: Array, number: int, owner: object) -> NDArray[np.bool_]:

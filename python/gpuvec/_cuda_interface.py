@@ -37,6 +37,8 @@ def _checked(name: str, interface: Any, owner: object) -> NDArray[Any]:
     its = f"{name} has a __cuda_array_interface__"
     if not isinstance(interface, Mapping):
         raise TypeError(f"{its} that is {interface!r}: pass an array whose interface is a dict")
+    # A copy, whose entries stay the same.
+    interface = dict(interface)
     if interface.get("mask") is not None:
         raise TypeError(
             f"{name} has a mask, and gpuvec does not apply masks: pass an array without one, whose "

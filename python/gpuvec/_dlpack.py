@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import sys
 from ctypes import (
     POINTER,
     c_char_p,
@@ -52,6 +53,8 @@ KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 # The code of bfloat16, which NumPy has once ml_dtypes is imported.
 BFLOAT = 4
 BITS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "c": (64, 128), "b": (8,)}
+# The most axes of NumPy's arrays.
+MOST_AXES = 64 if NUMPY >= (2, 0) else 32
 # Flags of a tensor. Writes to a copy do not reach the exporter's array.
 READ_ONLY, IS_COPIED = 1, 2
 
@@ -153,7 +156,9 @@ def tensor_of(capsule: object) -> tuple[Tensor, bool]:
     if _is_valid(capsule, b"dltensor_versioned"):
         versioned = ManagedVersioned.from_address(get_pointer(capsule, b"dltensor_versioned"))
         if versioned.major != 1:
-            raise BufferError(f"DLPack {versioned.major}.{versioned.minor} is not known: 1.x is")
+            raise BufferError(
+                f"DLPack {versioned.major}.{versioned.minor} is not supported: export version 1.x"
+            )
         return versioned.tensor, bool(versioned.flags & (READ_ONLY | IS_COPIED))
     return Managed.from_address(get_pointer(capsule, b"dltensor")).tensor, False
 
@@ -164,8 +169,7 @@ def bfloat16(name: str) -> np.dtype[Any]:
         types = importlib.import_module("ml_dtypes")
     except ImportError:
         raise TypeError(
-            f"{name} has the type bfloat16, which NumPy lacks without the package ml_dtypes: "
-            "install it"
+            f"{name} has type bfloat16, which NumPy has only with the package ml_dtypes: install it"
         ) from None
     dtype: np.dtype[Any] = np.dtype(types.bfloat16)
     return dtype
@@ -176,8 +180,8 @@ def typestr_of(name: str, tensor: Tensor) -> str:
     kind = KINDS.get(tensor.code, "")
     if tensor.bits not in BITS.get(kind, ()) or tensor.lanes != 1:
         raise TypeError(
-            f"{name} has a DLPack type without a NumPy type (code {tensor.code}, {tensor.bits} "
-            f"bits, {tensor.lanes} lanes): pass an array of a type that NumPy has, as float32"
+            f"{name} has a DLPack type that NumPy does not have (code {tensor.code}, {tensor.bits} "
+            f"bits, {tensor.lanes} lanes): pass an array of another type, such as float32"
         )
     return f"{'|' if tensor.bits == 8 else '<'}{kind}{tensor.bits // 8}"
 
@@ -188,34 +192,70 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
     The capsule stays unconsumed: it frees the tensor when the last array on it is gone.
     On a GPU, the producer's work precedes later work of ``stream``, a native stream.
     """
+    _check_bits(name, producer)
     capsule = native.exported(producer, stream) if native is not None else None
     if capsule is None:
         capsule = _requested(name, producer, stream)
     tensor, is_read_only = tensor_of(capsule)
+    _check_device(name, tensor.device_type)
     is_bfloat = (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1)
     typestr = "<u2" if is_bfloat else typestr_of(name, tensor)
-    size = tensor.bits // 8
-    dims = range(tensor.ndim)
+    size, axes = tensor.bits // 8, tensor.ndim
+    if not 0 <= axes <= MOST_AXES:
+        raise ValueError(f"{name} has {axes} axes: pass an array of 0 to {MOST_AXES}")
+    if axes and not tensor.shape:
+        raise ValueError(f"{name} has a NULL shape and {axes} axes: pass an array that has lengths")
     array = described(
         name,
         tensor.data + tensor.byte_offset if tensor.data else 0,
-        tuple(tensor.shape[i] for i in dims),
+        tuple(tensor.shape[:axes]) if axes else (),
         typestr,
-        tuple(tensor.strides[i] * size for i in dims) if tensor.strides else None,
-        is_read_only,
+        tuple(stride * size for stride in tensor.strides[:axes]) if tensor.strides else None,
+        is_read_only or _is_immutable(producer),
         capsule,
     )
     array = array.view(bfloat16(name)) if is_bfloat else array
     return Found(array, tensor.device_id if tensor.device_type in ON_GPU else None)
 
 
+def _check_bits(name: str, producer: Any) -> None:
+    """Raises ValueError for a tensor of PyTorch whose elements are not those in memory.
+
+    A bit of it says that they are negated or conjugated, which DLPack cannot tell.
+    """
+    for asked, bit, resolved in (
+        ("is_neg", "negative", "resolve_neg"),
+        ("is_conj", "conjugate", "resolve_conj"),
+    ):
+        is_set = getattr(producer, asked, None)
+        if callable(is_set) and is_set():
+            raise ValueError(
+                f"{name} has PyTorch's {bit} bit, so its memory has other elements: pass a tensor "
+                f"without it, such as the copy that {name}.{resolved}() makes"
+            )
+
+
+def _is_immutable(producer: Any) -> bool:
+    """Says whether an array must not be written, though its tensor may have no flag for that.
+
+    Arrays of JAX share their memory with others.
+    """
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(producer, getattr(jax, "Array", ()))
+
+
+def _check_device(name: str, kind: int) -> None:
+    """Raises TypeError for memory that calls cannot use."""
+    if kind not in (CPU, CUDA, PINNED, MANAGED):
+        device = DEVICES.get(kind, f"device type {kind}")
+        raise TypeError(f"{name} is on {device}: pass an array on the CPU or on a CUDA device")
+
+
 def _requested(name: str, producer: Any, stream: int) -> object:
     """Returns the capsule that an object's ``__dlpack__`` makes."""
     kind, _ = producer.__dlpack_device__()
     kind = int(kind)
-    if kind not in (CPU, CUDA, PINNED, MANAGED):
-        device = DEVICES.get(kind, f"device type {kind}")
-        raise TypeError(f"{name} is on {device}: pass an array of the CPU's or of a CUDA device")
+    _check_device(name, kind)
     order = stream if kind in ON_GPU else None
     try:
         return producer.__dlpack__(stream=order, max_version=(1, 0))

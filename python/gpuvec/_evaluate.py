@@ -87,7 +87,8 @@ def evaluate(
         with its axes in the order of the inputs' in memory, as NumPy's (order "K"); of a reduction
         of all elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the
         result of each. If the inputs are columns of one library, a new array is one, too: a Series
-        with their index and common name, an array of pyarrow, or a DataArray with their dimensions.
+        with their index and common name, an array of pyarrow, or a DataArray with the dimensions,
+        coordinates, attributes and name of xarray's arithmetic.
 
     Raises
     ------
@@ -122,7 +123,12 @@ def evaluate(
         ^
     """
     given = named if inputs is None else merged(inputs, named, text)
-    latest = _latest.get(text)
+    try:
+        latest = _latest.get(text)
+    except TypeError:
+        # A list, for example, is no key, and no text.
+        joined(text)
+        raise
     if latest is not None:
         called = latest._short.call(given, out, stream, axis, keepdims)
         if called is not None:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from ._adapters import Wrap, adapted
-from ._arrays import address, check_axes, check_dtype, find, typed
+from ._adapters import Wrap, adapted, kinds_of
+from ._arrays import address, check_axes, check_dtype, find_all, typed
 from ._declarations import (
     ARRAY,
     NAMES,
@@ -45,7 +45,7 @@ from ._library import functions, native, ordinal
 from ._owned import Owned
 from ._queue import call
 from ._results import Output, Strided, are_contiguous, found_in
-from ._shapes import broadcast, order_of, reduction
+from ._shapes import broadcast, order_of, plain_axis, plain_keepdims, reduction
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from ._shapes import Axis, Reduction, Shape
     from ._typing import Array, Table
 
+# The most inputs of a formula.
+MOST_INPUTS = 32
 # The forms of an expression's text, as in the header.
 PROGRAM, PTX = 1, 2
 
@@ -137,6 +139,11 @@ class Expression:
         if "\0" in text:
             raise ValueError("text has a NUL character: pass a formula without it")
         count = len(names)
+        if count > MOST_INPUTS:
+            raise ValueError(
+                f"the formula has {count} inputs, {', '.join(names[:3])} and others: pass at most "
+                f"{MOST_INPUTS}, those that it reads, or evaluate a part of it first"
+            )
         self._owned = Owned(functions.gpuvec_expr_destroy)
         handle = self._owned.handle
         encoded = (c_char_p * count)(*(name.encode() for name in names))
@@ -165,6 +172,11 @@ class Expression:
         if len(arrays) < 2 or arrays.issubset(re.findall(NAMES, self._text)):
             return arrays
         return frozenset(re.findall(ARRAY, self.program)) or arrays
+
+    def _occurrences(self) -> list[str]:
+        """Returns the names of these arrays as often as the text has them, or each once."""
+        read = [name for name in re.findall(NAMES, self._text) if name in self._counted]
+        return read or [name for name in self._names if name in self._counted]
 
     def _output(self, number: int) -> Output:
         name = f"out[{number}]" if self._is_tuple else "out"
@@ -309,7 +321,9 @@ class Expression:
                 raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
         for name in inputs:
             if name not in self._names:
-                raise TypeError(f"{name} is no input: the formula's inputs are {self._listed()}")
+                raise TypeError(
+                    f"{name} is not an input: the formula's inputs are {self._listed()}"
+                )
         return {name: inputs[name] for name in self._names}
 
     def _listed(self) -> str:
@@ -328,8 +342,10 @@ class Expression:
         check_stream(stream)
         if tuple(inputs) != self._names:
             inputs = self._in_order(inputs, keywords_of(out, stream, axis, keepdims, na))
-        foreign = adapted(inputs, na)
-        if foreign is not None:
+        axis, keepdims = plain_axis(axis), plain_keepdims(keepdims)
+        kinds = kinds_of(inputs, self._counted)
+        if kinds:
+            foreign = adapted(inputs, kinds, self._occurrences(), na)
             return self._wrapped(*foreign, out, stream, axis, keepdims)
         if self._inner and axis is not None:
             raise TypeError(
@@ -341,14 +357,8 @@ class Expression:
                 f"axis is {axis} and keepdims is {keepdims}, which are for reductions: leave them "
                 f"out for {self._text!r}"
             )
-        arrays, pointers, kept = self._found(inputs, stream)
         given = self._given(out)
-        targets = [
-            None
-            if one is None
-            else typed(output.name, find(output.name, one, stream), output.dtype)
-            for output, one in zip(self._outputs, given)
-        ]
+        scalars, arrays, targets = self._found(inputs, given, stream)
         counted = {name: found.array for name, found in arrays.items() if name in self._counted}
         reduced = reduction(self._shape(counted, targets, axis), axis, keepdims)
         for output, target in zip(self._outputs, targets):
@@ -361,10 +371,14 @@ class Expression:
             for output, one in zip(self._outputs, given)
         ]
         written = [found_in(result) if to is None else to for result, to in zip(results, targets)]
+        pointers = [
+            addressof(scalars[name]) if name in scalars else address(arrays[name].array)
+            for name in self._names
+        ]
         run, points_to = self._run(counted, pointers, written, reduced)
         memory = tuple(one.array for one in (*arrays.values(), *written))
         queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
-        del kept, points_to
+        del scalars, points_to
         returned = tuple(
             # A new array of no axes is a scalar.
             result[()]
@@ -413,7 +427,7 @@ class Expression:
             return [run, self._handle, self._pointers(*pointers), addresses, count, size], None
         strided = Strided(reduced.shape)
         for name, pointer in zip(self._names, pointers):
-            strided.add_input(pointer, arrays.get(name))
+            strided.add_input(name, pointer, arrays.get(name))
         for output, to in zip(self._outputs, written):
             strided.add_output(output, to.array, reduced)
         mask = reduced.mask if any(self.reductions) else 0
@@ -421,26 +435,35 @@ class Expression:
         return [functions.gpuvec_expr_run_nd, self._handle, *arguments], points_to
 
     def _found(
-        self, inputs: dict[str, Any], stream: Stream | None
-    ) -> tuple[dict[str, Found], list[int | None], list[Any]]:
-        """Returns the arrays among the inputs, the addresses of all, and the scalars at some."""
-        arrays: dict[str, Found] = {}
-        pointers: list[int | None] = []
-        kept = []
-        for (name, value), code in zip(inputs.items(), self._codes):
-            if code > 255:
-                one = scalar(name, value, code)
-                kept.append(one)
-                pointers.append(addressof(one))
+        self, inputs: dict[str, Any], given: tuple[Any, ...], stream: Stream | None
+    ) -> tuple[dict[str, Any], dict[str, Found], list[Found | None]]:
+        """Returns the scalars and the arrays among the inputs, and the outputs that are given."""
+        codes = dict(zip(self._names, self._codes))
+        scalars = {
+            name: scalar(name, value, codes[name])
+            for name, value in inputs.items()
+            if codes[name] >= SCALAR
+        }
+        wanted = []
+        for name, value in inputs.items():
+            if name in scalars:
                 continue
             if isinstance(value, (np.generic, float, int, bool)):
                 raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
-            dtype = dtype_of(code)
-            found = typed(name, find(name, value, stream), dtype)
-            check_dtype(name, found.array, [dtype])
-            arrays[name] = found
-            pointers.append(address(found.array))
-        return arrays, pointers, kept
+            wanted.append((name, value))
+        outputs = [(output, one) for output, one in zip(self._outputs, given) if one is not None]
+        found = find_all([*wanted, *((output.name, one) for output, one in outputs)], stream)
+        arrays = {}
+        for (name, _), one in zip(wanted, found):
+            dtype = dtype_of(codes[name])
+            arrays[name] = typed(name, one, dtype)
+            check_dtype(name, arrays[name].array, [dtype])
+        to = iter(found[len(wanted) :])
+        targets = [
+            None if one is None else typed(output.name, next(to), output.dtype)
+            for output, one in zip(self._outputs, given)
+        ]
+        return scalars, arrays, targets
 
     def _given(self, out: Any) -> tuple[Any, ...]:
         """Returns the array that the caller gives for each output, or None."""
@@ -451,7 +474,7 @@ class Expression:
             return (None,) * count
         wanted = f"pass a tuple of {count}: an array for each formula, or None for a new one"
         if not isinstance(out, tuple):
-            raise TypeError(f"out is a {type(out).__name__}: {wanted}")
+            raise TypeError(f"out is of type {type(out).__name__}: {wanted}")
         if len(out) != count:
             raise ValueError(f"out has {len(out)} elements: {wanted}")
         return out
@@ -535,7 +558,8 @@ def _holds(target: Shape, shape: Shape) -> bool:
     """Says whether a shape broadcasts to that of an output, as NumPy's functions do it."""
     try:
         return np.broadcast_shapes(target, shape) == target
-    except ValueError:
+    except (ValueError, RuntimeError):
+        # NumPy raises the latter for 33 axes and more.
         return False
 
 

@@ -6,7 +6,7 @@ NumPy's own calls, and a general way for everything else, which also finds the c
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char, c_void_p, sizeof
+from ctypes import addressof, c_char, c_double, c_float, c_void_p, sizeof
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -20,6 +20,7 @@ from ._arrays import (
     check_equal,
     check_equal_types,
     find,
+    find_all,
     typed,
 )
 from ._device_array import DeviceArray
@@ -27,6 +28,7 @@ from ._dlpack import Found
 from ._errors import failure
 from ._library import OPERATIONS, SIGNATURES, functions, native
 from ._queue import call
+from ._rounding import rounded
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ FORMULAS = {
     "min": "min(a)",
     "max": "max(a)",
 }
+
+# The types of factors, which ctypes itself would convert as the thread's floating-point modes say.
+FACTORS = {np.dtype(np.float32): c_float, np.dtype(np.float64): c_double}
 
 # More formulas of a spread than a program has; beyond this number all are forgotten.
 MOST_REMEMBERED = 64
@@ -121,7 +126,7 @@ class Operation:
         """Calls the operation on arrays of any kind; raises an error if they are wrong."""
         arrays = self._inputs(a, b)
         check_stream(stream)
-        inputs, dtype = self._found(arrays, stream)
+        inputs, to, dtype = self._found(arrays, out, stream)
         if dtype not in self.table or any(kind_of(array) is not None for array in arrays):
             return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
         symbol, result = self.table[dtype]
@@ -131,7 +136,7 @@ class Operation:
             for name, one in zip("ab", inputs):
                 check_axes(name, one.array)
                 check_equal(name, one.array, "a", first)
-        to = None if out is None else typed("out", find("out", out, stream), result)
+        to = None if to is None else typed("out", to, result)
         if not self._are_plain(inputs, to, result):
             return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
         if to is None and self.is_reduction:
@@ -141,7 +146,8 @@ class Operation:
         used = (*inputs, to)
         pointers = [address(one.array) for one in used]
         kept = tuple(one.array for one in used)
-        call(stream, (*arrays, out), kept, function, *alpha, *pointers, first.size)
+        factor = (FACTORS[dtype].from_buffer_copy(rounded(one, dtype)) for one in alpha)
+        call(stream, (*arrays, out), kept, function, *factor, *pointers, first.size)
         return to.array[()] if out is None else out
 
     def along(
@@ -154,21 +160,26 @@ class Operation:
                 return called
         arrays = self._inputs(a, b)
         check_stream(stream)
-        _, dtype = self._found(arrays, stream)
+        *_, dtype = self._found(arrays, None, stream)
         inputs = self._named(arrays, ())
         return self._formula(dtype)._generally(inputs, out, stream, axis, keepdims)
 
     def _found(
-        self, arrays: tuple[Any, ...], stream: Stream | None
-    ) -> tuple[list[Found], np.dtype[Any]]:
-        """Returns the inputs' elements, and their type; raises TypeError if it is wrong."""
-        found = {name: find(name, array, stream) for name, array in zip("ab", arrays)}
+        self, arrays: tuple[Any, ...], out: Any, stream: Stream | None
+    ) -> tuple[list[Found], Found | None, np.dtype[Any]]:
+        """Returns the inputs' elements, the output's if it is given, and the inputs' type.
+
+        Raises TypeError if their type is wrong.
+        """
+        given = [*zip("ab", arrays), *([] if out is None else [("out", out)])]
+        every = find_all(given, stream)
+        found = dict(zip("ab"[: len(arrays)], every))
         dtype = self._dtype(found)
         inputs = [typed(name, one, dtype) for name, one in found.items()]
         for name, one in zip(found, inputs):
             _check_type(name, one.array, self.types)
             check_equal_types(name, one.array, "a", inputs[0].array)
-        return inputs, dtype
+        return inputs, None if out is None else every[-1], dtype
 
     def _are_plain(self, inputs: list[Found], to: Found | None, result: np.dtype[Any]) -> bool:
         """Says whether the operation's own function accepts the arrays."""
@@ -207,9 +218,9 @@ class Operation:
             if not one.is_raw:
                 _check_type(name, one.array, self.types)
                 return np.dtype(one.array.dtype.type)
+        are = "are" if len(found) > 1 else "is"
         raise TypeError(
-            f"{' and '.join(found)} have no element type but bytes: "
-            "pass np.frombuffer(memory, dtype)"
+            f"{' and '.join(found)} {are} bytes without a type: pass np.frombuffer(memory, dtype)"
         )
 
 
@@ -234,9 +245,11 @@ def _factor(alpha: Any) -> float:
     try:
         if isinstance(alpha, str):
             raise TypeError
+        if isinstance(alpha, np.floating) and not isinstance(alpha, float):
+            return float(np.frombuffer(rounded(alpha, np.dtype(np.float64)))[0])
         return float(alpha)
     except TypeError:
-        raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
+        raise TypeError(f"alpha is of type {type(alpha).__name__}: pass a real number") from None
 
 
 class Spread:
@@ -275,7 +288,7 @@ def _whole(ddof: Any) -> int:
     try:
         return index(ddof)
     except TypeError:
-        raise TypeError(f"ddof is a {type(ddof).__name__}: pass an int") from None
+        raise TypeError(f"ddof is of type {type(ddof).__name__}: pass an int") from None
 
 
 # Global names, which Python finds sooner than attributes.
@@ -296,7 +309,6 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
         Arrays of one type (bfloat16 is ml_dtypes'), in memory of any kind: NumPy arrays,
         `DeviceArray`, objects with the buffer protocol, DLPack or ``__cuda_array_interface__``.
         They have any strides and shapes that NumPy would broadcast to one, and may be read-only.
-        Cores compute arrays that are not contiguous, or are broadcast.
     out : array, optional
         The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
         inputs.
@@ -383,7 +395,7 @@ def scale(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``.
+        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, out, stream
         As for `add`.
 
@@ -406,7 +418,7 @@ def axpy(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``.
+        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, b, out, stream
         As for `add`.
 
@@ -435,8 +447,8 @@ def dot(
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
-        The result: of the inputs' type, or int64 for integers; of one element if all axes are
-        reduced.
+        The result: of the inputs' type, but int64 for int32, and float32 for floats of 16 bits; of
+        one element if all axes are reduced.
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
     axis : int or tuple of int, optional
@@ -453,7 +465,8 @@ def dot(
     Notes
     -----
     The sum of floats is exact, and rounded once, so neither order nor cancellation affects it.
-    Integers are summed in int64, which wraps around. `Accumulator` computes sums in parts.
+    Integers are summed in int64, and uint64 in uint64, which wrap around. `Accumulator` computes
+    sums in parts.
 
     Examples
     --------
@@ -461,7 +474,7 @@ def dot(
     >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
-    if axis is None and not keepdims:
+    if axis is None and keepdims is False:
         return _dot(a, b, out, stream)
     return _DOT.along(a, b, out, stream, axis, keepdims)
 
@@ -481,7 +494,7 @@ def sum(
     >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
     7.0
     """
-    if axis is None and not keepdims:
+    if axis is None and keepdims is False:
         return _sum(a, a, out, stream)
     return _SUM.along(a, a, out, stream, axis, keepdims)
 
@@ -495,8 +508,8 @@ def min(
 ) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no minimum: `ArgumentError`,
-    also along an axis of length 0, as in NumPy. For the rest see `dot`.
+    The result has the type of ``a``. The minimum of no elements is an `ArgumentError`, also along
+    an axis of length 0, as in NumPy. For the rest see `dot`.
 
     Examples
     --------
@@ -504,7 +517,7 @@ def min(
     >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
     -1.0
     """
-    if axis is None and not keepdims:
+    if axis is None and keepdims is False:
         return _min(a, a, out, stream)
     return _MIN.along(a, a, out, stream, axis, keepdims)
 
@@ -518,8 +531,8 @@ def max(
 ) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no maximum: `ArgumentError`,
-    also along an axis of length 0, as in NumPy. For the rest see `dot`.
+    The result has the type of ``a``. The maximum of no elements is an `ArgumentError`, also along
+    an axis of length 0, as in NumPy. For the rest see `dot`.
 
     Examples
     --------
@@ -527,7 +540,7 @@ def max(
     >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
     3.0
     """
-    if axis is None and not keepdims:
+    if axis is None and keepdims is False:
         return _max(a, a, out, stream)
     return _MAX.along(a, a, out, stream, axis, keepdims)
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from ._arrays import address, check_dtype, check_writable
 from ._device_array import DeviceArray
 from ._dlpack import Found
-from ._shapes import Reduction, Shape, empty, inverse, result_strides, strides_in
+from ._shapes import (
+    Reduction,
+    Shape,
+    check_number_of_axes,
+    empty,
+    inverse,
+    result_strides,
+    strides_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,13 +106,16 @@ class Strided:
         # The addresses of the arrays, and where the strides of each are among the numbers.
         self._arrays: list[tuple[int | None, int | None]] = []
 
-    def add_input(self, pointer: int | None, array: NDArray[Any] | None) -> None:
+    def add_input(self, name: str, pointer: int | None, array: NDArray[Any] | None) -> None:
         """Adds an array, or the address of a scalar."""
+        if array is not None:
+            check_number_of_axes(name, array.shape)
         strides = None if array is None else strides_in(array, self._shape)
         self._add(pointer, strides)
 
     def add_output(self, output: Output, array: NDArray[Any], reduced: Reduction) -> None:
         """Adds the array of an output."""
+        check_number_of_axes(output.name, array.shape)
         self._add(address(array), output.strides(array, reduced))
 
     def _add(self, pointer: int | None, strides: Shape | None) -> None:

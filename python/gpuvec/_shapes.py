@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+# The most axes of a call of arrays that are not contiguous arrays of one shape.
+MOST_AXES = 32
+
 # NumPy 1.25 moved the exception.
 AxisError: Any = getattr(np, "exceptions", np).AxisError
 
@@ -28,10 +31,21 @@ def broadcast(shapes: Mapping[str, Shape]) -> Shape:
     distinct = set(shapes.values())
     if len(distinct) == 1:
         return distinct.pop()
+    for name, shape in shapes.items():
+        check_number_of_axes(name, shape)
     try:
         return np.broadcast_shapes(*distinct)
     except ValueError:
         raise _mismatch(shapes) from None
+
+
+def check_number_of_axes(name: str, shape: Shape) -> None:
+    """Raises ValueError if the library has fewer axes than an argument."""
+    if len(shape) > MOST_AXES:
+        raise ValueError(
+            f"{name} has {len(shape)} axes: pass arrays of at most {MOST_AXES}, or contiguous ones "
+            "of one shape"
+        )
 
 
 def _mismatch(shapes: Mapping[str, Shape]) -> ValueError:
@@ -69,18 +83,10 @@ class Reduction:
         return len(self.axes) == len(self.shape)
 
 
-def reduction(shape: Shape, axis: Axis, keepdims: bool) -> Reduction:
-    """Returns the reduction of a shape along `axis`, as it is passed to NumPy's functions."""
-    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape))
-    if keepdims:
-        result = tuple(1 if at in axes else length for at, length in enumerate(shape))
-    else:
-        result = tuple(length for at, length in enumerate(shape) if at not in axes)
-    return Reduction(shape, axes, result, bool(keepdims))
-
-
-def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
-    """Returns the numbers of axes, none negative."""
+def plain_axis(axis: Any) -> Axis:
+    """Returns an argument `axis=` with Python's integers; raises TypeError if it is wrong."""
+    if axis is None:
+        return None
     given = axis if isinstance(axis, tuple) else (axis,)
     try:
         if any(isinstance(one, (bool, np.bool_)) for one in given):
@@ -88,6 +94,29 @@ def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
         numbers = tuple(map(operator.index, given))
     except TypeError:
         raise TypeError(f"axis is {axis!r}: pass an integer, a tuple of them, or None") from None
+    return numbers if isinstance(axis, tuple) else numbers[0]
+
+
+def plain_keepdims(keepdims: Any) -> bool:
+    """Returns an argument `keepdims=` as a bool; raises TypeError unless it is one, or a number."""
+    if not isinstance(keepdims, (int, np.integer, np.bool_)):
+        raise TypeError(f"keepdims is {keepdims!r}: pass True or False")
+    return bool(keepdims)
+
+
+def reduction(shape: Shape, axis: Axis, keepdims: bool) -> Reduction:
+    """Returns the reduction of a shape along a plain `axis`."""
+    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape))
+    if keepdims:
+        result = tuple(1 if at in axes else length for at, length in enumerate(shape))
+    else:
+        result = tuple(length for at, length in enumerate(shape) if at not in axes)
+    return Reduction(shape, axes, result, keepdims)
+
+
+def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
+    """Returns the numbers of axes, none negative."""
+    numbers = axis if isinstance(axis, tuple) else (axis,)
     if ndim == 0 and numbers in ((0,), (-1,)) and not isinstance(axis, tuple):
         # NumPy accepts these axes of a single element.
         return ()

@@ -261,7 +261,7 @@ def check_stream(stream: Stream | None) -> None:
     """Raises TypeError unless an argument is a stream or None."""
     if stream is not None and not isinstance(stream, Stream):
         raise TypeError(
-            f"stream is a {type(stream).__name__}: pass a gpuvec.Stream; "
+            f"stream is of type {type(stream).__name__}: pass a gpuvec.Stream; "
             "gpuvec.Stream.from_native adopts a stream of another library"
         )
 

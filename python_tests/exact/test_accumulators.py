@@ -163,7 +163,7 @@ def test_states_that_are_none(create, kind):
     for content in (state.raw[:-8], state.raw[:16], b"", state.raw[:-1] + b"\x55", b"x" * size):
         assert lib.gpuvec_accumulator_deserialize(c_char_p(content), len(content)) is None
         assert lib.gpuvec_last_status() == Status.ERROR_STATE
-        assert last_error().startswith("bytes is no state of an accumulator: ")
+        assert last_error().startswith("bytes does not hold an accumulator state: ")
     assert lib.gpuvec_accumulator_deserialize(c_char_p(b"\0" * 8), 8) is None
     assert "it has 8 bytes, but a state has 152, 224, 608 or 1136" in last_error()
     assert lib.gpuvec_accumulator_deserialize(None, size) is None

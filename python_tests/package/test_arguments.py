@@ -208,7 +208,13 @@ def test_a_pandas_column_is_no_output(placement):
 @pytest.mark.parametrize("make", [lambda: bytes(40), lambda: bytearray(40)])
 def test_bytes_alone_have_no_element_type(make):
     """One argument has to say what the bytes are."""
-    refuse(lambda a, b: gpuvec.add(a, b), TypeError, "a and b have no element type", make(), make())
+    refuse(
+        lambda a, b: gpuvec.add(a, b),
+        TypeError,
+        "^a and b are bytes without a type: pass np.frombuffer",
+        make(),
+        make(),
+    )
 
 
 def test_bytearrays_keep_their_size_during_a_call(placement):
@@ -248,14 +254,14 @@ def test_operations_of_floats_alone(name):
 @pytest.mark.parametrize("alpha", [1j, "2", None, np.ones(3), [2.0]])
 def test_factors_that_are_no_numbers(alpha):
     """A factor is one real number."""
-    with pytest.raises(TypeError, match="^alpha is a .*: pass a real number"):
+    with pytest.raises(TypeError, match="^alpha is of type .*: pass a real number"):
         gpuvec.scale(alpha, floats())
 
 
 @pytest.mark.parametrize("stream", [1, object(), "stream"])
 def test_streams_of_another_kind(stream):
     """A stream is gpuvec's own."""
-    with pytest.raises(TypeError, match="^stream is a .*: pass a gpuvec.Stream"):
+    with pytest.raises(TypeError, match="^stream is of type .*: pass a gpuvec.Stream"):
         gpuvec.add(floats(), floats(), stream=stream)
 
 
@@ -336,7 +342,7 @@ def test_dot_products_of_several_axes(placement, shape):
 )
 def test_elements_are_not_a_shape(make, shape):
     """An array, or a list of its elements, is not taken for a shape."""
-    with pytest.raises(TypeError, match="^shape is a .*: pass .*gpuvec.to_device"):
+    with pytest.raises(TypeError, match="^shape is of type .*: pass .*gpuvec.to_device"):
         make(shape)
 
 
@@ -351,3 +357,68 @@ def test_shapes(placement, make):
             ValueError, match="^shape is .*negative number: pass numbers of elements"
         ):
             make(shape)
+
+
+MANY = np.ones((2, *[1] * 32), np.float32)
+
+
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("a", lambda: gpuvec.add(MANY[:, ::-1], MANY[0])),
+        ("b", lambda: gpuvec.add(np.ones(1, np.float32), MANY)),
+        ("a", lambda: gpuvec.sum(np.ones((2, *[1] * 31, 2)), axis=0)),
+        ("a", lambda: gpuvec.evaluate("a + 1", a=np.broadcast_to(MANY, (2, *[1] * 31, 3)))),
+        ("out", lambda: gpuvec.add(*[np.ones(1, np.float32)] * 2, out=MANY.copy())),
+        ("a", lambda: gpuvec.Accumulator("sum", np.float32, 2).add(MANY, axis=tuple(range(1, 33)))),
+        ("shape", lambda: gpuvec.Accumulator("sum", np.float32, MANY.shape)),
+    ],
+)
+def test_more_axes_than_the_library_has(name, call):
+    """NumPy has 64: an error names the argument."""
+    with pytest.raises(ValueError, match=f"^{name} has (33 axes: pass|shape)"):
+        call()
+
+
+def test_contiguous_arrays_of_any_number_of_axes(placement):
+    """Are the library's arrays of one axis."""
+    assert (gpuvec.add(MANY, MANY) == 2).all()
+    assert gpuvec.evaluate("sum(a)", a=MANY) == 2
+
+
+@pytest.mark.parametrize("keepdims", ["x", "", None, 1.0, [], np.ones(1)])
+def test_keepdims_is_a_bool(keepdims):
+    """Or a number, as for NumPy."""
+    a = np.ones((2, 3), np.float32)
+    for call in (
+        lambda: gpuvec.sum(a, keepdims=keepdims),
+        lambda: gpuvec.sum(a, axis=0, keepdims=keepdims),
+        lambda: gpuvec.var(a, keepdims=keepdims),
+        lambda: gpuvec.evaluate("max(a)", a=a, keepdims=keepdims),
+    ):
+        with pytest.raises(TypeError, match="^keepdims is .*: pass True or False"):
+            call()
+    for true, false in [(True, False), (np.True_, np.False_), (1, 0)]:
+        assert gpuvec.sum(a, keepdims=true).shape == (1, 1)
+        assert gpuvec.sum(a, keepdims=false) == 6
+        assert gpuvec.evaluate("max(a)", a=a, axis=1, keepdims=true).shape == (2, 1)
+
+
+@pytest.mark.parametrize("text", [["a"], ("a", ["a"]), {"a"}, 3])
+def test_texts_that_are_not_texts(text):
+    """An error says what they are."""
+    for call in (
+        lambda: gpuvec.evaluate(text, a=np.ones(1)),
+        lambda: gpuvec.Expression(text, a="f4"),
+    ):
+        with pytest.raises(TypeError, match="^text is of type .*: pass a str, or a tuple of them"):
+            call()
+
+
+def test_more_inputs_than_a_formula_has():
+    """An error names them."""
+    inputs = {f"x{number}": np.ones(1, np.float32) for number in range(33)}
+    with pytest.raises(ValueError, match="^the formula has 33 inputs, x0, x1, x2 and others: pass"):
+        gpuvec.evaluate("+".join(inputs), inputs)
+    del inputs["x32"]
+    assert gpuvec.evaluate("+".join(inputs), inputs) == [32]

@@ -3,11 +3,12 @@
 import ctypes
 import gc
 import sys
+import types
 
 import gpuvec
 import numpy as np
 import pytest
-from c_exchange import new_capsule, read_only_ones
+from c_exchange import library, new_capsule, read_only_ones
 from gpuvec._dlpack import Managed, ManagedVersioned, Tensor, tensor_of
 from on_fake_driver import needs_fake_driver, run
 
@@ -148,7 +149,7 @@ def test_exports_that_are_not_possible(placement):
         array.__dlpack__(dl_device=(CUDA, 7))
     with pytest.raises(BufferError):
         gpuvec.DeviceArray(3, "M8[s]").__dlpack__()
-    with pytest.raises(TypeError, match="array is a list"):
+    with pytest.raises(TypeError, match="array is of type list"):
         gpuvec.from_dlpack([1, 2])
 
 
@@ -315,7 +316,7 @@ def test_types_of_dlpack_alone(kind, lanes):
 def test_bfloat16_of_dlpack_without_its_package(monkeypatch):
     """NumPy lacks the type."""
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(TypeError, match="^x has the type bfloat16, .* ml_dtypes: install it"):
+    with pytest.raises(TypeError, match="^x has type bfloat16, .* ml_dtypes: install it"):
         gpuvec.evaluate("x", x=HandMade(np.ones(3, np.uint16), (3,), BFLOAT16))
 
 
@@ -349,6 +350,55 @@ def test_null_through_dlpack(placement, is_new):
             call()
 
 
+# Layouts that a tensor of three elements cannot have, by the fields that are changed.
+WRONG_LAYOUTS = {
+    "axes below none": ({"ndim": -1}, "-1 axes: pass an array of 0 to "),
+    "too many axes": ({"ndim": 2**31 - 1}, "2147483647 axes: pass an array of 0 to "),
+    "no lengths": ({"shape": None}, "a NULL shape and 1 axes"),
+    "a length below 0": ({"shape": [-3]}, r"shape \(-3,\)"),
+    "a stride of 2**63 - 1": ({"strides": [2**63 - 1]}, "strides"),
+    "a stride whose bytes wrap to 0": ({"strides": [2**62]}, "strides"),
+    "the least stride": ({"strides": [-(2**63)]}, "strides"),
+    "an offset beyond memory": ({"byte_offset": 2**64 - 4}, "address|which are not those"),
+    "another device": ({"device_type": 10}, "is on ROCm"),
+}
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["1.0", "0.x"])
+@pytest.mark.parametrize("layout", WRONG_LAYOUTS)
+def test_layouts_that_no_tensor_has(placement, layout, is_new):
+    """Are refused by the argument's name; nothing is read or written before the elements."""
+    changes, words = WRONG_LAYOUTS[layout]
+    memory = np.full(9, 7, np.float32)
+    theirs = HandMade(memory[3:6], (3,), (2, 32), is_new)
+    tensor = theirs.memory.tensor
+    for field, value in changes.items():
+        if isinstance(value, list):
+            value = theirs.kept = (ctypes.c_int64 * 1)(*value)
+        setattr(tensor, field, value)
+    ones = np.ones(3, np.float32)
+    for name, call in {
+        "a": lambda: gpuvec.add(theirs, ones),
+        "b": lambda: gpuvec.add(ones, theirs, ones),
+        "out": lambda: gpuvec.add(ones, ones, out=theirs),
+        "x": lambda: gpuvec.evaluate("sum(x)", x=theirs),
+        "array": lambda: gpuvec.from_dlpack(theirs),
+    }.items():
+        with pytest.raises((TypeError, ValueError), match=f"^{name} .*({words})"):
+            call()
+    assert (memory == 7).all()
+
+
+def test_strides_beyond_memory(placement):
+    """Of bytes, whose strides do not overflow, but their places."""
+    array = np.ones(3, np.uint8)
+    theirs = HandMade(array, (3,), (1, 8))
+    theirs.kept = (ctypes.c_int64 * 1)(2**63 - 1)
+    theirs.memory.tensor.strides = theirs.kept
+    with pytest.raises(ValueError):
+        gpuvec.evaluate("sum(x)", x=theirs)
+
+
 @pytest.mark.parametrize("flags", [1, 2], ids=["read-only", "a copy"])
 def test_flags_of_dlpack(placement, flags):
     """Neither a read-only tensor nor a copy is an output; both are inputs."""
@@ -358,6 +408,84 @@ def test_flags_of_dlpack(placement, flags):
     with pytest.raises(ValueError, match="^out is read-only"):
         gpuvec.add(array, array, out=theirs)
     assert (array == 1).all()
+
+
+def kinds_of_exports(array, **attributes):
+    """Makes arrays of other libraries' classes, exported by ``__dlpack__`` and by C functions."""
+    for make in (Producer, library()):
+        theirs = type("Theirs", (make,), attributes)(array)
+        yield theirs
+
+
+@pytest.mark.parametrize("bit", ["neg", "conj"])
+def test_bits_of_pytorch(placement, bit, monkeypatch):
+    """Tensors whose elements are not those in memory are refused, though PyTorch exports them."""
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    array = np.ones(3, np.float32 if bit == "neg" else np.complex64)
+    for theirs in kinds_of_exports(array, **{f"is_{bit}": lambda _: True}):
+        calls = {
+            "src": lambda theirs=theirs: gpuvec.copy(np.zeros_like(array), theirs),
+            "array": lambda theirs=theirs: gpuvec.from_dlpack(theirs),
+        }
+        if bit == "neg":
+            calls |= {
+                "a": lambda theirs=theirs: gpuvec.sum(theirs),
+                "x": lambda theirs=theirs: gpuvec.evaluate("x", x=theirs),
+                "out": lambda theirs=theirs: gpuvec.add(array, array, out=theirs),
+            }
+        for name, call in calls.items():
+            with pytest.raises(ValueError, match=f"^{name} has PyTorch's .*resolve_{bit}"):
+                call()
+    for theirs in kinds_of_exports(np.ones(3), is_neg=lambda _: False, is_conj=lambda _: False):
+        assert gpuvec.sum(theirs) == 3
+
+
+def test_bits_of_pytorch_itself(placement):
+    """The imaginary part of conjugated numbers has the negative bit."""
+    torch = pytest.importorskip("torch")
+    c = torch.complex(torch.ones(3), torch.arange(3.0))
+    with pytest.raises(ValueError, match="^a has PyTorch's negative bit"):
+        gpuvec.sum(torch.imag(c.conj()))
+    with pytest.raises(ValueError, match="^array has PyTorch's conjugate bit"):
+        gpuvec.to_device(c.conj())
+    assert gpuvec.sum(torch.imag(c.conj()).resolve_neg()) == -3
+    assert gpuvec.sum(torch.imag(c)) == 3
+
+
+def check_is_immutable(theirs, values) -> None:
+    """Checks that an array is an input and no output."""
+    ones, shared = np.ones(3, np.float32), gpuvec.from_dlpack(theirs)
+    assert gpuvec.sum(theirs) == values.sum()
+    for name, call in {
+        "out": lambda: gpuvec.add(ones, ones, out=theirs),
+        r"out\[1\]": lambda: gpuvec.evaluate("a; a", a=ones, out=(None, theirs)),
+        "dst": lambda: gpuvec.copy(theirs, ones),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{name} is read-only: pass a writable array"):
+            call()
+    with pytest.raises(ValueError, match="is read-only"):
+        gpuvec.add(ones, ones, out=shared)
+    with pytest.raises(ValueError, match="is read-only"):
+        shared += 1
+
+
+def test_immutable_arrays(placement, monkeypatch):
+    """Arrays of JAX, which exports them as others, are inputs and no outputs."""
+    array = np.float32([1, 2, 3])
+    for theirs in kinds_of_exports(array):
+        jax = types.ModuleType("jax")
+        jax.Array = type(theirs)
+        monkeypatch.setitem(sys.modules, "jax", jax)
+        check_is_immutable(theirs, array)
+    assert array.tolist() == [1, 2, 3]
+
+
+def test_immutable_arrays_of_jax_itself(placement):
+    """Other names of the same array keep its elements."""
+    jnp = pytest.importorskip("jax.numpy")
+    theirs = jnp.asarray([1.0, 2.0, 3.0], jnp.float32)
+    check_is_immutable(theirs, np.float32([1, 2, 3]))
+    assert theirs.tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("library", ["torch", "cupy"])

@@ -63,3 +63,23 @@ def run(call_with_mxcsr, operation, mxcsr: int, a, b) -> tuple:
     register = alpha.view(np.float64)[0]
     assert call_with_mxcsr(mxcsr, after, function, register, words) == 0, last_error()
     return out, after.value
+
+
+def python_in_mode(call_with_mxcsr, mxcsr: int, function):
+    """Returns what a Python function returns in that mode."""
+    results = []
+
+    @ctypes.CFUNCTYPE(c_int32, c_double, *[c_size_t] * 5)
+    def call(*_):
+        try:
+            results.append(function())
+        except Exception as error:
+            results.append(error)
+        return 0
+
+    words = (c_size_t * 5)()
+    call_with_mxcsr(mxcsr, c_uint32(), ctypes.cast(call, c_void_p), 0.0, words)
+    [result] = results
+    if isinstance(result, Exception):
+        raise result
+    return result

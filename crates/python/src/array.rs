@@ -12,10 +12,9 @@ use std::slice;
 /// The fields of `PyArrayObject` (NumPy's reference, "Python types and C-structures"). They are part of
 /// NumPy's binary interface: other extension modules are compiled for them. [`NumPy::get`] checks them.
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub(crate) struct Fields {
     pub(crate) _object: [usize; 2],
-    pub(crate) data: *mut c_void,
+    pub(crate) data: usize,
     pub(crate) axes: c_int,
     pub(crate) shape: *const isize,
     pub(crate) strides: *const isize,
@@ -29,6 +28,22 @@ pub(crate) const CONTIGUOUS: c_int = 0x1;
 pub(crate) const ALIGNED: c_int = 0x100;
 pub(crate) const WRITEABLE: c_int = 0x400;
 const WARNS: c_int = c_int::MIN;
+
+/// Returns the bits of a scalar of NumPy's: its value is behind the object's header, as `PyArrayScalar_VAL` reads it.
+/// (Unlike Python's conversions, this does not depend on floating-point modes.)
+///
+/// # Safety
+///
+/// The object is a scalar whose value has that many bytes, at most eight.
+pub(crate) unsafe fn scalar_bits(scalar: &Bound<'_, PyAny>, bytes: usize) -> u64 {
+    let mut bits = [0; size_of::<u64>()];
+    // SAFETY: this function's promise.
+    unsafe {
+        let value = scalar.as_ptr().add(1).cast::<u8>();
+        value.copy_to_nonoverlapping(bits.as_mut_ptr(), bytes);
+    }
+    u64::from_le_bytes(bits)
+}
 
 /// NumPy, whose arrays are laid out as this module reads them.
 pub(crate) struct NumPy {
@@ -57,7 +72,10 @@ impl NumPy {
             ["transpose", "_native"].map(|name| PyString::new(py, name).unbind());
         let numpy = NumPy { ndarray, empty, transpose, native, foreign: Foreign::new(&module)? };
         let known = numpy.empty.bind(py).call1(((3, 5), "f4"))?;
-        if numpy.describes(&known, &[3, 5])? {
+        let scalar = module.getattr("float32")?.call1((1.5,))?;
+        // SAFETY: a float32, whose value has four bytes.
+        let bits = unsafe { scalar_bits(&scalar, size_of::<f32>()) };
+        if numpy.describes(&known, &[3, 5])? && bits == u64::from(1.5_f32.to_bits()) {
             return Ok(numpy);
         }
         Err(PyImportError::new_err("this NumPy has another binary interface"))
@@ -70,22 +88,16 @@ impl NumPy {
         let dtype = known.getattr("dtype")?.unbind();
         Ok(array.address() == address
             && array.has_dtype(&dtype)
-            && array.fields.flags & (CONTIGUOUS | ALIGNED | WRITEABLE | WARNS)
+            && array.fields().flags & (CONTIGUOUS | ALIGNED | WRITEABLE | WARNS)
                 == CONTIGUOUS | ALIGNED | WRITEABLE
-            && array.fields.axes == 2
             && array.shape() == shape
             && array.strides() == [20, 4])
     }
 
     /// Returns an object as an array; `None` if it is of another class, were it derived from ndarray.
     pub(crate) fn array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Array<'py>> {
-        if object.get_type().as_ptr() != self.ndarray.as_ptr() {
-            return None;
-        }
-        // SAFETY: an ndarray has these fields, as NumPy promises. No other thread changes them meanwhile:
-        // the object's type proves that this thread holds the interpreter's lock.
-        let fields = unsafe { object.as_ptr().cast::<Fields>().read() };
-        Some(Array { _owner: object.clone(), fields, device: None, _numbers: None })
+        let is_such = object.get_type_ptr().cast() == self.ndarray.as_ptr();
+        is_such.then(|| Array { owner: object.clone(), described: None, device: None })
     }
 
     /// Returns the DLPack capsule of an array of another library: see [`crate::exchange::Exchange::capsule`].
@@ -93,6 +105,11 @@ impl NumPy {
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.foreign.exchange.capsule(object, stream)
+    }
+
+    /// Says whether another library's array must not be written: see [`Foreign::is_immutable`].
+    pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.foreign.is_immutable(object)
     }
 
     /// Makes a contiguous array: in memory of a device, if there is one.
@@ -167,51 +184,67 @@ impl Arrays {
     }
 }
 
-/// An array's fields, as they are while Python runs no other code.
+/// An array of a call. An ndarray's fields are read anew each time, and nothing of them stays valid while Python code
+/// runs: code of the caller's, as an argument's `__dlpack__` and what the garbage collector calls, may give the array
+/// another shape, dtype or memory. So a call checks its arrays when all are found and made, and runs no Python code
+/// between that and the library.
 pub(crate) struct Array<'py> {
     /// Keeps the memory.
-    pub(crate) _owner: Bound<'py, PyAny>,
-    pub(crate) fields: Fields,
+    pub(crate) owner: Bound<'py, PyAny>,
+    /// The fields of an array that is not NumPy's.
+    pub(crate) described: Option<Box<Described>>,
     /// The device in whose memory a new result belongs.
     pub(crate) device: Option<i32>,
-    /// The shape and the strides of an array that is not NumPy's, to which the fields point.
-    pub(crate) _numbers: Option<Box<[isize]>>,
+}
+
+/// An array as another library described it.
+pub(crate) struct Described {
+    pub(crate) fields: Fields,
+    /// The shape and the strides, to which the fields point.
+    pub(crate) _numbers: Box<[isize]>,
 }
 
 impl Array<'_> {
+    fn fields(&self) -> &Fields {
+        match &self.described {
+            Some(described) => &described.fields,
+            // SAFETY: an ndarray has these fields, as NumPy promises. No other thread changes them meanwhile: the
+            // owner's lifetime proves that this thread holds the interpreter's lock.
+            None => unsafe { &*self.owner.as_ptr().cast::<Fields>() },
+        }
+    }
+
     /// The address of the first element.
     pub(crate) fn address(&self) -> usize {
-        self.fields.data.addr()
+        self.fields().data
     }
 
     pub(crate) fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         // SAFETY: the array, or this module, keeps the dtype.
-        unsafe { Bound::from_borrowed_ptr(py, self.fields.dtype.cast_mut().cast()) }
+        unsafe { Bound::from_borrowed_ptr(py, self.fields().dtype.cast_mut().cast()) }
     }
 
     pub(crate) fn has_dtype(&self, dtype: &Py<PyAny>) -> bool {
-        self.fields.dtype == dtype.as_ptr().cast()
+        self.fields().dtype == dtype.as_ptr().cast()
     }
 
     /// The number of elements along each axis.
     pub(crate) fn shape(&self) -> &[isize] {
-        let axes = usize::try_from(self.fields.axes).unwrap_or(0);
-        if axes == 0 {
-            return &[];
-        }
-        // SAFETY: an ndarray has a length for each axis, for as long as it keeps its shape, which only
-        // Python code can change.
-        unsafe { slice::from_raw_parts(self.fields.shape, axes) }
+        self.numbers(self.fields().shape)
     }
 
     /// The distance between elements along each axis, in bytes.
     pub(crate) fn strides(&self) -> &[isize] {
-        let axes = self.shape().len();
-        if axes == 0 {
-            return &[];
+        self.numbers(self.fields().strides)
+    }
+
+    /// The number for each axis.
+    fn numbers(&self, numbers: *const isize) -> &[isize] {
+        match usize::try_from(self.fields().axes) {
+            // SAFETY: an array has a length and a stride for each axis.
+            Ok(axes @ 1..) => unsafe { slice::from_raw_parts(numbers, axes) },
+            _ => &[],
         }
-        // SAFETY: as for the shape.
-        unsafe { slice::from_raw_parts(self.fields.strides, axes) }
     }
 
     /// The number of elements.
@@ -220,16 +253,16 @@ impl Array<'_> {
     }
 
     pub(crate) fn is_contiguous(&self) -> bool {
-        self.fields.flags & CONTIGUOUS != 0
+        self.fields().flags & CONTIGUOUS != 0
     }
 
     /// Says whether the library can read the array.
     pub(crate) fn is_input(&self) -> bool {
-        self.fields.flags & ALIGNED != 0
+        self.fields().flags & ALIGNED != 0
     }
 
     /// Says whether the library can write the array.
     pub(crate) fn is_output(&self) -> bool {
-        self.is_input() && self.fields.flags & (WRITEABLE | WARNS) == WRITEABLE
+        self.is_input() && self.fields().flags & (WRITEABLE | WARNS) == WRITEABLE
     }
 }

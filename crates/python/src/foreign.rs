@@ -1,9 +1,10 @@
 //! Arrays of other libraries, by DLPack or the CUDA array interface.
 
-use crate::array::{ALIGNED, Array, CONTIGUOUS, Fields, WRITEABLE};
+use crate::array::{ALIGNED, Array, CONTIGUOUS, Described, Fields, WRITEABLE};
 use crate::exchange::{Exchange, VERSIONED};
+use crate::strided::MOST_AXES;
 use pyo3::exceptions::PyException;
-use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid};
+use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyImport_GetModuleDict};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ffi::{CStr, c_int};
@@ -73,6 +74,10 @@ pub(crate) struct Foreign {
     dlpack_device: Py<PyString>,
     interface: Py<PyString>,
     arrow: Py<PyString>,
+    torch: Py<PyString>,
+    is_neg: Py<PyString>,
+    jax: Py<PyString>,
+    jax_array: Py<PyString>,
     pub(crate) exchange: Exchange,
     /// The arguments of `__dlpack__` for arrays of the host, and of a GPU for the legacy default stream.
     keywords: [Py<PyDict>; 2],
@@ -99,6 +104,13 @@ fn keywords(py: Python<'_>, stream: Option<NativeStream>) -> PyResult<Py<PyDict>
     Ok(keywords.unbind())
 }
 
+/// Returns a module that the program has imported.
+fn imported<'py>(py: Python<'py>, name: &Py<PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    // SAFETY: this thread holds the interpreter's lock; the dict is the interpreter's own.
+    let modules = unsafe { Bound::from_borrowed_ptr(py, PyImport_GetModuleDict()) };
+    modules.cast::<PyDict>()?.get_item(name)
+}
+
 impl Foreign {
     pub(crate) fn new(numpy: &Bound<'_, PyModule>) -> PyResult<Self> {
         let py = numpy.py();
@@ -110,6 +122,10 @@ impl Foreign {
             dlpack_device: name("__dlpack_device__"),
             interface: name("__cuda_array_interface__"),
             arrow: name("__arrow_c_array__"),
+            torch: name("torch"),
+            is_neg: name("is_neg"),
+            jax: name("jax"),
+            jax_array: name("Array"),
             exchange: Exchange::new(py),
             keywords: [keywords(py, None)?, keywords(py, Some(LEGACY_DEFAULT_STREAM))?],
             dtypes: dtypes.collect::<PyResult<_>>()?,
@@ -130,6 +146,9 @@ impl Foreign {
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Array<'py>>> {
         let py = object.py();
+        if self.is_negated(object)? {
+            return Ok(None);
+        }
         if let Some(capsule) = self.exchange.capsule(object, stream)? {
             return Ok(self.tensor(capsule));
         }
@@ -157,6 +176,22 @@ impl Foreign {
         }
     }
 
+    /// Says whether the elements of a tensor of PyTorch's are those in memory with another sign, which DLPack cannot
+    /// tell. (Complex elements, which may be conjugated, are not for this module.)
+    fn is_negated(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if imported(object.py(), &self.torch)?.is_none() {
+            return Ok(false);
+        }
+        object.getattr_opt(&self.is_neg)?.map_or(Ok(false), |is_neg| is_neg.call0()?.is_truthy())
+    }
+
+    /// Says whether an array must not be written, though its tensor may have no flag for that: arrays of JAX share
+    /// their memory with others.
+    pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Some(jax) = imported(object.py(), &self.jax)? else { return Ok(false) };
+        jax.getattr_opt(&self.jax_array)?.map_or(Ok(false), |class| object.is_instance(&class))
+    }
+
     /// The array of a DLPack capsule.
     fn tensor<'py>(&self, capsule: Bound<'py, PyAny>) -> Option<Array<'py>> {
         let pointer = |name: &CStr| {
@@ -182,19 +217,30 @@ impl Foreign {
             (*code, 8 * bytes, 1) == (tensor.code, tensor.bits.into(), tensor.lanes)
         };
         let row = TYPES.iter().position(|row| is_such(&row))?;
-        let axes = usize::try_from(tensor.axes).ok()?;
-        let numbers = |at: *const i64| -> Vec<isize> {
+        let (is_on_gpu, device_id) = (ON_GPU.contains(&tensor.device_type), tensor.device_id);
+        if !is_on_gpu && !ON_HOST.contains(&tensor.device_type) {
+            return None;
+        }
+        let axes = usize::try_from(tensor.axes).ok().filter(|axes| *axes <= MOST_AXES)?;
+        let numbers = |at: *const i64| -> Option<Vec<isize>> {
             // SAFETY: DLPack's promise: there is a number for each axis.
-            (0..axes).map(|axis| unsafe { at.add(axis).read() } as isize).collect()
+            let number = |axis| unsafe { at.add(axis).read_unaligned() } as isize;
+            (axes == 0 || !at.is_null()).then(|| (0..axes).map(number).collect())
         };
-        let strides = (!tensor.strides.is_null()).then(|| numbers(tensor.strides));
         let bytes = TYPES[row].2;
+        let in_bytes = |strides: Vec<isize>| -> Option<Vec<isize>> {
+            strides.into_iter().map(|stride| stride.checked_mul(bytes)).collect()
+        };
+        let strides = match tensor.strides.is_null() {
+            true => None,
+            false => Some(in_bytes(numbers(tensor.strides)?)?),
+        };
         let place = Place {
             address: tensor.data.checked_add(tensor.byte_offset)?,
-            shape: if axes == 0 { Vec::new() } else { numbers(tensor.shape) },
-            strides: strides.map(|all| all.into_iter().map(|stride| stride * bytes).collect()),
+            shape: numbers(tensor.shape)?,
+            strides,
             is_writable,
-            device: ON_GPU.contains(&tensor.device_type).then_some(tensor.device_id),
+            device: is_on_gpu.then_some(device_id),
             owner: capsule,
         };
         (tensor.data != 0).then(|| self.array(place, row))?
@@ -257,7 +303,7 @@ impl Foreign {
         let numbers: Box<[isize]> = [shape, strides].concat().into();
         let fields = Fields {
             _object: [0; 2],
-            data: std::ptr::with_exposed_provenance_mut(place.address),
+            data: place.address,
             axes: axes as c_int,
             shape: numbers.as_ptr(),
             strides: numbers[axes..].as_ptr(),
@@ -265,7 +311,7 @@ impl Foreign {
             dtype: self.dtypes[row].as_ptr().cast(),
             flags: ALIGNED | flag(CONTIGUOUS, is_contiguous) | flag(WRITEABLE, place.is_writable),
         };
-        let device = place.device;
-        Some(Array { _owner: place.owner, fields, device, _numbers: Some(numbers) })
+        let described = Some(Box::new(Described { fields, _numbers: numbers }));
+        Some(Array { owner: place.owner, described, device: place.device })
     }
 }

@@ -7,7 +7,7 @@ use crate::output::{Output, Target};
 use crate::queued::queue;
 use crate::strided::{Reduced, broadcast, order, strides_in};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use std::ffi::c_int;
 
 /// A compiled expression.
@@ -26,12 +26,10 @@ pub(crate) struct Formula {
     failure: Py<PyAny>,
 }
 
-/// The address of an array, or the bits of a single value. (The library is passed the address of the latter.)
-type Value = u64;
-
 /// The inputs of a call.
 struct Values<'py> {
-    all: Vec<Value>,
+    /// The bits of the single values, whose addresses are passed to the library.
+    single: Vec<u64>,
     /// The arrays that have the elements' shape, and the others, whose memory this call holds, too.
     arrays: Vec<Array<'py>>,
     others: Vec<Array<'py>>,
@@ -92,17 +90,18 @@ impl Formula {
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(arrays) = Arrays::of_call_on(self.numpy, stream)? else { return Ok(None) };
+        let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
         let Some(values) = self.values(arrays, inputs)? else { return Ok(None) };
-        let call = Call { out, axis, keepdims: keepdims.is_truthy()? };
-        let first = &values.arrays[0];
-        let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
-        if !call.is_along()
-            && values.arrays.iter().all(is_plain)
-            && first.shape().len() <= self.most_axes
-        {
-            let device = values.device();
+        let call = Call { out, axis, keepdims: keepdims.is_true() };
+        if !call.is_along() && self.are_plain(&values) {
+            let (first, device) = (&values.arrays[0], values.device());
             let target = |output: &Output, out: &_| output.target(arrays, out, first, device);
-            if let Some(targets) = self.targets(out, target)? {
+            let fits = |output: &Output, out: &Array<'py>| output.fits(out, first);
+            if let Some(targets) = self.targets(out, target)?
+                && self.accepts(&values)
+                && self.are_plain(&values)
+                && self.fit(&targets, fits)
+            {
                 let to: Vec<usize> =
                     targets.iter().map(|target| target.elements.address()).collect();
                 let (addresses, n) = (self.addresses(&values), first.size());
@@ -150,9 +149,8 @@ impl Formula {
     pub(crate) fn call_arrays<'py>(
         &self, arrays: Vec<Array<'py>>, factor: Option<f64>, call: Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let factor = factor.map(f64::to_bits);
-        let all = arrays.iter().map(|array| array.address() as Value).chain(factor).collect();
-        self.call_strided(&Values { all, arrays, others: Vec::new() }, call)
+        let single = factor.map(f64::to_bits).into_iter().collect();
+        self.call_strided(&Values { single, arrays, others: Vec::new() }, call)
     }
 
     /// Returns the values in the order of the inputs. Returns `None` if an input is missing, has another type or is
@@ -164,22 +162,17 @@ impl Formula {
             return Ok(None);
         }
         let count = inputs.len();
-        let mut values = Values {
-            all: Vec::with_capacity(count),
-            arrays: Vec::with_capacity(count),
-            others: Vec::new(),
-        };
+        let mut values =
+            Values { single: Vec::new(), arrays: Vec::with_capacity(count), others: Vec::new() };
         for input in &self.inputs {
             let Some(value) = inputs.get_item(&input.name)? else { return Ok(None) };
             if !input.is_array() {
                 let Some(bits) = input.bits(&value) else { return Ok(None) };
-                values.all.push(bits);
+                values.single.push(bits);
                 continue;
             }
             let array = arrays.found(&value)?;
-            let fits = |array: &Array| array.is_input() && array.has_dtype(&input.dtype);
-            let Some(array) = array.filter(fits) else { return Ok(None) };
-            values.all.push(array.address() as Value);
+            let Some(array) = array.filter(|array| input.accepts(array)) else { return Ok(None) };
             let places = if input.is_counted { &mut values.arrays } else { &mut values.others };
             places.push(array);
         }
@@ -209,13 +202,45 @@ impl Formula {
         Ok(Some(targets))
     }
 
-    /// The addresses of the inputs, as the library expects them. Those of single values are in the values.
+    /// The arrays among the values, in the order of the inputs.
+    fn arrays_of<'a, 'py>(
+        &'a self, values: &'a Values<'py>,
+    ) -> impl Iterator<Item = (&'a Input, &'a Array<'py>)> {
+        let (mut arrays, mut others) = (values.arrays.iter(), values.others.iter());
+        self.inputs.iter().filter(|input| input.is_array()).filter_map(move |input| {
+            let array = if input.is_counted { arrays.next() } else { others.next() };
+            array.map(|array| (input, array))
+        })
+    }
+
+    /// Says whether the arrays have the inputs' types.
+    fn accepts(&self, values: &Values) -> bool {
+        self.arrays_of(values).all(|(input, array)| input.accepts(array))
+    }
+
+    /// Says whether the arrays that have the elements' shape are contiguous, and have one shape.
+    fn are_plain(&self, values: &Values) -> bool {
+        let first = &values.arrays[0];
+        let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
+        values.arrays.iter().all(is_plain) && first.shape().len() <= self.most_axes
+    }
+
+    /// Says whether all outputs fit.
+    fn fit<'py>(
+        &self, targets: &[Target<'py>], fits: impl Fn(&Output, &Array<'py>) -> bool,
+    ) -> bool {
+        self.outputs.iter().zip(targets).all(|(output, target)| fits(output, &target.elements))
+    }
+
+    /// The addresses of the inputs, as the library expects them.
     fn addresses(&self, values: &Values) -> Vec<usize> {
-        let address = |(value, input): (&Value, &Input)| match input.is_array() {
-            true => *value as usize,
-            false => (&raw const *value).expose_provenance(),
+        let mut single = values.single.iter();
+        let mut arrays = self.arrays_of(values);
+        let address = |input: &Input| match input.is_array() {
+            true => arrays.next().map(|(_, array)| array.address()),
+            false => single.next().map(|bits| (&raw const *bits).expose_provenance()),
         };
-        values.all.iter().zip(&self.inputs).map(address).collect()
+        self.inputs.iter().filter_map(address).collect()
     }
 
     /// Runs the expression on arrays of any strides and shapes.
@@ -234,9 +259,19 @@ impl Formula {
         }
         let axes = shape.len();
         let Some(reduced) = self.reduced(call, axes, is_reduction) else { return Ok(None) };
-        let target =
-            |output: &Output, out: &_| self.strided_target(output, out, values, &shape, &reduced);
+        let wanted = if is_reduction { reduced.result(&shape) } else { shape.clone() };
+        let target = |output: &Output, out: &_| {
+            self.strided_target(output, out, values, &wanted, (axes, &reduced))
+        };
         let Some(targets) = self.targets(call.out, target)? else { return Ok(None) };
+        let is_single = is_reduction && reduced.is_full(axes);
+        let fits = |output: &Output, out: &Array<'py>| {
+            output.is_typed(out) && (out.shape() == wanted || (is_single && out.size() == 1))
+        };
+        let are_same = self.accepts(values) && broadcast(&values.arrays).as_ref() == Some(&shape);
+        if !are_same || !self.fit(&targets, fits) {
+            return Ok(None);
+        }
         let mut numbers = Vec::with_capacity((values.arrays.len() + targets.len() + 1) * axes);
         numbers.extend_from_slice(&shape);
         values.arrays.iter().for_each(|array| numbers.extend(strides_in(array, axes)));
@@ -273,28 +308,21 @@ impl Formula {
         fits.then(|| Reduced::named(call.axis, call.keepdims, axes))?
     }
 
-    /// Returns the caller's array, or a new one if `out` is None; `None` if the caller's does not fit.
+    /// Returns the caller's array, or a new one if `out` is None; `None` if the caller's is not an array.
     fn strided_target<'py>(
-        &self, output: &Output, out: &Bound<'py, PyAny>, values: &Values<'py>, shape: &[isize],
-        reduced: &Reduced,
+        &self, output: &Output, out: &Bound<'py, PyAny>, values: &Values<'py>, wanted: &[isize],
+        (axes, reduced): (usize, &Reduced),
     ) -> PyResult<Option<Target<'py>>> {
-        let (is_reduction, is_new) = (output.is_reduction, out.is_none());
-        let wanted = if is_reduction { reduced.result(shape) } else { shape.to_vec() };
-        let array = if is_new {
-            let order = order(&values.arrays, shape.len());
-            let order = if is_reduction { reduced.result_order(&order) } else { order };
-            // A result of no axes is a value of the host's.
-            let device = values.device().filter(|_| !wanted.is_empty());
-            self.numpy.empty_in_order(&wanted, &order, out.py(), &output.dtype, device)?
-        } else {
-            out.clone()
-        };
-        let is_value = is_new && is_reduction && wanted.is_empty();
-        let is_single = is_reduction && reduced.is_full(shape.len());
-        let fits = |target: &Target| {
-            target.elements.shape() == wanted || (is_single && target.elements.size() == 1)
-        };
-        Ok(output.writable(Arrays::of_call(self.numpy), array, is_value)?.filter(fits))
+        let arrays = Arrays::of_call(self.numpy);
+        if !out.is_none() {
+            return Target::found(arrays, out.clone(), false);
+        }
+        let order = order(&values.arrays, axes);
+        let order = if output.is_reduction { reduced.result_order(&order) } else { order };
+        // A result of no axes is a value of the host's.
+        let device = values.device().filter(|_| !wanted.is_empty());
+        let array = self.numpy.empty_in_order(wanted, &order, out.py(), &output.dtype, device)?;
+        Target::found(arrays, array, output.is_reduction && wanted.is_empty())
     }
 
     /// Returns what a call returns, or its error.

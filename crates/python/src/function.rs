@@ -55,13 +55,31 @@ impl Function {
             match self {
                 Function::One(function) => function(a, out, n, stream),
                 Function::Two(function) => function(a, b, out, n, stream),
-                Function::OneWithF32(function) => function(factor as f32, a, out, n, stream),
+                Function::OneWithF32(function) => function(single(factor), a, out, n, stream),
                 Function::OneWithF64(function) => function(factor, a, out, n, stream),
-                Function::TwoWithF32(function) => function(factor as f32, a, b, out, n, stream),
+                Function::TwoWithF32(function) => function(single(factor), a, b, out, n, stream),
                 Function::TwoWithF64(function) => function(factor, a, b, out, n, stream),
             }
         }
     }
+}
+
+/// Rounds to the nearest `f32`, by integers: a conversion would depend on the thread's floating-point modes.
+fn single(value: f64) -> f32 {
+    const INFINITY: u64 = f32::INFINITY.to_bits() as u64;
+    if !value.is_finite() {
+        return value as f32;
+    }
+    let bits = value.to_bits();
+    let (sign, field) = ((bits >> 32) as u32 & 1 << 31, bits >> 52 & 0x7ff);
+    let integer = bits & ((1 << 52) - 1) | u64::from(field > 0) << 52;
+    // Below the normal numbers of `f32`, whose fields begin at 897, the last bit has the same place for all. Bits
+    // that are further away than 55 round to 0, too.
+    let shift = 29 + 897_u64.saturating_sub(field).min(26);
+    // A tie goes to the even neighbour.
+    let rounded = (integer + (1 << (shift - 1)) - 1 + (integer >> shift & 1)) >> shift;
+    let magnitude = (field.saturating_sub(897) << 23) + rounded;
+    f32::from_bits(sign | magnitude.min(INFINITY) as u32)
 }
 
 type ExprRun =

@@ -1,6 +1,6 @@
 //! The inputs of expressions: arrays, and single values.
 
-use pyo3::exceptions::PyValueError;
+use crate::array::{Array, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 
@@ -20,12 +20,10 @@ enum Form {
     Float,
     Integer,
     Bool,
-    F32(Class),
-    F64(Class),
-    Signed(Class),
-    Unsigned(Class),
-    /// A float of 16 bits, which the package's general way converts.
-    Half,
+    /// A NumPy scalar of a class, whose value has that many bytes.
+    Scalar(Class, usize),
+    /// A float of another package's, which the package's general way converts.
+    Other,
 }
 
 /// The address of a class, which NumPy keeps.
@@ -43,12 +41,8 @@ impl Input {
             "float" => Form::Float,
             "int" => Form::Integer,
             "bool" => Form::Bool,
-            "float32" => Form::F32(class),
-            "float64" => Form::F64(class),
-            "float16" | "bfloat16" => Form::Half,
-            name if name.starts_with("int") => Form::Signed(class),
-            name if name.starts_with("uint") => Form::Unsigned(class),
-            _ => return Err(PyValueError::new_err("no input has such a form")),
+            "bfloat16" => Form::Other,
+            _ => Form::Scalar(class, dtype.getattr(py, "itemsize")?.extract(py)?),
         };
         Ok(Input { name, dtype, is_counted, form })
     }
@@ -57,25 +51,25 @@ impl Input {
         self.form == Form::Array
     }
 
+    /// Says whether the library can read an array as this input.
+    pub(crate) fn accepts(&self, array: &Array) -> bool {
+        array.is_input() && array.has_dtype(&self.dtype)
+    }
+
     /// Returns the bits of a single value, whose lowest bytes the library reads. Returns `None` if the value has
     /// another class or does not fit.
     pub(crate) fn bits(&self, value: &Bound<'_, PyAny>) -> Option<u64> {
-        let is_a = |class: Class| value.get_type().as_ptr().addr() == class;
         match self.form {
             Form::Float => Some(value.cast_exact::<PyFloat>().ok()?.value().to_bits()),
             Form::Integer => {
                 Some(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?.cast_unsigned())
             }
             Form::Bool => Some(value.cast_exact::<PyBool>().ok()?.is_true().into()),
-            Form::F32(class) if is_a(class) => {
-                Some((value.extract::<f64>().ok()? as f32).to_bits().into())
+            Form::Scalar(class, bytes) if value.get_type_ptr().addr() == class => {
+                // SAFETY: the class is NumPy's, and its values have that many bytes.
+                Some(unsafe { scalar_bits(value, bytes) })
             }
-            Form::F64(class) if is_a(class) => Some(value.extract::<f64>().ok()?.to_bits()),
-            Form::Signed(class) if is_a(class) => {
-                Some(value.extract::<i64>().ok()?.cast_unsigned())
-            }
-            Form::Unsigned(class) if is_a(class) => value.extract::<u64>().ok(),
-            _ => None,
+            Form::Scalar(..) | Form::Other | Form::Array => None,
         }
     }
 }

@@ -3,11 +3,12 @@
 use crate::array::{Array, Arrays, NumPy};
 use crate::formula::{Call, Formula};
 use crate::function::Function;
-use crate::output::{Output, Target};
+use crate::output::Output;
 use crate::queued::queue;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyBool;
 
 /// An operation: its functions, and what handles other arguments and errors.
 #[pyclass(frozen, module = "gpuvec._native")]
@@ -74,7 +75,13 @@ impl Operation {
         if let Some(arrays) = Arrays::of_call_on(self.numpy, stream)?
             && let Some((typed, inputs)) = self.arrays(arrays, a, b)?
         {
-            if let Some(target) = self.plain_target(arrays, typed, &inputs, out)? {
+            if self.are_plain(&inputs)
+                && let Some(target) =
+                    typed.output.target(arrays, out, &inputs.first, inputs.device())?
+                && inputs.iter().all(|array| typed.accepts(array))
+                && self.are_plain(&inputs)
+                && typed.output.fits(&target.elements, &inputs.first)
+            {
                 let (function, to) = (typed.function, target.elements.address());
                 let factor = factor.unwrap_or(0.0);
                 let (addresses, n) = (inputs.addresses(), inputs.first.size());
@@ -114,23 +121,18 @@ impl Operation {
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let arrays = Arrays::of_call(self.numpy);
+        let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
         let Some((typed, inputs)) = self.arrays(arrays, a, b)? else { return Ok(None) };
-        self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_truthy()? })
+        self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_true() })
     }
 }
 
 impl Operation {
-    /// Returns the target for contiguous inputs of one shape. `None`: another way accepts the arguments, or
-    /// tells what is wrong.
-    fn plain_target<'py>(
-        &self, arrays: Arrays, typed: &Typed, inputs: &Inputs<'py>, out: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<Target<'py>>> {
+    /// Says whether inputs are contiguous and have one shape.
+    fn are_plain(&self, inputs: &Inputs) -> bool {
         let first = &inputs.first;
         let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
-        if !inputs.iter().all(is_plain) || first.shape().len() > self.most_axes {
-            return Ok(None);
-        }
-        typed.output.target(arrays, out, first, inputs.device())
+        inputs.iter().all(is_plain) && first.shape().len() <= self.most_axes
     }
 
     /// Calls the operation as a formula, on arrays of any strides.
@@ -164,13 +166,20 @@ impl Operation {
     ) -> PyResult<Option<(&'s Typed, Inputs<'py>)>> {
         let Some(first) = arrays.found(a)? else { return Ok(None) };
         let typed = self.typed.iter().find(|typed| first.has_dtype(&typed.dtype));
-        let Some(typed) = typed.filter(|_| first.is_input()) else { return Ok(None) };
+        let Some(typed) = typed.filter(|typed| typed.accepts(&first)) else { return Ok(None) };
         if self.inputs == 1 {
             return Ok(Some((typed, Inputs { first, second: None })));
         }
         let second = arrays.found(b)?;
-        let second = second.filter(|array| array.is_input() && array.has_dtype(&typed.dtype));
+        let second = second.filter(|array| typed.accepts(array));
         Ok(second.map(|second| (typed, Inputs { first, second: Some(second) })))
+    }
+}
+
+impl Typed {
+    /// Says whether the function can read an array.
+    fn accepts(&self, array: &Array) -> bool {
+        array.is_input() && array.has_dtype(&self.dtype)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn queue<'py>(
 ) -> PyResult<()> {
     let py = stream.py();
     let objects = PyTuple::new(py, objects)?;
-    let kept = PyTuple::new(py, arrays.iter().map(|array| &array._owner))?;
+    let kept = PyTuple::new(py, arrays.iter().map(|array| &array.owner))?;
     let work = Bound::new(py, Work(Box::new(work)))?;
     function.bind(py).call1((stream, objects, kept, work))?;
     Ok(())

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
 /// The most axes that the library accepts.
-const MOST_AXES: usize = 32;
+pub(crate) const MOST_AXES: usize = 32;
 
 /// Returns the common shape of arrays. `None` if they have none: the package tells what is wrong.
 pub(crate) fn broadcast(arrays: &[Array]) -> Option<Vec<isize>> {
@@ -102,7 +102,7 @@ impl Reduced {
 
 /// The strides of an array along axes to which it is broadcast.
 pub(crate) fn strides_in(array: &Array, axes: usize) -> impl Iterator<Item = isize> {
-    let missing = std::iter::repeat_n(0, axes - array.shape().len());
+    let missing = std::iter::repeat_n(0, axes.saturating_sub(array.shape().len()));
     let own = array.shape().iter().zip(array.strides());
     missing.chain(own.map(|(length, stride)| if *length == 1 { 0 } else { *stride }))
 }
