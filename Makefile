@@ -80,7 +80,8 @@ test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the 
 build: ## build target/release/libgpuvec.so and include/gpuvec.h
 	cargo build --release
 
-install: target/release/libgpuvec.so
+# BUILT is a library that exists already.
+install: $(if $(BUILT),,target/release/libgpuvec.so)
 install uninstall: ## install the library for other programs (PREFIX=/usr/local), or remove it
 	@install/install.sh $@
 

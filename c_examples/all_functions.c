@@ -100,7 +100,7 @@ static void nothing_to_do(void)
     float out = 5;
     CHECK_OK(vector_add(NULL, NULL, NULL, 0));
     CHECK_OK(add_arrays(NULL, NULL, NULL, 0));
-    CHECK_OK(dot_product(NULL, NULL, NULL, 0));
+    CHECK(dot_product(NULL, NULL, NULL, 0) == GPUVEC_ERROR_NULL);
     CHECK_OK(dot_product(NULL, NULL, &out, 0));
     CHECK(out == 0);
     CHECK_OK(gpuvec_last_run(&run, sizeof run));

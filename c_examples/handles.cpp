@@ -145,6 +145,16 @@ static void expressions() {
     CHECK(failure([&] { length.run({out}, {a, three}); }) == GPUVEC_ERROR_SIZE);
     CHECK(failure([] { gpuvec::expression("a +", {{"a", GPUVEC_F32}}); }) == GPUVEC_ERROR_EXPRESSION);
 
+    gpuvec::expression from("a + 1", {{"a", GPUVEC_F32}});
+    const gpuvec::expression to = std::move(from);
+    to.run({out}, {a});
+    CHECK(failure([&] { from.run({out}, {a}); }) == GPUVEC_ERROR_NULL);
+    CHECK(failure([&] { from.prepare(); }) == GPUVEC_ERROR_NULL);
+    CHECK(failure([&] { from.num_outputs(); }) == GPUVEC_ERROR_NULL);
+    CHECK(failure([&] { from.output_type(); }) == GPUVEC_ERROR_NULL);
+    CHECK(failure([&] { from.is_reduction(); }) == GPUVEC_ERROR_NULL);
+    length.run({out}, {a, b});
+
     // Objects convert to gpuvec.h's handles.
     const std::int64_t shape[] = {2};
     const gpuvec_array inputs[] = {{const_cast<float *>(a.data()), nullptr}, {const_cast<float *>(b.data()), nullptr}};

@@ -157,7 +157,8 @@
 
 /**
  * The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
- * raised when a function, a status or a field is changed or removed, not when one is added.
+ * raised when a function, a status or a field is changed or removed, not when one is added: a
+ * program needs a library of the same version of the interface that is at least as new as its header.
  */
 #define GPUVEC_ABI_VERSION 1
 
@@ -188,7 +189,7 @@ enum gpuvec_status
     /** The output overlaps an input without being exactly that input. */
     GPUVEC_ERROR_OVERLAP = 104,
     /**
-     * The allocation behind a device pointer is shorter than the length that the call was given.
+     * An array reaches beyond its allocation: device memory, or memory that `gpuvec_pinned_alloc` returned.
      */
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
     /** The function does not take this pointer: for example, its memory was freed before. */
@@ -206,8 +207,8 @@ enum gpuvec_status
      */
     GPUVEC_ERROR_STATE = 110,
     /**
-     * The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
-     * shows the place.
+     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
+     * place.
      */
     GPUVEC_ERROR_EXPRESSION = 111,
     /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
@@ -897,8 +898,10 @@ typedef int32_t gpuvec_expr_form;
  * A text that was compiled with the same names and types before is likely to be found among those that the
  * library remembers. Destroy it with `gpuvec_expr_destroy`.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
- * `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text or a name is wrong, or an operation does not take the
+ * types of its operands, and `gpuvec_last_error()` then shows the place; `GPUVEC_ERROR_VALUE` if an element of
+ * `types` is not a declaration as above, or there are too many inputs; or another error. After an error `*expr` is
+ * NULL.
  */
 gpuvec_status gpuvec_expr_compile(const char *text,
                                   const char *const *names,
@@ -973,7 +976,8 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
  * expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
  * the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the
- * elements in C order of the reduced axes. Results of no elements are those of `n` = 0.
+ * elements in C order of the reduced axes. Results of no elements are those of `n` = 0: of `min`, `max`, `argmin`
+ * and `argmax`, a reduced axis of length 0 is `GPUVEC_ERROR_EMPTY`, also where the other axes leave no results.
  *
  * Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use
  * the inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.
@@ -1191,7 +1195,7 @@ gpuvec_status gpuvec_copy(void *dst,
  *
  * With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a
  * `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
- * structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device that this
+ * structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. Opens neither the driver nor a device: all fields are 0 for a device that this
  * process has not used, and page-locked memory counts for the device in whose context it was allocated.
  * Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not
  * show.
@@ -1589,7 +1593,7 @@ const char *gpuvec_why_cpu(void);
  * ran.
  *
  * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an older, shorter
- * structure keeps working. All fields are 0 after an operation that failed and after one with nothing to do.
+ * structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. All fields are 0 after an operation that failed and after one with nothing to do.
  * Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
  */
 gpuvec_status gpuvec_last_run(struct gpuvec_run *run,
@@ -1625,7 +1629,11 @@ const char *gpuvec_version(void);
 
 /**
  * Returns the version of the library's binary interface. A program runs with this library if its
- * header has the same `GPUVEC_ABI_VERSION`.
+ * header has the same `GPUVEC_ABI_VERSION` and is not of a newer version than `gpuvec_version()`.
+ *
+ * Within a version of the interface, functions, statuses and fields are only added. A program that was built with
+ * an older header therefore runs unchanged; one that was built with a newer header runs as far as it calls no
+ * function that the library lacks.
  */
 int32_t gpuvec_abi_version(void);
 
@@ -1649,8 +1657,8 @@ int32_t gpuvec_abi_version(void);
  * the driver function and the driver's name for its error.
  *
  * The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
- * `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like) leave it unchanged. Returns a
- * string of this thread's that is valid until the thread's next call; never NULL.
+ * `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`, unless
+ * it fails. Returns a string of this thread's that is valid until the thread's next call; never NULL.
  */
 const char *gpuvec_last_error(void);
 
@@ -1697,7 +1705,8 @@ const char *gpuvec_status_string(int32_t status);
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
  *
- * With n == 0 a function succeeds and accesses no input; only min, max, argmin and argmax, which then
+ * With n == 0 a function succeeds and accesses no input. Arrays may then be NULL, but not the address
+ * for the result of a reduction: it is GPUVEC_ERROR_NULL. Only min, max, argmin and argmax, which then
  * have no result, return GPUVEC_ERROR_EMPTY.
  *
  * An operation on device memory runs on the GPU that holds the output or, if the output is in host
@@ -1705,9 +1714,10 @@ const char *gpuvec_status_string(int32_t status);
  * GPUs are copied to it chunk by chunk. Placement cpu excludes device memory (see "Placement"
  * below).
  *
- * The library cannot detect a wrong length of a host array, or an array that is changed or freed
- * before the call, or the stream that the call was queued on, is done with it. Avoiding both is up
- * to the caller.
+ * An array that reaches beyond memory of gpuvec_pinned_alloc or gpuvec_device_alloc, or beyond
+ * another library's device memory, is GPUVEC_ERROR_OUT_OF_BOUNDS. The library cannot detect a wrong
+ * length of any other host array, or an array that is changed or freed before the call, or the stream
+ * that the call was queued on, is done with it. Avoiding both is up to the caller.
  *
  * == Results ==
  *

@@ -317,8 +317,9 @@ class expression : public handle<gpuvec_expr, gpuvec_expr_destroy> {
     void run(std::initializer_list<operand<void>> outputs, std::initializer_list<operand<const void>> inputs,
              gpuvec_stream *on = nullptr) const {
         const auto require = [](bool holds, const char *text) { detail::require(holds, GPUVEC_ERROR_VALUE, text); };
+        const auto count = num_outputs();
         require(inputs.size() == types_.size(), "the expression has another number of inputs");
-        require(outputs.size() == num_outputs(), "the expression has another number of outputs");
+        require(outputs.size() == count, "the expression has another number of outputs");
         std::vector<const void *> in;
         std::vector<void *> out;
         std::optional<std::size_t> length;
@@ -335,14 +336,19 @@ class expression : public handle<gpuvec_expr, gpuvec_expr_destroy> {
             is_reduction(out.size()) ? detail::same_size({given.size, 1}) : expect(given.size);
             out.push_back(given.pointer);
         }
-        check(gpuvec_expr_run_outputs(get(), in.data(), out.data(), out.size(), length.value_or(1), on));
+        check(gpuvec_expr_run_outputs(own(), in.data(), out.data(), out.size(), length.value_or(1), on));
     }
-    void prepare(int32_t device = 0) const { check(gpuvec_expr_prepare(get(), device)); }
-    std::size_t num_outputs() const { return static_cast<std::size_t>(gpuvec_expr_num_outputs(get())); }
-    int32_t output_type(std::size_t index = 0) const { return gpuvec_expr_output_type_at(get(), index); }
-    bool is_reduction(std::size_t index = 0) const { return gpuvec_expr_is_reduction_at(get(), index) == 1; }
+    void prepare(int32_t device = 0) const { check(gpuvec_expr_prepare(own(), device)); }
+    std::size_t num_outputs() const { return static_cast<std::size_t>(gpuvec_expr_num_outputs(own())); }
+    int32_t output_type(std::size_t index = 0) const { return gpuvec_expr_output_type_at(own(), index); }
+    bool is_reduction(std::size_t index = 0) const { return gpuvec_expr_is_reduction_at(own(), index) == 1; }
 
   private:
+    /** The handle; fails if another object has it by now. */
+    gpuvec_expr *own() const {
+        detail::require(get() != nullptr, GPUVEC_ERROR_NULL, "the expression was moved from");
+        return get();
+    }
     static constexpr int32_t one_value = GPUVEC_SCALAR | GPUVEC_NUMBER;
     static gpuvec_expr *compile(const std::string &text, std::initializer_list<input> inputs) {
         std::vector<const char *> names;

@@ -23,7 +23,7 @@ from crates import PROCESSORS, built_crates, metadata, target  # noqa: E402
 HEADERS = ("gpuvec.h", "gpuvec.hpp")
 # The largest folders of crates, for processors that are neither x86 nor Arm: 15 MB.
 UNUSED_FOLDERS = "linux-raw-sys-*/src/[!ax]*"
-CARGO_CONFIG = """\
+CARGO_CONFIG = """
 [source.crates-io]
 replace-with = "vendored"
 
@@ -107,7 +107,7 @@ def vendor(root: Path, folder: Path) -> dict:
     for path in filter(Path.is_dir, crates.glob(UNUSED_FOLDERS)):
         shutil.rmtree(path)
     config = folder / "config.toml"
-    config.write_text(CARGO_CONFIG)
+    config.write_text((root / ".cargo/config.toml").read_text() + CARGO_CONFIG)
     return {str(crates): "vendor", str(config): ".cargo/config.toml"}
 
 

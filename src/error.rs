@@ -28,7 +28,7 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_SIZE = 103,
     /// The output overlaps an input without being exactly that input.
     GPUVEC_ERROR_OVERLAP = 104,
-    /// The allocation behind a device pointer is shorter than the length that the call was given.
+    /// An array reaches beyond its allocation: device memory, or memory that `gpuvec_pinned_alloc` returned.
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
     /// The function does not take this pointer: for example, its memory was freed before.
     GPUVEC_ERROR_POINTER = 106,
@@ -40,8 +40,8 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_EMPTY = 109,
     /// The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
     GPUVEC_ERROR_STATE = 110,
-    /// The text of an expression, or a declaration of its inputs, is wrong; `gpuvec_last_error()`
-    /// shows the place.
+    /// The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
+    /// place.
     GPUVEC_ERROR_EXPRESSION = 111,
     /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why.
     GPUVEC_ERROR_NO_GPU = 201,
@@ -79,7 +79,7 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
     (GPUVEC_ERROR_OVERLAP, c"GPUVEC_ERROR_OVERLAP: the output partly overlaps an input"),
     (
         GPUVEC_ERROR_OUT_OF_BOUNDS,
-        c"GPUVEC_ERROR_OUT_OF_BOUNDS: a device allocation is shorter than the given length",
+        c"GPUVEC_ERROR_OUT_OF_BOUNDS: an array reaches beyond its allocation",
     ),
     (GPUVEC_ERROR_POINTER, c"GPUVEC_ERROR_POINTER: the function does not take this pointer"),
     (GPUVEC_ERROR_VALUE, c"GPUVEC_ERROR_VALUE: the function does not take this value"),
@@ -150,8 +150,8 @@ pub(crate) enum Error {
     OutputsOverlap { output: &'static str, other: &'static str },
 
     #[error(
-        "{argument} is device memory with {available} bytes from the pointer to the end of its \
-         allocation, but the call needs {needed}: pass a longer array or a smaller length"
+        "{argument} would have {needed} bytes, but only {available} of them are in its allocation: pass a longer \
+         array or a smaller length"
     )]
     OutOfBounds { argument: &'static str, available: usize, needed: usize },
 

@@ -99,7 +99,9 @@ def evaluate(
     ValueError
         If the shapes cannot be broadcast to one, an input has nulls, or an output has another shape
         or is read-only; as `ArgumentError`, if an argument is not aligned, or an output overlaps an
-        input without being exactly that input. As NumPy's ``AxisError``, if there is no such axis.
+        input without being exactly that input, or for the minimum or maximum, or its index, along
+        an axis of length 0, which is an error in NumPy, too. As NumPy's ``AxisError``, if there is
+        no such axis.
 
     Examples
     --------

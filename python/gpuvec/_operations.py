@@ -508,8 +508,8 @@ def min(
 ) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. The minimum of no elements is an `ArgumentError`. For the rest
-    see `dot`.
+    The result has the type of ``a``. The minimum of no elements is an `ArgumentError`, also along
+    an axis of length 0, as in NumPy. For the rest see `dot`.
 
     Examples
     --------
@@ -531,8 +531,8 @@ def max(
 ) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. The maximum of no elements is an `ArgumentError`. For the rest
-    see `dot`.
+    The result has the type of ``a``. The maximum of no elements is an `ArgumentError`, also along
+    an axis of length 0, as in NumPy. For the rest see `dot`.
 
     Examples
     --------

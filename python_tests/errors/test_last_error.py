@@ -29,7 +29,7 @@ def ask_last_run() -> int:
 
 SUCCESSES = {
     "operation": lambda: compute(OPERATIONS[0], *np.ones((2, 10), np.float32)),
-    "nothing to do": lambda: lib.dot_product(None, None, None, 0),
+    "nothing to do": lambda: lib.vector_add(None, None, None, 0),
     "pinned_alloc": lambda: lib.pinned_free(lib.pinned_alloc(1)),
     "pinned_free of NULL": lambda: lib.pinned_free(None),
     "set_placement": lambda: lib.gpuvec_set_placement(lib.gpuvec_get_placement()),
@@ -43,13 +43,19 @@ QUESTIONS = {
     "status_string": lambda: lib.gpuvec_status_string(5),
     "why_cpu": lib.gpuvec_why_cpu,
     "last_run": ask_last_run,
-    "last_run into NULL": lambda: lib.gpuvec_last_run(None, 8),
     "get_placement": lib.gpuvec_get_placement,
     "get_num_threads": lib.gpuvec_get_num_threads,
     "device_count": lib.gpuvec_device_count,
     "version": lib.gpuvec_version,
     "abi_version": lib.gpuvec_abi_version,
 }
+
+
+def test_a_question_that_is_wrong_is_a_failure():
+    """It has a text of its own."""
+    fail()
+    assert lib.gpuvec_last_run(None, 8) == lib.gpuvec_last_status() == Status.ERROR_NULL
+    assert last_error() == "run is NULL: pass the address for the result"
 
 
 @pytest.mark.parametrize("name", SUCCESSES)

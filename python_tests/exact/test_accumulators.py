@@ -164,6 +164,8 @@ def test_states_that_are_none(create, kind):
         assert lib.gpuvec_accumulator_deserialize(c_char_p(content), len(content)) is None
         assert lib.gpuvec_last_status() == Status.ERROR_STATE
         assert last_error().startswith("bytes does not hold an accumulator state: ")
+    assert lib.gpuvec_accumulator_deserialize(c_char_p(b"\0" * 8), 8) is None
+    assert "it has 8 bytes, but a state has 152, 224, 608 or 1136" in last_error()
     assert lib.gpuvec_accumulator_deserialize(None, size) is None
     assert lib.gpuvec_last_status() == Status.ERROR_NULL
     for size in 2**64 - 1, 2**63, 2**63 - 1:

@@ -4,6 +4,7 @@ They are beside Python's fractions and NumPy on each slice, and have the bits of
 contiguous copy of the slice.
 """
 
+import gpuvec
 import numpy as np
 import numpy_reductions
 import pytest
@@ -155,6 +156,28 @@ def test_axes_without_elements(text, dtype, result, place):
             assert out.tobytes() == np.full_like(out, result).tobytes()
         assert compiled.run_nd((0, 5), [0], 0, 0b10) == Status.OK
         assert last_run().path == 0
+
+
+@pytest.mark.parametrize("name", ["min", "max", "argmin", "argmax"])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_reduced_axis_of_length_0_has_no_minimum(name, shape, axis):
+    """As in NumPy, also where there would be no results."""
+    x = np.zeros(shape)
+    has_error = shape[axis] == 0
+    with Compiled(f"{name}(x)", {"x": "f8"}) as compiled, placed(Place.CPU):
+        out = np.zeros(shape[1 - axis], compiled.dtype())
+        status = compiled.run_nd(shape, [x], out.ctypes.data, 1 << axis)
+        assert status == (Status.ERROR_EMPTY if has_error else Status.OK)
+    own = [lambda: gpuvec.evaluate(f"{name}(x)", x=x, axis=axis)]
+    if hasattr(gpuvec, name):
+        own.append(lambda: getattr(gpuvec, name)(x, axis=axis))
+    for call in [lambda: getattr(np, name)(x, axis=axis), *own]:
+        if has_error:
+            with pytest.raises(ValueError):
+                call()
+        else:
+            assert call().shape == (shape[1 - axis],)
 
 
 def test_values_that_are_the_same_for_all_elements(on_cpu):

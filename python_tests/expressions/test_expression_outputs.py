@@ -214,10 +214,9 @@ def test_no_elements(placement):
         outs = [out.ctypes.data, total.ctypes.data, count.ctypes.data]
         ok(compiled.run_outputs(inputs, outs, 0))
         assert (out[0], total[0], count[0]) == (7, 0, 0)
-        ok(compiled.run_outputs(inputs, [None] * 3, 0))
-        status = compiled.run_outputs(inputs, [None, total.ctypes.data, None], 0)
-        assert status == Status.ERROR_NULL
-        assert "outputs[2] is NULL" in last_error()
+        for wrong, addresses in [(1, [None] * 3), (2, [None, total.ctypes.data, None])]:
+            assert compiled.run_outputs(inputs, addresses, 0) == Status.ERROR_NULL
+            assert f"outputs[{wrong}] is NULL" in last_error()
     with Compiled("sum(x); max(v); x", INPUTS) as compiled:
         total[0] = 7
         status = compiled.run_outputs(inputs, [total.ctypes.data] * 3, 0)

@@ -96,6 +96,8 @@ def test_reductions_of_nothing(placement):
             [dtype] = [dtype for dtype, number in TYPE_OF.items() if number == kind]
             out = np.full(1, 1 - (right == right and right), dtype)
             assert compiled.run([None], out.ctypes.data, 0) == Status.OK, last_error()
+            assert compiled.run([None], None, 0) == Status.ERROR_NULL
+            assert last_error() == "out is NULL: pass the address for the result"
         assert_same_bits(out, np.array([right], dtype))
     for text in ("min(x)", "max(x)", "argmin(x)", "argmax(x)"):
         with Compiled(text, {"x": "f4"}) as compiled:

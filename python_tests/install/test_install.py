@@ -3,10 +3,11 @@
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from bindings import ROOT, lib
+from bindings import LIBRARY, ROOT, lib
 from header import man_pages, prototypes
 from installed import REAL_NAME, SONAME, Installed, make, making, needs
 from programs import run
@@ -78,6 +79,23 @@ def test_folders_with_spaces(tmp_path):
     assert run([program], env=installed.environment()) == RESULT
     make("uninstall", **folders)
     assert files(tmp_path) == {"use"} and neighbour.is_dir()
+
+
+def test_a_library_that_is_built_needs_no_cargo(tmp_path):
+    """BUILT names it: nothing is built, and it is what is installed."""
+    needs("make")
+    tree, prefix = tmp_path / "tree", tmp_path / "prefix"
+    tree.mkdir()
+    shutil.copy(ROOT / "Makefile", tree)
+    for folder in ("install", "include"):
+        shutil.copytree(ROOT / folder, tree / folder)
+    done = making("install", tree, BUILT=LIBRARY, PREFIX=prefix)
+    assert done.returncode == 0, done.stderr
+    assert not (tree / "target").exists()
+    assert (prefix / "lib" / REAL_NAME).read_bytes() == LIBRARY.read_bytes()
+    shutil.rmtree(prefix)
+    done = making("install", tree, BUILT=tmp_path / "missing.so", PREFIX=prefix)
+    assert done.returncode != 0 and "missing.so" in done.stderr
 
 
 REFUSED = [("PREFIX", folder) for folder in ("here", "../up", "/opt/../up", "/a|b", "/a'b", "/a&b")]
@@ -186,6 +204,42 @@ def test_cmake_version(moved, tmp_path):
         assert answers(moved, tmp_path, f"0.{minor - 1}.9") == "FALSE"
     if patch > 0:
         assert answers(moved, tmp_path, f"{major}.{minor}.{patch - 1}") == "TRUE"
+
+
+def finds(installed, folder: Path, request: str) -> str:
+    """Configures a project that finds the package; returns what is wrong, or nothing."""
+    folder.mkdir(exist_ok=True)
+    (folder / "CMakeLists.txt").write_text(f"""
+        cmake_minimum_required(VERSION 3.19)
+        project(use LANGUAGES C)
+        find_package(gpuvec {request})
+        if(NOT gpuvec_FOUND)
+          message(FATAL_ERROR "not found: ${{gpuvec_NOT_FOUND_MESSAGE}}")
+        endif()
+    """)
+    command = ["cmake", "-S", folder, "-B", folder / "build"]
+    command.append(f"-DCMAKE_PREFIX_PATH={installed.prefix}")
+    done = subprocess.run(command, capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def test_cmake_version_range(moved, tmp_path):
+    """A request for a range is met if it contains the version."""
+    needs("cmake")
+    major, minor, patch = map(int, VERSION.split("."))
+    newer = f"{major}.{minor}.{patch + 1}"
+    for wanted in (f"0.0...{major + 1}", f"{VERSION}...{VERSION}", f"0.0...<{newer}"):
+        assert finds(moved, tmp_path, wanted) == ""
+    for refused in (f"0.0...<{VERSION}", f"{newer}...{major + 1}"):
+        assert "not found" in finds(moved, tmp_path, refused)
+
+
+def test_cmake_components(moved, tmp_path):
+    """There are none: one that is required is an error that names it."""
+    needs("cmake")
+    assert finds(moved, tmp_path, "OPTIONAL_COMPONENTS static") == ""
+    error = finds(moved, tmp_path, "COMPONENTS static")
+    assert re.search(r"gpuvec\s+has\s+no\s+component\s+'static'", error), error
 
 
 def test_a_program_may_have_functions_of_the_classic_names(moved, tmp_path):

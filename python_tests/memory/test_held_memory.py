@@ -65,7 +65,8 @@ def test_no_more_is_stored_than_there_is_room_for():
     for size in (0, 8, 16, 56, 64):
         status, stored = held(size=size)
         assert status == Status.OK
-        assert stored[min(size, 56) :] == b"\x55" * (64 - min(size, 56))
+        assert stored[56:size] == bytes(max(size - 56, 0))
+        assert stored[size:] == b"\x55" * (64 - size)
 
 
 def test_wrong_arguments():

@@ -2,9 +2,10 @@
 
 import shutil
 import textwrap
+from pathlib import Path
 
 import pytest
-from bindings import LIBRARY, lib
+from bindings import LIBRARY, ROOT, lib
 from programs import run, run_python, run_silently
 
 # Compares a process before and after the library is loaded.
@@ -59,6 +60,13 @@ def test_it_has_its_name(dynamic_section):
 def test_it_has_no_search_path(dynamic_section):
     """It contains no path of the build machine."""
     assert "RPATH" not in dynamic_section and "RUNPATH" not in dynamic_section
+
+
+def test_it_names_no_folder_of_this_machine():
+    """Its bytes do not tell where it was built, nor where cargo keeps packages."""
+    content = LIBRARY.read_bytes()
+    for folder in (ROOT, Path.home()):
+        assert f"{folder}/".encode() not in content
 
 
 def test_it_is_small(tmp_path):

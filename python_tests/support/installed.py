@@ -39,13 +39,13 @@ def make(target: str, **variables) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def making(target: str, **variables) -> subprocess.CompletedProcess:
-    """Runs a target with these variables on make's command line."""
+def making(target: str, tree: Path = ROOT, **variables) -> subprocess.CompletedProcess:
+    """Runs a target of a source tree with these variables on make's command line."""
     words = [f"{name}={value}" for name, value in variables.items()]
     # Nothing of a `make` that runs these tests reaches this one.
     inherited = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", "-s", target, *words]
-    return subprocess.run(command, cwd=ROOT, env=inherited, capture_output=True, text=True)
+    return subprocess.run(command, cwd=tree, env=inherited, capture_output=True, text=True)
 
 
 def needs(*commands: str) -> None:

@@ -22,8 +22,8 @@ use std::ffi::c_char;
 /// the driver function and the driver's name for its error.
 ///
 /// The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
-/// `gpuvec_status_string`, `gpuvec_why_cpu`, `gpuvec_last_run` and the like) leave it unchanged. Returns a
-/// string of this thread's that is valid until the thread's next call; never NULL.
+/// `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`, unless
+/// it fails. Returns a string of this thread's that is valid until the thread's next call; never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_last_error() -> *const c_char {
     guard::constant(c"".as_ptr(), guard::last_error)

@@ -53,8 +53,10 @@ use std::ffi::{CStr, c_char, c_void};
 /// A text that was compiled with the same names and types before is likely to be found among those that the
 /// library remembers. Destroy it with `gpuvec_expr_destroy`.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text, a name or a type does not fit, and
-/// `gpuvec_last_error()` then shows the place; or another error. After an error `*expr` is NULL.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text or a name is wrong, or an operation does not take the
+/// types of its operands, and `gpuvec_last_error()` then shows the place; `GPUVEC_ERROR_VALUE` if an element of
+/// `types` is not a declaration as above, or there are too many inputs; or another error. After an error `*expr` is
+/// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_compile(
     text: *const c_char, names: *const *const c_char, types: *const i32, count: usize,
@@ -144,7 +146,8 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 /// `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
 /// expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
 /// the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the
-/// elements in C order of the reduced axes. Results of no elements are those of `n` = 0.
+/// elements in C order of the reduced axes. Results of no elements are those of `n` = 0: of `min`, `max`, `argmin`
+/// and `argmax`, a reduced axis of length 0 is `GPUVEC_ERROR_EMPTY`, also where the other axes leave no results.
 ///
 /// Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use
 /// the inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.

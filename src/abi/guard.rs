@@ -65,7 +65,7 @@ fn run_operation(body: Body<'_>) -> i32 {
         }
         Ok(())
     });
-    entered.map_or_else(|refused| i32::after(&refused), |()| status)
+    entered.inspect_err(keep_refusal).map_or_else(|refused| i32::after(&refused), |()| status)
 }
 
 /// Runs `body`, or fails if an environment variable is wrong. Afterwards this thread's last error
@@ -89,7 +89,16 @@ pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R 
 }
 
 fn run_choice(body: Body<'_>) -> Result<(), Error> {
-    entered(&mut || answer(body))
+    entered(&mut || answer(body)).inspect_err(keep_refusal)
+}
+
+/// Stores the error of a call that could not begin; but the last error of a thread with a call in progress is
+/// that call's.
+#[cold]
+fn keep_refusal(error: &Error) {
+    if *error == Error::ForkedInHandler {
+        keep_error(error);
+    }
 }
 
 /// Runs `body`, and keeps its error for this thread.
@@ -134,6 +143,18 @@ pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     // What failed has no answer.
     let _ = entered(&mut || caught(&mut ask));
     answer.unwrap_or(otherwise)
+}
+
+/// Stores an answer for the caller as [`constant`] returns one, and leaves the last error as it is unless the
+/// question is wrong.
+pub(super) fn report(body: impl FnOnce() -> Result<(), Error>) -> i32 {
+    constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || match body() {
+        Ok(()) => gpuvec_status::GPUVEC_OK as i32,
+        Err(error) => {
+            keep_error(&error);
+            i32::after(&error)
+        }
+    })
 }
 
 /// Runs `body` as a call of this thread. Refuses a signal handler that interrupted a call or a fork of
@@ -334,6 +355,37 @@ mod tests {
         assert_eq!(status, gpuvec_status::GPUVEC_ERROR_FORKED as i32);
         assert_eq!(last(), Error::Forked.to_string());
         assert_eq!(operation(|| Ok(())), 0);
+    }
+
+    #[test]
+    fn a_question_that_is_wrong_has_its_error() {
+        assert_eq!(report(|| Ok(())), 0);
+        operation(|| Err(Error::Forked));
+        assert_eq!(report(|| Ok(())), 0);
+        assert_eq!(last(), Error::Forked.to_string());
+        let error = Error::NullResult { argument: "run" };
+        assert_eq!(report(|| Err(error)), gpuvec_status::GPUVEC_ERROR_NULL as i32);
+        assert_eq!((last_status(), last()), (error.status() as i32, error.to_string()));
+    }
+
+    #[test]
+    fn a_process_that_a_handler_forked_learns_why_its_calls_fail() {
+        let why = Error::ForkedInHandler.to_string();
+        let is_told = |status| status == last_status() && status != 0 && last() == why;
+        let status = fork::with_lock(|| {
+            // SAFETY: the child makes calls, which are refused, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let both = is_told(operation(|| Ok(()))) && is_told(call(|| Ok(0)));
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(i32::from(!both)) };
+            }
+            let mut status = -1;
+            // SAFETY: the child is this process's own.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            status
+        });
+        assert_eq!(status, 0);
     }
 
     #[test]

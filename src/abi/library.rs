@@ -13,7 +13,7 @@
 //! }
 //! ```
 
-use super::{Status, guard};
+use super::{Status, guard, store};
 use crate::cuda::device;
 use crate::error::{Error, gpuvec_status};
 use crate::pool;
@@ -165,21 +165,12 @@ const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 /// ran.
 ///
 /// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an older, shorter
-/// structure keeps working. All fields are 0 after an operation that failed and after one with nothing to do.
+/// structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. All fields are 0 after an operation that failed and after one with nothing to do.
 /// Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
-    guard::constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || {
-        if run.is_null() {
-            return gpuvec_status::GPUVEC_ERROR_NULL as i32;
-        }
-        let last = last_run::last();
-        let bytes = size.min(size_of::<Run>());
-        // SAFETY: the caller promises `size` writable bytes; no more are written, and they are
-        // read from a local of at least as many.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const last).cast::<u8>(), run.cast(), bytes) };
-        0
-    })
+    // SAFETY: the caller's promise, as the header says.
+    guard::report(|| unsafe { store("run", run, size, || Ok(last_run::last())) })
 }
 
 /// Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do it. The GPU is the
@@ -244,12 +235,17 @@ const VERSION: &CStr =
     };
 
 /// Returns the version of the library's binary interface. A program runs with this library if its
-/// header has the same `GPUVEC_ABI_VERSION`.
+/// header has the same `GPUVEC_ABI_VERSION` and is not of a newer version than `gpuvec_version()`.
+///
+/// Within a version of the interface, functions, statuses and fields are only added. A program that was built with
+/// an older header therefore runs unchanged; one that was built with a newer header runs as far as it calls no
+/// function that the library lacks.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_abi_version() -> i32 {
     guard::constant(GPUVEC_ABI_VERSION, || GPUVEC_ABI_VERSION)
 }
 
 /// The version of this header's binary interface; the library's is `gpuvec_abi_version()`. It is
-/// raised when a function, a status or a field is changed or removed, not when one is added.
+/// raised when a function, a status or a field is changed or removed, not when one is added: a
+/// program needs a library of the same version of the interface that is at least as new as its header.
 pub const GPUVEC_ABI_VERSION: i32 = 1;

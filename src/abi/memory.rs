@@ -21,8 +21,7 @@
 //! gpuvec_device_free(x);
 //! ```
 
-use super::{Status, guard};
-use crate::error::Error;
+use super::{Status, guard, store};
 use crate::objects::allocation::{self, DEVICE, PINNED};
 use crate::objects::holdings::{self, MemoryInfo};
 use crate::objects::registration;
@@ -117,25 +116,14 @@ pub unsafe extern "C" fn gpuvec_copy(
 ///
 /// With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a
 /// `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
-/// structure keeps working. Opens neither the driver nor a device: all fields are 0 for a device that this
+/// structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. Opens neither the driver nor a device: all fields are 0 for a device that this
 /// process has not used, and page-locked memory counts for the device in whose context it was allocated.
 /// Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not
 /// show.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_memory(device: i32, info: *mut MemoryInfo, size: usize) -> Status {
-    guard::call(|| {
-        if info.is_null() {
-            return Err(Error::NullResult { argument: "info" });
-        }
-        let held = holdings::memory(device)?;
-        let bytes = size.min(size_of::<MemoryInfo>());
-        // SAFETY: the caller promises `size` writable bytes; no more are written, and they are read from a local
-        // of at least as many.
-        unsafe {
-            std::ptr::copy_nonoverlapping((&raw const held).cast::<u8>(), info.cast(), bytes)
-        };
-        Ok(0)
-    })
+    // SAFETY: the caller's promise, as the header says.
+    guard::call(|| unsafe { store("info", info, size, || holdings::memory(device)) }.map(|()| 0))
 }
 
 /// Gives the driver back the memory that no call uses at the moment.

@@ -39,6 +39,27 @@ use std::ffi::c_void;
 /// A status as C receives it. The header calls it `gpuvec_status`.
 pub type Status = i32;
 
+/// Stores a structure to which later versions may append fields: as much of it as there is room for, and zeros in
+/// the rest of the room.
+///
+/// # Safety
+/// There is room for `size` bytes, unless `place` is NULL.
+unsafe fn store<T>(
+    argument: &'static str, place: *mut T, size: usize, value: impl FnOnce() -> Result<T, Error>,
+) -> Result<(), Error> {
+    if place.is_null() {
+        return Err(Error::NullResult { argument });
+    }
+    let (value, place) = (value()?, place.cast::<u8>());
+    let known = size.min(size_of::<T>());
+    // SAFETY: this function's promise; the value has at least as many bytes as are read.
+    unsafe {
+        place.copy_from_nonoverlapping((&raw const value).cast(), known);
+        place.add(known).write_bytes(0, size - known);
+    }
+    Ok(())
+}
+
 /// Runs an operation on its input arrays.
 ///
 /// # Safety

@@ -115,6 +115,12 @@ impl Array<'_> {
         (chunk.start() * stride, chunk.len() * stride)
     }
 
+    /// The addresses of the first byte and the last.
+    #[inline(always)]
+    pub(crate) fn ends(&self) -> [usize; 2] {
+        [self.address, self.address + self.bytes - 1]
+    }
+
     /// The address of a chunk's elements on the host.
     ///
     /// # Panics

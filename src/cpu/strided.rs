@@ -249,6 +249,7 @@ unsafe fn copy_any_rows<T: Copy>(inner: &Axis, outer: &Axis, from: *const u8, to
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytemuck::cast_slice;
     use gpuvec_axes::{Argument, Arguments, Axes};
     use proptest::prelude::*;
 
@@ -265,8 +266,11 @@ mod tests {
         shape: &[i64], steps: &[i64], address: usize, bytes: usize, reads: bool,
     ) -> (Space, View) {
         let strides: Vec<_> = steps.iter().map(|step| step * bytes as i64).collect();
-        let array =
-            Argument { address, element_bytes: bytes, strides: Some(&strides[..shape.len()]) };
+        let array = Argument {
+            address,
+            element_bytes: bytes,
+            strides: Some(cast_slice(&strides[..shape.len()])),
+        };
         let elsewhere = Argument { address: 1 << 60, element_bytes: 8, strides: None };
         let outputs = [if reads { elsewhere } else { array }];
         let inputs = if reads { &[array][..] } else { &[] };

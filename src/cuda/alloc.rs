@@ -25,7 +25,7 @@ impl Device {
             || kept::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok);
         let address = self.within(allocate)?.into_address();
         let start = address as usize;
-        memory_kind::note_device_memory(start..=start + bytes - 1);
+        memory_kind::DEVICE_MEMORY.note(start..=start + bytes - 1);
         Ok(address)
     }
 

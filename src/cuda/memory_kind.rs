@@ -6,10 +6,11 @@ use super::driver::{
 use super::kept;
 use crate::call::{Array, MemoryKind};
 use crate::error::Error;
+use crate::process::memory::Extent;
 use crate::tuning;
 use std::ffi::c_void;
-use std::ops::{Range, RangeInclusive};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MEMORY_TYPE_HOST: u32 = 1;
 const MEMORY_TYPE_DEVICE: u32 = 2;
@@ -49,7 +50,7 @@ pub(crate) fn kind_of(_: Driver, array: &Array<'_>) -> Result<MemoryKind, Error>
             MemoryKind::Managed
         }
         MEMORY_TYPE_DEVICE => {
-            note_device_memory(array.address..=end - 1);
+            DEVICE_MEMORY.note(array.address..=end - 1);
             MemoryKind::Device { ordinal }
         }
         MEMORY_TYPE_HOST if is_whole => MemoryKind::Pinned,
@@ -77,27 +78,11 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 /// Says whether memory that the driver does not know could be a device's that was freed, as far as it
 /// is worth the time to look: a small array outside of all device memory seen so far is the host's.
 fn could_be_freed_device_memory(array: &Array<'_>) -> bool {
-    array.bytes > tuning::SMALL_ARRAY_BYTES || ends(array).into_iter().any(is_among_device_memory)
+    array.bytes > tuning::SMALL_ARRAY_BYTES || DEVICE_MEMORY.may_have_any(array.ends())
 }
 
-/// The lowest and the highest address of device memory seen so far.
-static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
-static HIGHEST: AtomicUsize = AtomicUsize::new(0);
-
-/// Notes where device memory is.
-pub(super) fn note_device_memory(bytes: RangeInclusive<usize>) {
-    // Looks first: the cache lines stay with other threads.
-    if *bytes.start() < LOWEST.load(Ordering::Relaxed) {
-        LOWEST.fetch_min(*bytes.start(), Ordering::Relaxed);
-    }
-    if *bytes.end() > HIGHEST.load(Ordering::Relaxed) {
-        HIGHEST.fetch_max(*bytes.end(), Ordering::Relaxed);
-    }
-}
-
-fn is_among_device_memory(address: usize) -> bool {
-    (LOWEST.load(Ordering::Relaxed)..=HIGHEST.load(Ordering::Relaxed)).contains(&address)
-}
+/// Device memory seen so far.
+pub(super) static DEVICE_MEMORY: Extent = Extent::new();
 
 /// Says that the driver knew the last memory it was asked about, as it is likely to know the next.
 /// An answer for unknown memory comes sooner if the question is for one attribute than for all.
@@ -150,12 +135,7 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
 
 /// Says whether the host can read both ends of an array.
 pub(crate) fn host_reads_ends(array: &Array<'_>) -> bool {
-    ends(array).into_iter().all(host_reads)
-}
-
-/// The first byte of an array and the last.
-fn ends(array: &Array<'_>) -> [usize; 2] {
-    [array.address, array.address + array.bytes - 1]
+    array.ends().into_iter().all(host_reads)
 }
 
 /// Says whether the host can read the word at the address, without a fault: the kernel reads a signal

@@ -1,14 +1,15 @@
 //! Page-locked and device memory for callers, with and without a GPU.
 
+use crate::call::Array;
 use crate::cuda::alloc;
 use crate::cuda::{Device, device};
 use crate::error::Error;
-use crate::process::memory::page_bytes;
+use crate::process::memory::{Extent, page_bytes};
 use crate::process::{fork, settings};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{PoisonError, RwLock};
 
 /// The source of an allocation.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +18,18 @@ enum Source {
     Pinned { ordinal: usize, bytes: usize, before: usize },
     /// The driver, of a device.
     Device { ordinal: usize, bytes: usize },
-    /// The system, in whole pages.
+    /// The system: whole pages, of which callers may use `bytes`.
     System { bytes: usize },
+}
+
+impl Source {
+    /// The bytes that callers may use.
+    fn bytes(&self) -> usize {
+        match *self {
+            Source::Pinned { bytes, before, .. } => bytes - before,
+            Source::Device { bytes, .. } | Source::System { bytes } => bytes,
+        }
+    }
 }
 
 /// An allocation that was not freed yet.
@@ -62,11 +73,11 @@ fn pinned_pages(device: &Device, bytes: usize) -> Result<(NonNull<c_void>, Sourc
 
 /// Allocates at least `bytes` of a device's memory; of the host's where there is no GPU.
 pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>, Error> {
-    let pages = whole_pages(bytes)?;
+    whole_pages(bytes)?;
+    let bytes = bytes.max(1);
     let (address, source) = match device::asked_for(settings::placement()?, device)? {
         Some(device) => {
             let ordinal = device.ordinal();
-            let bytes = bytes.max(1);
             let address = device.device_alloc(bytes)?;
             let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
             (
@@ -74,14 +85,47 @@ pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>,
                 Source::Device { ordinal, bytes },
             )
         }
-        None => (system_memory(pages, DEVICE)?, Source::System { bytes: pages }),
+        None => (system_memory(bytes, DEVICE)?, Source::System { bytes }),
     };
     Ok(noted(address, Allocation { by: DEVICE, source }))
 }
 
 fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
-    with_registry(|registry| registry.insert(address.addr().get(), allocation));
+    let first = address.addr().get();
+    ALLOCATED.note(first..=first + (allocation.source.bytes() - 1));
+    change(|registry| registry.insert(first, allocation));
     address
+}
+
+/// The addresses of all allocations so far.
+static ALLOCATED: Extent = Extent::new();
+
+/// Fails if an array is partly in an allocation.
+#[inline(always)]
+pub(crate) fn check_bounds(array: &Array<'_>) -> Result<(), Error> {
+    match ALLOCATED.may_have_any(array.ends()) {
+        true => check_known(array),
+        false => Ok(()),
+    }
+}
+
+/// Fails if an array is partly in an allocation: if its first byte and its last are not in the same, or both in none.
+#[inline(never)]
+fn check_known(array: &Array<'_>) -> Result<(), Error> {
+    let [first, last] = array.ends();
+    let found = read(|registry| {
+        [first, last].map(|address| {
+            let (start, allocation) = registry.range(..=address).next_back()?;
+            let end = start + allocation.source.bytes();
+            (address < end).then_some((*start, end))
+        })
+    });
+    let available = match found {
+        [of_first, of_last] if of_first == of_last => return Ok(()),
+        [Some((_, end)), _] => end - first,
+        [None, of_last] => of_last.map_or(0, |(start, _)| last + 1 - start),
+    };
+    Err(Error::OutOfBounds { argument: array.name, available, needed: array.bytes })
 }
 
 /// The number in place of a device's for other memory.
@@ -89,7 +133,7 @@ pub(crate) const NO_DEVICE: i32 = -1;
 
 /// The GPU that has an allocation in its memory; [`NO_DEVICE`] for any other address.
 pub(crate) fn device_of(pointer: *const c_void) -> i32 {
-    match with_registry(|registry| registry.get(&pointer.addr()).map(|known| known.source)) {
+    match read(|registry| registry.get(&pointer.addr()).map(|known| known.source)) {
         Some(Source::Device { ordinal, .. }) => i32::try_from(ordinal).unwrap_or(NO_DEVICE),
         _ => NO_DEVICE,
     }
@@ -97,7 +141,7 @@ pub(crate) fn device_of(pointer: *const c_void) -> i32 {
 
 /// The bytes of page-locked memory and of device memory that callers have, allocated in a device's context.
 pub(crate) fn bytes(of: usize) -> [usize; 2] {
-    with_registry(|registry| {
+    read(|registry| {
         registry.values().fold([0, 0], |[pinned, device], allocation| match allocation.source {
             Source::Pinned { ordinal, bytes, .. } if ordinal == of => [pinned + bytes, device],
             Source::Device { ordinal, bytes } if ordinal == of => [pinned, device + bytes],
@@ -115,7 +159,7 @@ pub(crate) fn bytes(of: usize) -> [usize; 2] {
 pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), Error> {
     let Some(address) = NonNull::new(pointer) else { return Ok(()) };
     let key = address.addr().get();
-    let allocation = with_registry(|registry| {
+    let allocation = change(|registry| {
         let is_such = registry.get(&key).is_some_and(|allocation| allocation.by == by);
         if is_such { registry.remove(&key) } else { None }
     });
@@ -136,7 +180,7 @@ pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), 
     };
     result.inspect_err(|error| {
         if !error.is_of_lost_device() {
-            with_registry(|registry| registry.insert(key, allocation));
+            change(|registry| registry.insert(key, allocation));
         }
     })
 }
@@ -161,10 +205,17 @@ fn whole_pages(bytes: usize) -> Result<usize, Error> {
         .ok_or(Error::TooManyBytes { argument: "bytes", bytes })
 }
 
-/// Runs `work` with every allocation that was not freed yet, by address.
-fn with_registry<T>(work: impl FnOnce(&mut BTreeMap<usize, Allocation>) -> T) -> T {
-    static REGISTRY: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
-    fork::with_lock(|| work(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)))
+/// Every allocation that was not freed yet, by address.
+type Registry = BTreeMap<usize, Allocation>;
+
+static REGISTRY: RwLock<Registry> = RwLock::new(BTreeMap::new());
+
+fn read<T>(work: impl FnOnce(&Registry) -> T) -> T {
+    fork::with_lock(|| work(&REGISTRY.read().unwrap_or_else(PoisonError::into_inner)))
+}
+
+fn change<T>(work: impl FnOnce(&mut Registry) -> T) -> T {
+    fork::with_lock(|| work(&mut REGISTRY.write().unwrap_or_else(PoisonError::into_inner)))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 
 use super::log::{self, Subject};
 use super::strided::{
-    Checked, Given, GivenStrides, Strided, contiguous, evaluate_part, gpuvec_array, is_contiguous,
-    numbers, saturated_elements,
+    Checked, Given, GivenArray, Strided, contiguous, evaluate_part, gpuvec_array, is_contiguous,
+    saturated_elements,
 };
 use super::work::NO_BUFFERS;
 use super::{accumulate, last_run};
@@ -203,11 +203,11 @@ impl<'a> Part<'a> {
     /// # Safety
     /// As [`accumulate_strided`].
     unsafe fn read(expression: &Expression, strided: &Strided<'a>) -> Result<Self, Error> {
-        let mut strides = GivenStrides::new();
+        let mut given = Given::new(strided.shape);
         // SAFETY: this function's promise.
-        let given = unsafe { Given::read(expression, strided, &mut strides)? };
+        unsafe { given.read(expression, strided)? };
         let mut views: ArrayVec<_, _> = given.arrays.iter().map(|_| View::default()).collect();
-        let axes = given.axes(expression, strided.reduced_axes, &strides, &mut views)?;
+        let axes = given.axes(expression, strided.reduced_axes, &mut views)?;
         Ok(Part { given, views, axes })
     }
 }
@@ -251,16 +251,12 @@ struct Source {
 type Sources = ArrayVec<Source, MOST_INPUTS>;
 
 impl Source {
-    /// # Safety
-    /// The array's strides are NULL, or have one for each axis of the shape.
-    unsafe fn new(
-        array: &gpuvec_array, shape: &[i64], op: Op, is_copied: bool,
-    ) -> Result<Self, Error> {
+    /// An array of that shape.
+    fn new(array: &GivenArray<'_>, shape: &[i64], op: Op, is_copied: bool) -> Result<Self, Error> {
         let mut strides = [0; MAX_RANK];
-        let strides = match array.strides.is_null() {
-            true => c_order(shape, op.element_bytes(), &mut strides).iter().copied().collect(),
-            // SAFETY: this function's promise.
-            false => unsafe { numbers(array.strides, shape.len()) }.collect(),
+        let strides = match array.strides {
+            None => c_order(shape, op.element_bytes(), &mut strides).iter().copied().collect(),
+            Some(strides) => strides.iter().copied().map(i64::from_ne_bytes).collect(),
         };
         let elements = saturated_elements(shape).min(COPIED_CHUNK);
         let copy = is_copied.then(|| words(elements)).transpose()?;

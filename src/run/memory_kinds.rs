@@ -4,7 +4,7 @@ use crate::call::{Array, MemoryKind};
 use crate::cuda::driver::{self, Driver};
 use crate::cuda::memory_kind;
 use crate::error::Error;
-use crate::objects::registration;
+use crate::objects::{allocation, registration};
 use crate::process::settings::Placement;
 
 /// The driver to ask about the arrays of one call.
@@ -26,11 +26,16 @@ impl MemoryKinds {
     /// The kind of memory that an array is in, for a copy.
     pub(super) fn of_copied(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
         if let Some(driver) = self.driver {
-            return registration::kind_of(array, || memory_kind::kind_of(driver, array));
+            let found = registration::kind_of(array, || memory_kind::kind_of(driver, array));
+            // The driver finds the whole of an array of another kind in one allocation.
+            if matches!(found, Ok(MemoryKind::Pageable | MemoryKind::PinnedInParts) | Err(_)) {
+                allocation::check_bounds(array)?;
+            }
+            return found;
         }
         // Without a driver to ask, the host must reach the array.
         if !self.may_be_device || memory_kind::host_reads_ends(array) {
-            return Ok(MemoryKind::Pageable);
+            return allocation::check_bounds(array).map(|()| MemoryKind::Pageable);
         }
         let failure = driver::failure_for(self.placement);
         Err(failure.unwrap_or(Error::DeviceMemoryOnCpu { argument: array.name }))
@@ -42,7 +47,7 @@ impl MemoryKinds {
     pub(super) fn of(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
         // Spares short calls the question where the process has no driver.
         if self.driver.is_none() && !self.may_be_device {
-            return Ok(MemoryKind::Pageable);
+            return allocation::check_bounds(array).map(|()| MemoryKind::Pageable);
         }
         self.ask(array)
     }

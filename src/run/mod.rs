@@ -311,6 +311,16 @@ impl Reduction<'_> {
         alloc::write_bits(&call.outputs()[0], bits)
     }
 
+    /// The result of a sum within a bound, if it may take less time. (A function of its own: the stack that it needs is
+    /// free again where it has none.)
+    #[inline(never)]
+    fn bounded<R: BlockReduction>(&self) -> Result<Option<u64>, Error> {
+        if !self.may_be_bounded() {
+            return Ok(None);
+        }
+        Ok(R::bounded(self)?.map(|result| result.bits()))
+    }
+
     /// Says whether sums within a bound may take less time: those of arrays in the caches of cores.
     fn may_be_bounded(&self) -> bool {
         matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= tuning::MOST_BOUNDED)
@@ -343,10 +353,8 @@ impl ReductionVisitor for Reduction<'_> {
             runner.run(&mut whole)?;
             return self.store(whole.result()?.bits());
         }
-        if self.may_be_bounded()
-            && let Some(result) = R::bounded(&self)?
-        {
-            return self.store(result.bits());
+        if let Some(bits) = self.bounded::<R>()? {
+            return self.store(bits);
         }
         let mut state = self.reduce(States::of::<R::Accumulator>(), R::add)?;
         if runner.call.is_uniform() {

@@ -22,8 +22,9 @@ use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::settings::{self, Placement};
 use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, View};
+use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, Stride, View};
 use std::ffi::c_void;
+use std::slice::from_raw_parts;
 
 /// An array of any strides, in memory of any kind.
 #[repr(C)]
@@ -73,23 +74,63 @@ pub(crate) unsafe fn evaluate_strided(
 pub(super) unsafe fn evaluate_part(
     expression: &Expression, strided: &Strided<'_>, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let mut strides = GivenStrides::new();
+    let mut given = Given::new(strided.shape);
     // SAFETY: this function's promise.
-    let given = unsafe { Given::read(expression, strided, &mut strides)? };
-    let mut views: ArrayVec<View, MAX_ARRAYS> =
-        given.arrays.iter().map(|_| View::default()).collect();
+    unsafe { given.read(expression, strided)? };
+    let mut views = ArrayVec::<View, MAX_ARRAYS>::new_const();
+    views.extend(given.arrays.iter().map(|_| View::default()));
     let views = &mut views[..];
-    let Some(axes) = given.axes(expression, strided.reduced_axes, &strides, views)? else {
-        last_run::clear();
-        return Ok(());
+    let Some(axes) = given.axes(expression, strided.reduced_axes, views)? else {
+        return without_results(&expression.formula, strided);
     };
-    let (formula, bindings) = (&expression.formula, &given.bindings);
+    let bindings = &given.bindings;
     let (inputs, outputs) = views.split_at(bindings.arrays.len());
-    if !is_contiguous(formula, &axes, inputs, outputs) {
-        let checked = Checked::new(expression, bindings, &axes, views, stream)?;
-        // SAFETY: this function's promise, of the elements to which the checked strides lead.
-        return unsafe { if formula.reduces() { checked.reduce() } else { checked.map() } };
+    // SAFETY: this function's promise, of the elements to which the checked strides lead.
+    unsafe {
+        match is_contiguous(&expression.formula, &axes, inputs, outputs) {
+            true => evaluate_contiguous(expression, bindings, &axes, views, stream),
+            false => evaluate_views(expression, bindings, &axes, views, stream),
+        }
     }
+}
+
+/// Ends a call that has no results: as for NumPy, no minimum of no elements is an error all the same.
+fn without_results(formula: &Formula, strided: &Strided<'_>) -> Result<(), Error> {
+    let is_reduced = |axis: &usize| strided.reduced_axes >> axis & 1 == 1;
+    let mut reduced = (0..strided.shape.len()).filter(is_reduced);
+    if !formula.has_empty_result && reduced.any(|axis| strided.shape[axis] == 0) {
+        return Err(Error::Empty);
+    }
+    last_run::clear();
+    Ok(())
+}
+
+/// Evaluates an expression over views. (A function of its own, as the next one: so the stack holds the arrays of one of
+/// them.)
+///
+/// # Safety
+/// As [`Arguments::new`], of the elements to which the views lead.
+#[inline(never)]
+unsafe fn evaluate_views(
+    expression: &Expression, bindings: &Bindings, axes: &Axes, views: &[View],
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let checked = Checked::new(expression, bindings, axes, views, stream)?;
+    // SAFETY: this function's promise.
+    unsafe { if expression.formula.reduces() { checked.reduce() } else { checked.map() } }
+}
+
+/// Evaluates an expression over views that are contiguous.
+///
+/// # Safety
+/// As [`evaluate_views`].
+#[inline(never)]
+unsafe fn evaluate_contiguous(
+    expression: &Expression, bindings: &Bindings, axes: &Axes, views: &[View],
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let formula = &expression.formula;
+    let (inputs, outputs) = views.split_at(bindings.arrays.len());
     let evaluation = Evaluation { formula, bindings: &bindings.all };
     let arrays = contiguous(bindings, inputs);
     let outputs = OUTPUT_NAMES.into_iter().zip(outputs).zip(formula.outputs());
@@ -129,20 +170,30 @@ pub(super) struct Given<'a> {
     shape: &'a [i64],
     pub(super) bindings: Bindings,
     /// The inputs that the call uses, and the outputs.
-    pub(super) arrays: ArrayVec<gpuvec_array, MAX_ARRAYS>,
+    pub(super) arrays: ArrayVec<GivenArray<'a>, MAX_ARRAYS>,
 }
 
-/// The strides of those arrays that are not said to be in C order, one after the other.
-pub(super) type GivenStrides = ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }>;
+/// An array as the caller passed it.
+#[derive(Clone, Copy)]
+pub(super) struct GivenArray<'a> {
+    pub(super) data: *mut c_void,
+    /// For each axis; None for C order. (Not copied: all of them take 10 KiB of stack.)
+    pub(super) strides: Option<&'a [Stride]>,
+}
 
 impl<'a> Given<'a> {
-    /// Reads the arguments, and writes the arrays' strides to `strides`. Without elements, reads no inputs.
+    pub(super) const fn new(shape: &'a [i64]) -> Self {
+        Given { shape, bindings: Bindings::new(), arrays: ArrayVec::new_const() }
+    }
+
+    /// Reads the arguments, in place as [`Bindings::read`]. Without elements, reads no inputs.
     ///
     /// # Safety
-    /// As for [`evaluate_strided`].
+    /// As for [`evaluate_strided`]; the strides live as long as this.
+    #[inline(never)]
     pub(super) unsafe fn read(
-        expression: &Expression, strided: &Strided<'a>, strides: &mut GivenStrides,
-    ) -> Result<Self, Error> {
+        &mut self, expression: &Expression, strided: &Strided<'a>,
+    ) -> Result<(), Error> {
         let Strided { shape, inputs, outputs, .. } = *strided;
         let axes = shape.len();
         let declared = expression.formula.program().inputs().len();
@@ -158,42 +209,37 @@ impl<'a> Given<'a> {
         let all: ArrayVec<gpuvec_array, MAX_INPUTS> = (0..declared * n).map(input).collect();
         let pointers: ArrayVec<_, MAX_INPUTS> =
             all.iter().map(|array| array.data.cast_const()).collect();
-        let mut bindings = Bindings::new();
         // SAFETY: this function's promise.
-        unsafe { bindings.read(expression, pointers.as_ptr(), n)? };
-        let used = all.iter().zip(&bindings.all);
+        unsafe { self.bindings.read(expression, pointers.as_ptr(), n)? };
+        let used = all.iter().zip(&self.bindings.all);
         let used = used.filter(|(_, binding)| matches!(binding, Binding::Array));
         // SAFETY: this function's promise.
         let output = |number| unsafe { outputs.add(number).read_unaligned() };
         let outputs = (0..expression.formula.outputs().count()).map(output);
-        let arrays: ArrayVec<_, MAX_ARRAYS> =
-            used.map(|(array, _)| *array).chain(outputs).collect();
-        for array in arrays.iter().filter(|array| !array.strides.is_null()) {
+        let array = |gpuvec_array { data, strides }| {
+            let first = strides.cast::<Stride>();
             // SAFETY: this function's promise.
-            strides.extend(unsafe { numbers(array.strides, axes) });
-        }
-        Ok(Given { shape, bindings, arrays })
+            let strides = (!first.is_null()).then(|| unsafe { from_raw_parts(first, axes) });
+            GivenArray { data, strides }
+        };
+        self.arrays.extend(used.map(|(array, _)| *array).chain(outputs).map(array));
+        Ok(())
     }
 
     /// The axes of the call, and the views of its arrays.
+    #[inline(never)]
     pub(super) fn axes(
-        &self, expression: &Expression, reduced_axes: u64, strides: &GivenStrides,
-        views: &mut [View],
+        &self, expression: &Expression, reduced_axes: u64, views: &mut [View],
     ) -> Result<Option<Axes>, Error> {
         let sizes = self.bindings.arrays.iter().map(|input| input.layout);
         let sizes = sizes.chain(expression.formula.outputs());
-        let mut rest = &strides[..];
-        let mut argument = |(array, layout): (&gpuvec_array, &Layout)| {
-            let mut strides = None;
-            if !array.strides.is_null() {
-                let (of_this, of_others) = rest.split_at(self.shape.len());
-                (strides, rest) = (Some(of_this), of_others);
-            }
-            let (address, element_bytes) = (array.data.expose_provenance(), layout.element_bytes);
-            Argument { address, element_bytes, strides }
+        let argument = |(array, layout): (&GivenArray<'a>, &Layout)| Argument {
+            address: array.data.expose_provenance(),
+            element_bytes: layout.element_bytes,
+            strides: array.strides,
         };
         let arguments: ArrayVec<Argument<'_>, MAX_ARRAYS> =
-            self.arrays.iter().zip(sizes).map(&mut argument).collect();
+            self.arrays.iter().zip(sizes).map(argument).collect();
         let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
         let shape = self.shape;
         let layouts = expression.formula.outputs().enumerate();
@@ -216,11 +262,11 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The numbers for the axes of a call.
+/// The lengths of a call's axes.
 ///
 /// # Safety
 /// There is one for each axis.
-pub(super) unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
+unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64> {
     // SAFETY: this function's promise.
     (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
 }

@@ -2,6 +2,9 @@
 
 use crate::MAX_RANK;
 
+/// A stride in bytes, by the bytes of an `i64`: it is read where the caller has it, which may be any address.
+pub type Stride = [u8; size_of::<i64>()];
+
 /// An array argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'a> {
@@ -11,7 +14,7 @@ pub struct Argument<'a> {
     pub element_bytes: usize,
     /// The distance from an element to the next along each axis, in bytes; `None` for C order. Those of axes of
     /// length 1, and of the reduced axes of an output that is not whole, are ignored.
-    pub strides: Option<&'a [i64]>,
+    pub strides: Option<&'a [Stride]>,
 }
 
 /// The array arguments of a call.

@@ -1,7 +1,7 @@
 //! From arguments to views: all checks, and the axes that are left.
 
 use crate::MAX_AXES;
-use crate::arguments::{Argument, Arguments, weights};
+use crate::arguments::{Argument, Arguments, Stride, weights};
 use crate::error::{Error, Name};
 use crate::group::{Arrays, Group, Merged};
 use crate::overlap;
@@ -227,12 +227,12 @@ impl Checked<'_> {
     /// The bytes from an array's address to its lowest byte and behind its highest one; whether it is in C order.
     /// (Each is below 2^126: the lengths' product is below 2^63.)
     fn reach(
-        &self, strides: &[i64], shape: &[i64], element_bytes: usize,
+        &self, strides: &[Stride], shape: &[i64], element_bytes: usize,
     ) -> Result<([i128; 2], bool), Error> {
         let (element_bytes, mut is_in_c_order) = (element_bytes as i64, true);
         let (mut below, mut above, mut weight) = (0, i128::from(element_bytes), element_bytes);
         for axis in self.axes.iter().flat_map(|axes| axes.iter()).rev().copied().map(usize::from) {
-            let (length, stride) = (shape[axis], strides[axis]);
+            let (length, stride) = (shape[axis], i64::from_ne_bytes(strides[axis]));
             if stride & (element_bytes - 1) != 0 {
                 let alignment = element_bytes as usize;
                 return Err(Error::MisalignedStride { array: self.array, axis, stride, alignment });

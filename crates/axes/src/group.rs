@@ -35,7 +35,7 @@ impl<'a> Arrays<'a> {
     pub(crate) fn stride(self, argument: &Argument<'_>, axis: u8) -> i64 {
         let axis = usize::from(axis);
         match argument.strides {
-            Some(strides) => strides[axis],
+            Some(strides) => i64::from_ne_bytes(strides[axis]),
             None => self.weights[axis] * argument.element_bytes as i64,
         }
     }

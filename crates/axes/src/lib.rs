@@ -27,7 +27,7 @@ mod overlap;
 mod shape;
 mod space;
 
-pub use arguments::{Argument, Arguments, c_order};
+pub use arguments::{Argument, Arguments, Stride, c_order};
 pub use axes::{Axes, View};
 pub use blocks::{Block, Blocks};
 pub use divisor::Divisor;

@@ -78,6 +78,11 @@ pub enum WireError {
         /// The number of bytes of the kind's states.
         expected: usize,
     },
+    /// There are fewer bytes than any state has.
+    TooShort {
+        /// The number of bytes.
+        found: usize,
+    },
     /// The first word is not that of a state.
     NotAState,
     /// A state in another version of the wire form.
@@ -115,6 +120,13 @@ impl Display for WireError {
         match self {
             Self::Length { found, expected } => {
                 write!(f, "it has {found} bytes, but states of this kind have {expected}")
+            }
+            Self::TooShort { found } => {
+                let [first, second, third, last] = Code::ALL.map(Code::wire_bytes);
+                write!(
+                    f,
+                    "it has {found} bytes, but a state has {first}, {second}, {third} or {last}"
+                )
             }
             Self::NotAState => write!(f, "its first word is not that of a state"),
             Self::Version { found } => {
@@ -236,9 +248,8 @@ fn is_sum_of(kind: &Layout, digits: &[i64], terms: u128) -> bool {
 
 /// The kind of state that some bytes begin as.
 pub fn kind_of(bytes: &[u8]) -> Result<Code, WireError> {
-    let expected = 8 * HEADER;
-    if bytes.len() < expected {
-        return Err(WireError::Length { found: bytes.len(), expected });
+    if bytes.len() < 8 * HEADER {
+        return Err(WireError::TooShort { found: bytes.len() });
     }
     let (product, states) = (word(bytes, 0), word(bytes, 1));
     if states > MAX_STATES {

@@ -153,14 +153,10 @@ impl Arguments {
         [self.a, self.b][..inputs].iter().map(|input| (*input, self.n, element_bytes)).collect()
     }
 
-    /// Returns the output; an empty sum has one, for its zero, unless `out` is NULL.
+    /// Returns the output; an empty sum has one, for its zero.
     fn output(&self) -> Option<Array> {
         let Shape { output_bytes, is_reduction, .. } = self.task.shape();
-        let elements = if is_reduction && !self.has_no_result() {
-            usize::from(self.n > 0 || self.out != 0)
-        } else {
-            self.n
-        };
+        let elements = if is_reduction && !self.has_no_result() { 1 } else { self.n };
         (elements > 0).then_some((self.out, elements, output_bytes))
     }
 

@@ -57,7 +57,7 @@ impl Case {
             .map(|number| Argument {
                 address: (number + 1) * SPACE,
                 element_bytes: bytes[number],
-                strides: Some(&strides[number]),
+                strides: Some(bytemuck::cast_slice(&strides[number])),
             })
             .collect();
         let (inputs, outputs) = (self.op.inputs(), 1 + usize::from(self.is_mixed));

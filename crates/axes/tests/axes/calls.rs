@@ -22,7 +22,7 @@ impl Array {
         Argument {
             address: self.address,
             element_bytes: self.element_bytes,
-            strides: self.strides.as_deref(),
+            strides: self.strides.as_deref().map(bytemuck::cast_slice),
         }
     }
 }

@@ -143,8 +143,11 @@ mod generic {
         let longer = [&state[..], &[0; 8]].concat();
         for length in (0..state.len()).chain(state.len() + 1..longer.len()) {
             let found = decode::<K>(&longer[..length]).err();
-            let expected = if length < 16 { 16 } else { state.len() };
-            assert_eq!(found, Some(WireError::Length { found: length, expected }));
+            let expected = match length {
+                0..16 => WireError::TooShort { found: length },
+                _ => WireError::Length { found: length, expected: state.len() },
+            };
+            assert_eq!(found, Some(expected));
         }
     }
 
