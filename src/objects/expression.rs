@@ -117,6 +117,9 @@ pub(crate) struct Expression {
     pub(crate) blocks: BlockProgram,
     /// Earlier passes, which compute reductions of all elements: the values of the last inputs.
     pub(crate) before: Vec<Expression>,
+    /// The last passes, if the outputs need two: of those that are single values, and before it of the others. Each has
+    /// the numbers of its outputs.
+    pub(crate) last: Vec<(Expression, Vec<usize>)>,
     /// A bit for each input that the formula uses.
     uses: u32,
     /// The integers computed from Python's integers alone, which each call checks.
@@ -207,11 +210,19 @@ impl Expression {
     fn of(text: &str, program: Program) -> Result<Self, Refused> {
         let pass = |pass: &Program| Self::of(text, pass.clone());
         let before = program.before().iter().map(pass).collect::<Result<_, _>>()?;
+        let (single, others): (Vec<usize>, Vec<usize>) =
+            (0..program.outputs().len()).partition(|&output| program.outputs()[output].is_single);
+        let last =
+            |outputs: Vec<usize>| Ok((Self::of(text, program.of_outputs(&outputs))?, outputs));
+        let last = match single.is_empty() || others.is_empty() {
+            true => Vec::new(),
+            false => [others, single].into_iter().map(last).collect::<Result<_, Refused>>()?,
+        };
         let blocks = BlockProgram::new(&program, cpu::version());
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program);
         let formula = formula(program, blocks.cost() as usize)?;
-        Ok(Expression { text: text.to_owned(), formula, blocks, before, uses, integers })
+        Ok(Expression { text: text.to_owned(), formula, blocks, before, last, uses, integers })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
@@ -245,8 +256,7 @@ impl Expression {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program().to_string()),
             _ if form == GPUVEC_EXPR_PTX as i32 => {
                 let mut text = String::new();
-                let passes = self.before.iter().chain([self]);
-                for (kernel, _) in passes.flat_map(|pass| pass.formula.kernels()) {
+                for (kernel, _) in self.passes().flat_map(|pass| pass.formula.kernels()) {
                     let image = kernels::kernel_of(kernel)?.image().to_string_lossy();
                     let (bytes, purpose) = (image.len(), "the text of a kernel");
                     let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
@@ -270,7 +280,18 @@ impl Expression {
 
     /// Says whether a pass uses the input of this index.
     pub(crate) fn any_pass_uses(&self, input: usize) -> bool {
-        self.before.iter().chain([self]).any(|pass| pass.uses(input))
+        self.passes().any(|pass| pass.uses(input))
+    }
+
+    /// The passes, in the order in which they run.
+    pub(crate) fn passes(&self) -> impl Iterator<Item = &Expression> {
+        let last = self.last.iter().map(|(pass, _)| pass);
+        self.before.iter().chain(last).chain(self.last.is_empty().then_some(self))
+    }
+
+    /// Says whether all outputs are single values, for which a call has one element.
+    pub(crate) fn is_single(&self) -> bool {
+        self.formula.program().outputs().iter().all(|output| output.is_single)
     }
 
     /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
@@ -329,6 +350,8 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
 #[inline(never)]
 fn of_kernel(program: Program, cost: usize) -> Formula {
     let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
+    let is_single = program.outputs()[0].is_single;
+    let state = state.map(|(bytes, has_empty_result)| (bytes, has_empty_result || is_single));
     Formula::new(number(), program, cost, state)
 }
 

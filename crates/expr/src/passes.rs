@@ -26,7 +26,7 @@ pub(crate) fn program(
             .into());
     }
     for output in outputs.iter_mut().filter(|output| is_one_value(output)) {
-        *output = output.as_reduction();
+        *output = output.as_single(&mut nodes);
     }
     let levels = levels(&nodes, reductions);
     let is_needed = needed_by(&nodes, reductions, &outputs);

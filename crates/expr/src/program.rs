@@ -89,6 +89,8 @@ pub struct Output {
     pub element: Element,
     /// Of `Var` and `Std`, the number that is subtracted from that of the elements to divide by; else 0.
     pub ddof: i32,
+    /// True of one value that is computed of scalars: the reduction of one element, however many the call has.
+    pub is_single: bool,
     operands: [NodeId; 2],
 }
 
@@ -99,13 +101,22 @@ impl Output {
     ) -> Output {
         let mut operands = [0; 2];
         operands[..nodes.len()].copy_from_slice(nodes);
-        Output { reduction, ty, element, ddof: 0, operands }
+        Output { reduction, ty, element, ddof: 0, is_single: false, operands }
     }
 
-    /// The same for elements that are all equal, as one value: that of a reduction which returns it.
-    pub(crate) fn as_reduction(self) -> Output {
-        let reduction = if self.ty == Type::Bool { Reduction::Any } else { Reduction::Max };
-        Output { reduction: Some(reduction), ..self }
+    /// The same as one value: that of a reduction which returns its only element.
+    pub(crate) fn as_single(self, nodes: &mut Vec<Node>) -> Output {
+        let single = |reduction| Output { reduction: Some(reduction), is_single: true, ..self };
+        match self.ty {
+            Type::Bool => single(Reduction::Any),
+            // The sum of integers of 64 bits is that of i64.
+            Type::U64 => {
+                let id = nodes.len() as NodeId;
+                nodes.push(Node::new(Source::Op(Op::Cast), Type::I64, self.operands()));
+                Output { ty: Type::I64, operands: [id, 0], ..single(Reduction::Sum) }
+            }
+            _ => single(Reduction::Max),
+        }
     }
 
     /// The reductions of a kernel each: the sums from which one is computed, or the only one itself.
