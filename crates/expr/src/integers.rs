@@ -3,6 +3,7 @@
 //! In Python such an integer has any size, and NumPy refuses one that its partner's type lacks. So a call
 //! computes them before all else, and fails if one does not fit.
 
+use crate::literal::integers;
 use crate::{Element, Form, NodeId, Op, Program, Source, Type};
 use std::collections::HashMap;
 
@@ -140,30 +141,11 @@ fn has(ty: Type, value: i64) -> bool {
 
 /// The result of an operation, if there is one that fits.
 fn computed(op: Op, a: i64, b: i64) -> Option<i64> {
-    match op {
-        Op::Neg => a.checked_neg(),
-        Op::Abs => a.checked_abs(),
-        Op::Sign => Some(a.signum()),
-        Op::Add => a.checked_add(b),
-        Op::Sub => a.checked_sub(b),
-        Op::Mul => a.checked_mul(b),
-        Op::FloorDiv | Op::Mod if b == 0 => Some(0),
-        Op::FloorDiv => a.checked_sub(modulo(a, b))?.checked_div(b),
-        Op::Mod => Some(modulo(a, b)),
-        Op::And => Some(a & b),
-        Op::Or => Some(a | b),
-        Op::Xor => Some(a ^ b),
-        Op::Shl if a == 0 || b < 0 => Some(0),
-        Op::Shl => Some(a.checked_shl(b.try_into().ok()?)?).filter(|shifted| shifted >> b == a),
-        Op::Shr => Some(a >> if (0..64).contains(&b) { b } else { 63 }),
-        Op::Minimum => Some(a.min(b)),
-        Op::Maximum => Some(a.max(b)),
-        _ => None,
-    }
-}
-
-/// The remainder, with the sign of the divisor.
-fn modulo(a: i64, b: i64) -> i64 {
-    let remainder = a.wrapping_rem(b);
-    if remainder != 0 && (remainder < 0) != (b < 0) { remainder + b } else { remainder }
+    let result = match op {
+        Op::FloorDiv | Op::Mod if b == 0 => return Some(0),
+        Op::Shl if b < 0 => return Some(0),
+        Op::Shr if b < 0 => integers(op, a.into(), 64),
+        _ => integers(op, a.into(), b.into()),
+    };
+    result??.try_into().ok()
 }
