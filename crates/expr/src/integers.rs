@@ -5,7 +5,7 @@
 
 use crate::literal::integers;
 use crate::{Element, Form, NodeId, Op, Program, Source, Type};
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 
 /// The integers of a program that are computed from Python's integers alone.
 #[derive(Debug)]
@@ -47,15 +47,18 @@ enum Value {
 
 impl Integers {
     /// The integers of a program.
-    #[must_use]
-    pub fn of(program: &Program) -> Integers {
+    ///
+    /// # Errors
+    ///
+    /// If memory is too short.
+    pub fn of(program: &Program) -> Result<Integers, TryReserveError> {
         let is_number: Vec<bool> = program
             .inputs()
             .map(|input| input.form == Form::Number && input.element == Element::I64)
             .collect();
         let mut steps = Integers(Vec::new());
         if !is_number.contains(&true) {
-            return steps;
+            return Ok(steps);
         }
         let mut places = HashMap::new();
         for (id, node) in program.nodes().iter().enumerate() {
@@ -79,6 +82,8 @@ impl Integers {
             if input.is_none() && value.is_computed() {
                 continue;
             }
+            places.try_reserve(1)?;
+            steps.0.try_reserve(1)?;
             places.insert(id as NodeId, steps.0.len());
             steps.0.push(Step { value, input });
         }
@@ -86,7 +91,7 @@ impl Integers {
         if !steps.0.iter().any(|step| step.value.is_computed()) {
             steps.0.clear();
         }
-        steps
+        Ok(steps)
     }
 
     /// Checks that every integer fits, with the inputs of a call.

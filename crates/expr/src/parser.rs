@@ -51,7 +51,7 @@ pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program,
     let mut builder = Builder::default();
     let outputs = Parser::outputs(text, inputs, &mut builder);
     let outputs = outputs.map_err(|fault| Error::in_text(text, fault))?;
-    builder.end(inputs, outputs).map_err(Error::of_inputs)
+    builder.end(inputs, outputs)
 }
 
 fn check_text(text: &str) -> std::result::Result<(), String> {
@@ -199,7 +199,7 @@ impl<'t> Parser<'t> {
     fn read(&mut self) -> Result<()> {
         loop {
             let value = self.operand()?;
-            self.values.push(value);
+            self.push(value)?;
             if self.end_of_value()? {
                 return Ok(());
             }
@@ -406,8 +406,7 @@ impl<'t> Parser<'t> {
             }
         };
         self.values.truncate(first);
-        self.values.push(value);
-        Ok(())
+        self.push(value)
     }
 
     /// Reads an operator behind the last value, for which it then waits with those that bind less strongly.
@@ -423,11 +422,11 @@ impl<'t> Parser<'t> {
                 self.apply_pending(Operator::COMPARISON + 1)?;
                 let operator =
                     Operator::Comparison(Comparison { is_chained: self.link()?, ..comparison });
-                self.pending.push(Pending::Operator(operator, place));
+                self.wait(Pending::Operator(operator, place))?;
             }
             _ => {
                 self.apply_pending(operator.strength())?;
-                self.pending.push(Pending::Operator(operator, place));
+                self.wait(Pending::Operator(operator, place))?;
             }
         }
         self.advance()
@@ -465,8 +464,7 @@ impl<'t> Parser<'t> {
                 self.builder.power(base, exponent, place)?
             }
         };
-        self.values.push(value);
-        Ok(())
+        self.push(value)
     }
 
     /// Applies the comparison that waits for the last value, which then is the left operand of the next:
@@ -478,7 +476,7 @@ impl<'t> Parser<'t> {
         };
         self.pending.pop();
         let right = self.compare(comparison, place)?;
-        self.values.push(right);
+        self.push(right)?;
         Ok(true)
     }
 
@@ -492,8 +490,22 @@ impl<'t> Parser<'t> {
             let [chain] = self.take();
             holds = self.builder.apply(Op::And, &[chain, holds], place)?;
         }
-        self.values.push(holds);
+        self.push(holds)?;
         Ok(right)
+    }
+
+    /// Adds a value behind the last.
+    fn push(&mut self, value: Value) -> Result<()> {
+        self.values.try_reserve(1)?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Lets an operator, a parenthesis or a call wait.
+    fn wait(&mut self, pending: Pending) -> Result<()> {
+        self.pending.try_reserve(1)?;
+        self.pending.push(pending);
+        Ok(())
     }
 
     /// Removes the last values, and returns them.
@@ -513,8 +525,7 @@ impl<'t> Parser<'t> {
             );
         }
         self.depth += 1;
-        self.pending.push(pending);
-        Ok(())
+        self.wait(pending)
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Passes: reductions inside formulas are computed first, and are scalars of later passes.
 
+use crate::error::Error;
 use crate::program::needed;
 use crate::{
     Form, Input, MAX_INPUTS, MAX_NODES, MAX_OUTPUTS, Node, NodeId, Output, Program, Source,
@@ -10,7 +11,7 @@ use crate::{
 pub(crate) fn program(
     inputs: &[Input<'_>], mut nodes: Vec<Node>, reductions: &[(Output, NodeId)],
     mut outputs: Vec<Output>,
-) -> Result<Program, String> {
+) -> Result<Program, Error> {
     let depends = dependences(inputs, &nodes);
     let is_one_value = |output: &Output| {
         any(&depends, output.operands()) == Depends { on_arrays: false, on_results: true }
@@ -21,9 +22,10 @@ pub(crate) fn program(
         .chain(&outputs)
         .any(|output| output.reduction.is_some() && is_one_value(output))
     {
-        return Err("a reduction has arrays only inside other reductions, whose results are one value: leave it out, or \
-                    compute these reductions as formulas of their own"
-            .into());
+        return Err(Error::of_inputs(
+            "a reduction has arrays only inside other reductions, whose results are one value: leave it out, or \
+             compute these reductions as formulas of their own",
+        ));
     }
     for output in outputs.iter_mut().filter(|output| is_one_value(output)) {
         *output = output.as_single(&mut nodes);
@@ -39,11 +41,11 @@ pub(crate) fn program(
     }
     let count = passes.iter().flatten().count();
     if inputs.len() + count > MAX_INPUTS {
-        return Err(format!(
+        return Err(Error::of_inputs(format!(
             "there are {} inputs and {count} reductions inside formulas, but at most {MAX_INPUTS} together are taken: \
              split the expression",
             inputs.len()
-        ));
+        )));
     }
     let mut all: Vec<Input<'_>> = inputs.to_vec();
     let names: Vec<String> = (1..=count).map(|number| format!("result {number}")).collect();
@@ -57,10 +59,10 @@ pub(crate) fn program(
         let outputs = numbers.iter().map(|&number| reductions[number].0.unrounded()).collect();
         Program::new(&all, &nodes, outputs)
     };
-    let before: Vec<Program> = passes.iter().map(of_pass).collect();
-    let last = Program::new(&all, &nodes, outputs);
+    let before = passes.iter().map(of_pass).collect::<Result<Vec<Program>, _>>()?;
+    let last = Program::new(&all, &nodes, outputs)?;
     if before.iter().chain([&last]).any(|pass| pass.nodes().len() > MAX_NODES) {
-        return Err(too_many_operations());
+        return Err(Error::of_inputs(too_many_operations()));
     }
     Ok(last.after(before, inputs.len()))
 }

@@ -1,6 +1,7 @@
 //! Programs: typed nodes, each of which uses earlier ones.
 
 use crate::{Element, Op, Reduction, Type, half};
+use std::collections::TryReserveError;
 use std::fmt;
 
 /// The form of an input.
@@ -172,7 +173,9 @@ pub struct Program {
 
 impl Program {
     /// A program of the nodes that its outputs need.
-    pub(crate) fn new(inputs: &[Input<'_>], nodes: &[Node], outputs: Vec<Output>) -> Program {
+    pub(crate) fn new(
+        inputs: &[Input<'_>], nodes: &[Node], outputs: Vec<Output>,
+    ) -> Result<Program, TryReserveError> {
         let needed = needed(nodes, &outputs);
         let mut program = Program {
             inputs: inputs.iter().map(|i| (i.name.to_owned(), i.element, i.form)).collect(),
@@ -181,6 +184,7 @@ impl Program {
             declared: inputs.len(),
             before: Vec::new(),
         };
+        program.nodes.try_reserve_exact(needed.iter().filter(|needed| **needed).count())?;
         let mut places = vec![0; nodes.len()];
         for (id, node) in nodes.iter().enumerate().filter(|(id, _)| needed[*id]) {
             places[id] = program.nodes.len() as NodeId;
@@ -190,7 +194,7 @@ impl Program {
         for output in &mut program.outputs {
             output.operands = output.operands.map(|operand| places[usize::from(operand)]);
         }
-        program
+        Ok(program)
     }
 
     /// The inputs, as they were declared; not every one need be used.
@@ -239,8 +243,11 @@ impl Program {
     }
 
     /// The program of these outputs alone, given by their indices, of the same inputs.
-    #[must_use]
-    pub fn of_outputs(&self, outputs: &[usize]) -> Program {
+    ///
+    /// # Errors
+    ///
+    /// If memory is too short.
+    pub fn of_outputs(&self, outputs: &[usize]) -> Result<Program, TryReserveError> {
         let inputs: Vec<Input<'_>> = self.inputs().collect();
         let outputs = outputs.iter().map(|&output| self.outputs[output]).collect();
         Program::new(&inputs, &self.nodes, outputs)
@@ -248,14 +255,17 @@ impl Program {
 
     /// The program with the sums from which outputs are computed in place of these, and for each of its outputs the
     /// number of that to which it belongs.
-    #[must_use]
-    pub fn of_sums(&self) -> (Program, Vec<usize>) {
+    ///
+    /// # Errors
+    ///
+    /// If memory is too short.
+    pub fn of_sums(&self) -> Result<(Program, Vec<usize>), TryReserveError> {
         let inputs: Vec<Input<'_>> = self.inputs().collect();
         let numbered = self.outputs.iter().enumerate();
         let (outputs, numbers) = numbered
             .flat_map(|(number, output)| output.of_kernels().map(move |sum| (sum, number)))
             .unzip();
-        (Program::new(&inputs, &self.nodes, outputs), numbers)
+        Ok((Program::new(&inputs, &self.nodes, outputs)?, numbers))
     }
 
     /// The nodes that the outputs take.

@@ -139,7 +139,7 @@ fn numbers_that_are_made_of_numbers_alone_are_weak() {
 
 /// The first integer that does not fit, for a value of k.
 fn unfit(text: &str, k: i64) -> Option<(Type, bool)> {
-    let Unfit { input, is_input, ty } = Integers::of(&program(text)).check(|_| k).err()?;
+    let Unfit { input, is_input, ty } = Integers::of(&program(text)).unwrap().check(|_| k).err()?;
     assert_eq!(input, 14, "k");
     Some((ty, is_input))
 }
