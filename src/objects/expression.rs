@@ -122,6 +122,8 @@ pub(crate) struct Expression {
     /// The last passes, if the outputs need two: of those that are single values, and before it of the others. Each has
     /// the numbers of its outputs.
     pub(crate) last: Vec<(Expression, Vec<usize>)>,
+    /// Says whether there are several passes, or one for single values.
+    pub(crate) has_passes: bool,
     /// A bit for each input that the formula uses.
     uses: u32,
     /// The integers computed from Python's integers alone, which each call checks.
@@ -225,6 +227,7 @@ impl Expression {
         let before = program.before().iter().map(pass).collect::<Result<_, _>>()?;
         let (single, others): (Vec<usize>, Vec<usize>) =
             (0..program.outputs().len()).partition(|&output| program.outputs()[output].is_single);
+        let has_passes = !program.before().is_empty() || !single.is_empty();
         let last = |outputs: Vec<usize>| Ok((Self::of(program.of_outputs(&outputs)?)?, outputs));
         let last = match single.is_empty() || others.is_empty() {
             true => Vec::new(),
@@ -234,7 +237,8 @@ impl Expression {
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program)?;
         let formula = formula(program, blocks.cost() as usize)?;
-        Ok(Expression { text: String::new(), formula, blocks, before, last, uses, integers })
+        let text = String::new();
+        Ok(Expression { text, formula, blocks, before, last, has_passes, uses, integers })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {

@@ -81,9 +81,9 @@ pub(crate) unsafe fn evaluate(
     log::begin(Subject::Expression(Some(&expression.text)), n);
     // SAFETY: this function's promise.
     unsafe {
-        match expression.before[..] {
-            [] => evaluate_pass(expression, inputs, outputs, n, stream),
-            _ => evaluate_passes(expression, &Contiguous::new(inputs, outputs, n, stream)),
+        match expression.has_passes {
+            false => evaluate_pass(expression, inputs, outputs, n, stream),
+            true => evaluate_passes(expression, &Contiguous::new(inputs, outputs, n, stream)),
         }
     }
 }

@@ -57,9 +57,9 @@ pub(crate) unsafe fn evaluate_strided(
     log::begin(Subject::Expression(Some(&expression.text)), saturated_elements(strided.shape));
     // SAFETY: this function's promise.
     unsafe {
-        match expression.before[..] {
-            [] => evaluate_part(expression, strided, stream),
-            _ => evaluate_passes(expression, &AnyStrides::new(strided, stream)),
+        match expression.has_passes {
+            false => evaluate_part(expression, strided, stream),
+            true => evaluate_passes(expression, &AnyStrides::new(strided, stream)),
         }
     }
 }

@@ -142,14 +142,40 @@ struct Parser<'t> {
     depth: usize,
     /// The keyword argument of the reduction that ends next.
     ddof: i32,
+    /// The contents of the formula, and of each reduction that is being read, but for those of reductions inside.
+    contents: Vec<Contents>,
+}
+
+/// The kinds of values in a text.
+#[derive(Clone, Copy, Default)]
+struct Contents {
+    has_array: bool,
+    has_reduction: bool,
+}
+
+impl Contents {
+    /// Says whether there is one value, which is computed of reductions.
+    const fn is_single(self) -> bool {
+        self.has_reduction && !self.has_array
+    }
 }
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str, scope: Scope<'t>, builder: &'t mut Builder) -> Result<Self> {
         let mut lexer = Lexer::new(text);
         let (token, place) = lexer.next()?;
-        let (values, pending) = (Vec::new(), Vec::new());
-        Ok(Parser { lexer, token, place, scope, builder, values, pending, depth: 0, ddof: 0 })
+        Ok(Parser {
+            lexer,
+            token,
+            place,
+            scope,
+            builder,
+            values: Vec::new(),
+            pending: Vec::new(),
+            depth: 0,
+            ddof: 0,
+            contents: Vec::new(),
+        })
     }
 
     /// Reads all formulas of a text.
@@ -181,9 +207,17 @@ impl<'t> Parser<'t> {
 
     /// Reads a formula.
     fn output(&mut self) -> Result<Output> {
+        self.contents = vec![Contents::default()];
         self.read()?;
         let values = std::mem::take(&mut self.values);
-        self.builder.output(values[0])
+        let mut output = self.builder.output(values[0])?;
+        output.is_single = output.reduction.is_none() && self.contents[0].is_single();
+        Ok(output)
+    }
+
+    /// The contents of the formula, or of the innermost reduction.
+    fn contents(&mut self) -> Option<&mut Contents> {
+        self.contents.last_mut()
     }
 
     /// Reads a part of a function's formula.
@@ -272,6 +306,8 @@ impl<'t> Parser<'t> {
             },
         };
         if let Some(index) = inputs.iter().position(|input| input.name == name) {
+            let is_array = inputs[index].form == Form::Array;
+            self.contents().expect("the text of inputs").has_array |= is_array;
             return self.builder.input(index, &inputs[index], place);
         }
         match CONSTANTS.iter().find(|(constant, _)| *constant == name) {
@@ -290,6 +326,9 @@ impl<'t> Parser<'t> {
     /// Reads the opening parenthesis of a call.
     fn open_call(&mut self, callee: Callee, place: usize) -> Result<()> {
         let call = Call { callee, place, open: self.place, first: self.values.len() };
+        if let Callee::Reduction(_) = callee {
+            self.contents.push(Contents::default());
+        }
         self.advance()?;
         if self.token == Token::Symbol(")") { self.too_few(call) } else { self.argument(call) }
     }
@@ -400,6 +439,17 @@ impl<'t> Parser<'t> {
             Callee::Function(op) => self.builder.apply(op, arguments, place)?,
             Callee::Formula(formula) => expanded(self.builder, formula, arguments, place)?,
             Callee::Reduction(reduction) => {
+                if self.contents.pop().is_some_and(Contents::is_single) {
+                    return fault(
+                        place,
+                        "a reduction has arrays only inside other reductions, whose results are one value: leave it \
+                         out, or compute these reductions as formulas of their own",
+                    );
+                }
+                if let Some(contents) = self.contents() {
+                    contents.has_reduction = true;
+                }
+                let arguments = &self.values[first..];
                 let mut output = self.builder.reduce(reduction, arguments, place)?;
                 output.ddof = std::mem::take(&mut self.ddof);
                 self.builder.reduced(output, place)?

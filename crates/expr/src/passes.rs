@@ -12,22 +12,7 @@ pub(crate) fn program(
     inputs: &[Input<'_>], mut nodes: Vec<Node>, reductions: &[(Output, NodeId)],
     mut outputs: Vec<Output>,
 ) -> Result<Program, Error> {
-    let depends = dependences(inputs, &nodes);
-    let is_one_value = |output: &Output| {
-        any(&depends, output.operands()) == Depends { on_arrays: false, on_results: true }
-    };
-    if reductions
-        .iter()
-        .map(|(output, _)| output)
-        .chain(&outputs)
-        .any(|output| output.reduction.is_some() && is_one_value(output))
-    {
-        return Err(Error::of_inputs(
-            "a reduction has arrays only inside other reductions, whose results are one value: leave it out, or \
-             compute these reductions as formulas of their own",
-        ));
-    }
-    for output in outputs.iter_mut().filter(|output| is_one_value(output)) {
+    for output in outputs.iter_mut().filter(|output| output.is_single) {
         *output = output.as_single(&mut nodes);
     }
     let levels = levels(&nodes, reductions);
@@ -69,39 +54,6 @@ pub(crate) fn program(
 
 pub(crate) fn too_many_operations() -> String {
     format!("the expression has more than {MAX_NODES} operations: split it")
-}
-
-/// The kinds of values on which one depends.
-#[derive(Clone, Copy, Default, PartialEq)]
-struct Depends {
-    on_arrays: bool,
-    on_results: bool,
-}
-
-/// Says of each node whether it depends on arrays outside of reductions, and on results of reductions.
-fn dependences(inputs: &[Input<'_>], nodes: &[Node]) -> Vec<Depends> {
-    let mut of_nodes = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        of_nodes.push(match node.source {
-            Source::Input(input) => match inputs.get(usize::from(input)) {
-                Some(input) => Depends { on_arrays: input.form == Form::Array, on_results: false },
-                None => Depends { on_arrays: false, on_results: true },
-            },
-            _ => any(&of_nodes, node.operands()),
-        });
-    }
-    of_nodes
-}
-
-/// The kinds on which any of some nodes depends.
-fn any(of_nodes: &[Depends], nodes: &[NodeId]) -> Depends {
-    nodes.iter().fold(Depends::default(), |all, &node| {
-        let of_node = of_nodes[usize::from(node)];
-        Depends {
-            on_arrays: all.on_arrays || of_node.on_arrays,
-            on_results: all.on_results || of_node.on_results,
-        }
-    })
 }
 
 /// The level of each reduction: above those on which it depends.

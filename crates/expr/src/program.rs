@@ -107,7 +107,7 @@ impl Output {
 
     /// The same as one value: that of a reduction which returns its only element.
     pub(crate) fn as_single(self, nodes: &mut Vec<Node>) -> Output {
-        let single = |reduction| Output { reduction: Some(reduction), is_single: true, ..self };
+        let single = |reduction| Output { reduction: Some(reduction), ..self };
         match self.ty {
             Type::Bool => single(Reduction::Any),
             // The sum of integers of 64 bits is that of i64.
