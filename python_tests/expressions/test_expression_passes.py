@@ -1,6 +1,8 @@
 """Reductions inside formulas, which are computed in earlier passes."""
 
 import itertools
+import random
+import re
 
 import gpuvec
 import numpy as np
@@ -186,6 +188,48 @@ def test_one_value_of_u64(placement, text):
     found = gpuvec.evaluate(text, x=x)
     assert np.all(np.asarray(found[-1]) == right[-1]) if ";" in text else found == right
     assert np.asarray(found[-1] if ";" in text else found).dtype == np.uint64
+
+
+BOOLS = {np.dtype(bool)}
+ALL_TYPES = "? u1 i1 u2 i2 u4 i4 u8 i8 f2 f4 f8".split()
+REDUCTIONS = {
+    "?": ["sum", "mean", "var", "std", "any", "all", "count"],
+    "f": ["sum", "mean", "var", "std", "norm", "min", "max", "argmin", "argmax"],
+    "i": ["sum", "mean", "var", "std", "prod", "norm", "min", "max", "argmin", "argmax"],
+}
+
+
+@pytest.mark.parametrize("dtype", ALL_TYPES)
+def test_every_kind_of_output_of_every_type(placement, dtype):
+    """Texts of all kinds: the types and bits of formulas of their own, one after the other."""
+    limits = (0, 2) if dtype == "?" else (0, 120)
+    x = np.random.default_rng(5).integers(*limits, 100).astype(dtype)
+    if dtype in ("u8", "i8"):
+        x[:2] = np.iinfo(dtype).max, np.iinfo(dtype).max - 9
+    names = REDUCTIONS[{"b": "?", "f": "f"}.get(x.dtype.kind, "i")]
+    results = {f"r{at}": one(f"{name}(x)", x=x) for at, name in enumerate(names)}
+    # Elements of 16 bits are rounded where they are stored alone.
+    values = {name: np.atleast_1d(value) for name, value in results.items()}
+    inner = {f"r{at}": f"{name}(x)" for at, name in enumerate(names)}
+    elementwise = ["x", "x == x"] if dtype == "?" else ["x", "-x", "x < 3", "x + x", "x / 2"]
+    checks = [(text, text, {"x": x}) for text in elementwise]
+    checks += [(f"{name}(x)", f"{name}(x)", {"x": x}) for name in names]
+    for a, b in itertools.product(values, repeat=2):
+        for op in ("+", "<", "//", "/"):
+            if op != "<" and BOOLS & {values[a].dtype, values[b].dtype}:
+                continue
+            text = f"{a} {op} {b}"
+            checks.append((re.sub("r[0-9]+", lambda name: inner[name[0]], text), text, values))
+    random.Random(dtype).shuffle(checks)
+    for first in range(0, len(checks), 8):
+        some = checks[first : first + 8]
+        found = gpuvec.evaluate(tuple(text for text, _, _ in some), x=x)
+        for (text, own, inputs), result in zip(some, found):
+            used = {name: value for name, value in inputs.items() if re.search(rf"\b{name}\b", own)}
+            right = np.atleast_1d(one(own, **used))
+            assert np.asarray(result).dtype == right.dtype, text
+            assert np.ndim(result) == ("(" not in text), text
+            assert_same_bits(np.atleast_1d(result).copy(), right.copy())
 
 
 def test_several_formulas_and_results(placement):
