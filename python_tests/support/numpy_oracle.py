@@ -640,7 +640,7 @@ def is_one_value(nodes: list[ast.expr], inputs: dict[str, Value]) -> bool:
         if is_reduction(node):
             has_reduction = True
             continue
-        if isinstance(node, ast.Name) and np.ndim(inputs.get(node.id, 0)):
+        if isinstance(node, ast.Name) and isinstance(inputs.get(node.id), np.ndarray):
             return False
         rest += ast.iter_child_nodes(node)
     return has_reduction

@@ -43,6 +43,8 @@ class Writer:
     inputs: dict[str, Any]
     # The share of numbers and bools that are reductions inside a formula.
     inside: float = 0
+    # Reductions that it does not write.
+    without: str = ""
     written: list[str] = field(default_factory=list)
 
     def names(self, bools: bool) -> list[str]:
@@ -161,7 +163,7 @@ class Writer:
 
     def reduction(self, size: int, names: list[str]) -> str:
         """Writes one of these reductions, seldom of reductions."""
-        name = self.random.choice(names)
+        name = self.random.choice([name for name in names if name not in self.without])
         inside, self.inside = self.inside, self.inside / 4
         write = self.truth if name in ("any", "all", "count") else self.number
         second = f", {self.number(size // 2)}" if name == "dot" else ""
