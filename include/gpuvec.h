@@ -133,9 +133,9 @@
  * - Any thread may call any function at any time.
  * - Arrays belong to the caller, and strings to the library; each create, alloc, register and compile
  *   has its destroy, free and unregister.
- *
- * This file is generated from src/abi by `cargo build`; do not edit it.
  */
+
+/* This file is generated from src/abi by `cargo build`; do not edit it. */
 
 #ifndef GPUVEC_H
 #define GPUVEC_H
@@ -305,7 +305,9 @@ extern "C" {
  * Short names for operations that return when their work is done, and for pinned memory.
  *
  * A program that has its own functions of these names defines `GPUVEC_NO_SHORT_NAMES` before it includes the
- * header.
+ * header. The macro only omits declarations: the library exports the names. If another shared library calls
+ * a function of its own by such a name, link gpuvec after that library (`-lother -lgpuvec`): the dynamic
+ * linker takes the first definition that it finds.
  *
  *     float a[3] = {1, 2, 3}, b[3] = {10, 20, 30}, dot;
  *     if (dot_product(a, b, &dot, 3) == GPUVEC_OK) {
@@ -491,8 +493,8 @@ gpuvec_status gpuvec_axpy_f64(double alpha,
  *
  * `dot` and `sum` of floats are exact: the sum of all elements or exact products is rounded once, to the type
  * of `out` (see "Results"). A NaN is stored as 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`); an exact
- * zero, and the result for `n == 0`, is +0. Those of integers are an `int64_t` that wraps around; the result
- * for `n == 0` is 0. Accumulators compute exact sums in parts.
+ * zero, and the result for `n == 0`, is +0. `dot` and `sum` of integers are an `int64_t` that wraps around; the
+ * result for `n == 0` is 0. Accumulators compute exact sums in parts.
  *
  * `min` and `max` of floats follow IEEE 754-2019's minimum and maximum: -0 is less than +0, and a NaN among
  * the elements makes the result the NaN above. So the result has the same bits for any number of threads, on
@@ -797,8 +799,8 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  *     }
  *
  * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
- * an output for each, which is run by `gpuvec_expr_run_outputs`. The
- * language is described in docs/reference/language.md.
+ * an output for each, which is run by `gpuvec_expr_run_outputs`. The language is Python's syntax with the types
+ * and the functions of NumPy; the page "The language of expressions" of gpuvec's documentation describes it.
  *
  * A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
  * a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
@@ -886,7 +888,7 @@ typedef int32_t gpuvec_expr_form;
 /**
  * Compiles an expression and stores its handle in `expr`.
  *
- * `text` is a C string in UTF-8, in the language of docs/reference/language.md. The expression has `count`
+ * `text` is a C string in UTF-8, in the language of expressions. The expression has `count`
  * inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an
  * array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
  * `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a value, too, which takes the type of
@@ -914,7 +916,7 @@ gpuvec_status gpuvec_expr_compile(const char *text,
  * reduction. It may be exactly one of the input arrays if the elements of both have the same size. A reduction
  * that reads no array reduces `n` equal elements: the calling core does it, with every placement, in some
  * microseconds, whatever `n` is. A call that computes a `var` or `std` is done when it returns, also with a
- * stream, since the host computes the result from two sums.
+ * stream, since the host computes the result from several sums.
  *
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With placement
  * `auto`, calls on host arrays run on the cores until the expression is compiled: by `gpuvec_expr_prepare`, by
@@ -1366,11 +1368,11 @@ enum gpuvec_place
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    /** The cores, the GPUs, or both at the same time: whichever is predicted to be done first. */
+    /** The cores, the GPUs, or both at the same time: whichever is predicted to finish first. */
     GPUVEC_PLACE_AUTO = 0,
     /** The GPU, or an error. */
     GPUVEC_PLACE_GPU = 1,
-    /** As many cores as are predicted to be done first; operations do not open the driver. */
+    /** As many cores as are predicted to finish first; operations do not open the driver. */
     GPUVEC_PLACE_CPU = 2,
     /**
      * All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
@@ -1449,7 +1451,7 @@ enum gpuvec_reason
  {
     /** None: nothing was chosen. */
     GPUVEC_REASON_NONE = 0,
-    /** It was predicted to be done first. */
+    /** It was predicted to finish first. */
     GPUVEC_REASON_FASTEST = 1,
     /** It was tried, to learn how long it takes. */
     GPUVEC_REASON_EXPLORED = 2,
@@ -1539,7 +1541,7 @@ int32_t gpuvec_get_thread_placement(void);
 /**
  * Sets the most threads that may work on one call. The calling one is included, and the number holds for all
  * later calls in every thread; with 0 the environment's number is in force again. A call uses as many of them
- * as are predicted to be done first.
+ * as are predicted to finish first.
  *
  * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
  * works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -1630,6 +1632,11 @@ int32_t gpuvec_abi_version(void);
 /* == Errors ==
  *
  * The text of a failure, and the meaning of a status.
+ *
+ * The text and the last status belong to the thread that made the call: read them in that thread, before its next
+ * call. A runtime that moves work from thread to thread must not do so in between. In Go keep the goroutine on its
+ * thread by `runtime.LockOSThread`; in Node call synchronously, since an asynchronous call of koffi runs on a
+ * thread of its pool.
  *
  *     float sum;
  *     if (gpuvec_sum_f32(NULL, &sum, 3, NULL) != GPUVEC_OK) {
@@ -1739,11 +1746,11 @@ const char *gpuvec_status_string(int32_t status);
  * == Placement ==
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
- *                        on cores and GPUs at the same time, whichever is predicted to be done first
+ *                        on cores and GPUs at the same time, whichever is predicted to finish first
  *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions of few elements to each sum of an
  *                        accumulator, if there is a usable GPU, on cores (see
  *                        gpuvec_accumulator_add_nd)
- *     GPUVEC_PLACE_CPU   on as many cores as are predicted to be done first
+ *     GPUVEC_PLACE_CPU   on as many cores as are predicted to finish first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with
  *                        placement cpu
@@ -1754,7 +1761,7 @@ const char *gpuvec_status_string(int32_t status);
  * With placement auto, operations open the driver once calls have lost as much time without a GPU
  * as opening it takes, some tenths of a second. Until then they run on the cores. gpuvec_init and
  * every function that asks for GPUs, their memory or their streams opens it at once, and a driver
- * that another library has initialised is used. docs/explanation/placement.md has the details.
+ * that another library has initialised is used.
  *
  * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
  * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
@@ -1794,9 +1801,10 @@ const char *gpuvec_status_string(int32_t status);
  * == Errors ==
  *
  * Functions return GPUVEC_OK (0) or another gpuvec_status; gpuvec_last_error describes the failure
- * of the calling thread's last call. Arguments are checked before any work: after such an error
- * nothing was written. After GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or
- * GPUVEC_ERROR_DEVICE_LOST in the middle of the work, the contents of the output are unspecified.
+ * of the calling thread's last call, so it is called in the thread that made the call. Arguments are
+ * checked before any work: after such an error nothing was written. After
+ * GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in the middle of the
+ * work, the contents of the output are unspecified.
  *
  * With placement auto or all, a failing GPU is not an error of a call on host arrays as long as the
  * inputs are intact: the cores do the work. It is an error of a call with device memory, which the

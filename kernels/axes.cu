@@ -295,6 +295,7 @@ __device__ inline bool reduce_tiles(float *elements, const Part &part, T *place)
     int what;
     asm volatile("FINISH %0;" : "=r"(what));
     bool is_exact = true;
+    const double reciprocal = __drcp_rn(part.n);
 #pragma unroll 1
     for (unsigned first = 0;; first += len) {
         // Zeros behind the last tile: elements that are not read would keep their registers.
@@ -308,7 +309,7 @@ __device__ inline bool reduce_tiles(float *elements, const Part &part, T *place)
             Plain plain;
             is_exact &= plain.add_row(elements + result * part.n, part.n);
             place[first - len + result] =
-                static_cast<T>(what == FINISH_MEAN ? __ddiv_rn(plain.sum, part.n) : plain.sum);
+                what == FINISH_MEAN ? plain.mean(part.n, reciprocal) : __double2float_rn(plain.sum);
         }
         if (first == last) {
             return is_exact;
@@ -378,20 +379,22 @@ __device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain
     } else if (is_done && part.stores()) {
         int what;
         asm volatile("FINISH %0;" : "=r"(what));
-        *place = result_of<T>(part.n, what, [&](int scale, const AnyFormat &format) {
+        if constexpr (HAS_LEVELS<K>) {
+            if (part.in_plain()) {
+                *place = what == FINISH_MEAN ? plain.mean(part.n, __drcp_rn(part.n)) : __double2float_rn(plain.sum);
+                return is_done;
+            }
+        }
+        const auto store = [&](const Leading &sum) { *place = result_of<T>(sum, part.n, what); };
+        if (part.in_window()) {
+            store(leading(window.sum(), window.lowest_unit()));
+        } else if (part.in_levels()) {
             if constexpr (HAS_LEVELS<K>) {
-                if (part.in_plain()) {
-                    return plain.value(format);
-                }
-                if (part.in_levels()) {
-                    return rounded(Levels::of(columns).sum(), Format<float>::LEAST - scale, format);
-                }
+                store(leading(Levels::of(columns).sum(), Format<float>::LEAST));
             }
-            if (part.in_window()) {
-                return rounded(window.sum(), window.lowest_unit() - scale, format);
-            }
-            return value<K>(words, first, last, -scale, format);
-        });
+        } else {
+            store(leading<K>(words, first, last));
+        }
     }
     return is_done;
 }

@@ -336,52 +336,15 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
     return true;
 }
 
-// A format that is chosen when the kernel runs; values are passed as their encodings.
-struct AnyFormat {
-    typedef u64 Value;
-    int PRECISION, LEAST;
-    u64 INFINITY_BITS, SIGN;
-
-    template <class T>
-    __device__ static AnyFormat of() {
-        typedef Format<T> F;
-        return {F::PRECISION, F::LEAST, F::INFINITY_BITS, F::SIGN};
-    }
-
-    __device__ static u64 of_bits(u64 bits) { return bits; }
-};
-
-// The result: a sum in the element's format, else an f64 that a mean or a norm is made of, as
-// crates/ops/src/accumulator.rs has it: sums that are too large for f64, or sums of squares so small that it has fewer
-// bits, are rounded again, scaled. `sum_in(scale, format)` rounds the sum of `n` elements, divided by 2^scale; it may
-// leave out the sign in later calls.
-template <class T, class Sum>
-__device__ inline T result_of(u64 n, int what, Sum sum_in) {
-    const AnyFormat format =
-        what == FINISH_SUM ? AnyFormat::of<T>() : AnyFormat::of<double>();
-    double sum = 0;
-    int scale = 0;
-#pragma unroll 1
-    for (int attempt = 0; attempt < 2; attempt++) {
-        const u64 bits = sum_in(scale, format);
-        if (what == FINISH_SUM) {
-            return Format<T>::of_bits(bits);
-        }
-        const double rounded = Format<double>::of_bits(bits);
-        sum = attempt == 0 ? rounded : copysign(rounded, sum);
-        if (attempt == 0 && isinf(sum)) {
-            scale = what == FINISH_MEAN ? 64 : 1200;
-        } else if (attempt == 0 && what == FINISH_NORM && sum < power_of_two(-900)) {
-            scale = -1200;
-        } else {
-            break;
-        }
-    }
+// The result of a sum of `n` elements, rounded once.
+template <class T>
+__device__ inline T result_of(Leading sum, u64 n, int what) {
     if (what == FINISH_MEAN) {
-        sum = __ddiv_rn(sum, __ull2double_rn(n));
-        return canonical(static_cast<T>(__dmul_rn(sum, power_of_two(scale))));
+        sum.divide(n);
+    } else if (what == FINISH_NORM) {
+        sum.root();
     }
-    return canonical(static_cast<T>(__dmul_rn(__dsqrt_rn(sum), power_of_two(scale / 2))));
+    return sum.rounded<T>();
 }
 
 }  // namespace exact

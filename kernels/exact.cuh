@@ -474,22 +474,22 @@ struct Window {
 // have failed repeatedly.
 constexpr int MOST_SKIPPED = 63;
 
-// The value of a state's words times 2^exponent, in a format. The digits from `first` to `last` may
-// be nonzero; they are replaced by their magnitude. A digit above them holds the sign.
-template <class K, class F>
-__device__ inline typename F::Value value(long long *words, int first, int last, int exponent, F format) {
+// The sum of a state's words. The digits from `first` to `last` may be nonzero; they are replaced by their magnitude. A
+// digit above them holds the sign.
+template <class K>
+__device__ inline Leading leading(long long *words, int first, int last) {
     const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
     if (words[NANS] > 0 || (has_plus && has_minus)) {
-        return format.of_bits(format.INFINITY_BITS | 1ULL << (format.PRECISION - 2));
+        return Leading::nan();
     }
     if (has_plus || has_minus) {
-        return format.of_bits(format.INFINITY_BITS | (has_minus ? format.SIGN : 0));
+        return Leading::infinity(has_minus);
     }
     if (first > last) {
-        return 0;
+        return Leading::zero();
     }
     const int count = min(last + 2, K::DIGITS) - first;
-    return rounded(words + COUNTS + first, count, K::LOW + 32 * first + exponent, format);
+    return leading(words + COUNTS + first, count, K::LOW + 32 * first);
 }
 
 // Adds the block's words to those of the other blocks. Returns in the whole block whether all

@@ -135,11 +135,18 @@ struct Plain {
         return __all_sync(ALL_THREADS, is_exact);
     }
 
-    // The sum in a format, that of f32 or of f64.
-    template <class F>
-    __device__ u64 value(const F &format) const {
-        return format.PRECISION == Format<float>::PRECISION ? Format<float>::bits(__double2float_rn(sum))
-                                                            : Format<double>::bits(sum);
+    // The mean of n elements, by the reciprocal of n. A quotient rounded to odd and then to f32 is the exact one rounded
+    // once (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
+    // 2008). What the rounded quotient leaves of the sum is exact, and says on which side of it the exact one is.
+    __device__ float mean(unsigned n, double reciprocal) const {
+        double quotient = __dmul_rn(sum, reciprocal);
+        quotient = __fma_rn(__fma_rn(-quotient, n, sum), reciprocal, quotient);
+        const double rest = __fma_rn(-quotient, n, sum);
+        long long bits = __double_as_longlong(quotient);
+        if (rest != 0 && (bits & 1) == 0) {
+            bits += (bits ^ __double_as_longlong(rest)) >> 63 | 1;
+        }
+        return __double2float_rn(__longlong_as_double(bits));
     }
 };
 

@@ -1,4 +1,4 @@
-// The formats of floats, and long integers that are rounded to them, once.
+// The formats of floats, and long integers, quotients and roots of these, which are rounded to them once.
 #pragma once
 #include "common.cuh"
 
@@ -53,7 +53,7 @@ __device__ inline void normalise(long long *digits, int count) {
     digits[count - 1] += carry;
 }
 
-// The integer of normalised digits that are not negative, divided by 2^position and rounded down.
+// The lowest 64 bits of the integer of normalised digits that are not negative, divided by 2^position and rounded down.
 __device__ inline u64 bits_from(const long long *digits, int count, int position) {
     const int first = min(max(position, 0) / 32, count - 1);
     u64 bits = 0;
@@ -128,11 +128,143 @@ struct Wide {
     }
 };
 
-// The value of an integer times 2^low in a format, rounded as below.
-template <int N, class F>
-__device__ inline typename F::Value rounded(Wide<N> x, int low, F format) {
-    const bool negative = x.is_negative();
-    if (negative) {
+// The leading bits of a number: its magnitude is (bits + f)·2^exponent, where `high` and `low` have 128 bits and f is in
+// [0, 1). The highest bit is set; the lowest one is set, too, if f is not 0. Zero has no bits, and NaN only the lowest.
+struct Leading {
+    u64 high, low;
+    int exponent;
+    bool is_negative;
+
+    __device__ static Leading zero() { return {0, 0, 0, false}; }
+    __device__ static Leading nan() { return {0, 1, 0, false}; }
+    // Beyond the range of all formats, also divided by 2^64, and its root.
+    __device__ static Leading infinity(bool is_negative) { return {1ULL << 63, 0, 2700, is_negative}; }
+
+    // Divides by n; then there are 63 or 64 bits.
+    __device__ void divide(u64 n) {
+        if (n == 0) {
+            *this = nan();
+        }
+        if (high == 0) {
+            return;
+        }
+        const bool has_more = shift(1);
+        const int zeros = __clzll(static_cast<long long>(n));
+        n <<= zeros;
+        // By digits of 32 bits (Knuth, "The Art of Computer Programming", volume 2, section 4.3.1, algorithm D).
+        const unsigned upper = n >> 32, lower = n;
+        const double reciprocal = __drcp_rn(upper);
+        u64 rest = high, quotient = 0;
+#pragma unroll 1
+        for (int k = 0; k < 2; k++) {
+            // Divided by `upper` alone, with an error of at most 1 before it is corrected.
+            u64 digit = __double2ull_rz(__dmul_rn(__ull2double_rn(rest), reciprocal));
+            rest -= digit * upper;
+            if (static_cast<long long>(rest) < 0) {
+                digit--;
+                rest += upper;
+            } else if (rest >= upper) {
+                digit++;
+                rest -= upper;
+            }
+            rest = rest << 32 | low >> 32;
+            // The digit may be too large, by at most 2. One of more than 32 bits is.
+            u64 product = digit * lower;
+#pragma unroll 1
+            while (product > rest) {
+                digit--;
+                product -= lower;
+                rest += static_cast<u64>(upper) << 32;
+                if (rest >> 32 < upper) {
+                    // It has passed 2^64, and so the product.
+                    break;
+                }
+            }
+            rest -= product;
+            quotient = quotient << 32 | digit;
+            low <<= 32;
+        }
+        set(quotient, exponent + zeros, has_more || rest != 0);
+    }
+
+    // Takes the square root; then there are 63 bits.
+    __device__ void root() {
+        if (high == 0) {
+            return;
+        }
+        const bool has_more = shift(2 + (exponent & 1));
+        const double near = __dsqrt_rz(__ull2double_rz(high));
+        u64 root = __double2ull_rz(__dmul_rn(near, 4294967296.0)), rest_high, rest_low;
+        // By Newton's method, and then by single steps.
+        subtract_square(root, rest_high, rest_low);
+        const double rest = __fma_rn(__ull2double_rn(rest_high), 18446744073709551616.0, __ull2double_rn(rest_low));
+        root += __double2ull_rz(__ddiv_rn(rest, __ull2double_rn(2 * root)));
+#pragma unroll 1
+        while (true) {
+            subtract_square(root, rest_high, rest_low);
+            if (static_cast<long long>(rest_high) < 0) {
+                root--;
+            } else if (rest_high != 0 || rest_low > 2 * root) {
+                root++;
+            } else {
+                break;
+            }
+        }
+        set(root, exponent / 2, has_more || rest_low != 0);
+    }
+
+    // The nearest number of a format, ties to even: `round` in crates/exact/src/digits.rs proves it right.
+    template <class T>
+    __device__ T rounded() const {
+        typedef Format<T> F;
+        if (high == 0) {
+            return F::of_bits(low == 0 ? 0 : F::INFINITY_BITS | 1ULL << (F::PRECISION - 2));
+        }
+        const int zeros = __clzll(static_cast<long long>(high));
+        const u64 top = high << zeros;
+        // The bits of `top` that are below the unit of the result. With more than 64, the result is 0.
+        const int highest = exponent + 127 - zeros;
+        const int unit = max(highest - (F::PRECISION - 1), F::LEAST);
+        const int dropped = min(unit - highest + 63, 65);
+        const u64 q = dropped < 64 ? top >> dropped : 0;
+        const u64 half = dropped < 65 ? top >> (dropped - 1) & 1 : 0;
+        const u64 rest = dropped < 65 ? top << 1 << (64 - dropped) : 1;
+        const u64 up = half & (q | static_cast<u64>((rest | low) != 0));
+        const u64 steps = static_cast<u64>(unit - F::LEAST) << (F::PRECISION - 1);
+        return F::of_bits(min(steps + q + up, F::INFINITY_BITS) | (is_negative ? F::SIGN : 0));
+    }
+
+   private:
+    // Drops the lowest bits, of which there are some, and fewer than 64. Returns whether they and f are not 0.
+    __device__ bool shift(int bits) {
+        const bool is_inexact = low << (64 - bits) != 0;
+        low = low >> bits | high << (64 - bits);
+        high >>= bits;
+        exponent += bits;
+        return is_inexact;
+    }
+
+    // Replaces the magnitude by a result of 64 bits that leaves a rest or none.
+    __device__ void set(u64 bits, int exponent, bool has_rest) {
+        high = bits;
+        low = has_rest;
+        this->exponent = exponent - 64;
+    }
+
+    // The 128 bits less a square, in two's complement.
+    __device__ void subtract_square(u64 root, u64 &rest_high, u64 &rest_low) const {
+        const u64 square = root * root;
+        rest_low = low - square;
+        rest_high = high - __umul64hi(root, root) - (low < square);
+    }
+};
+
+// An integer times 2^low.
+template <int N>
+__device__ inline Leading leading(Wide<N> x, int low) {
+    static_assert(N >= 2, "128 bits");
+    const bool is_negative = x.is_negative();
+    if (is_negative) {
         x.negate();
     }
     int highest = 64 * N - 1;
@@ -147,38 +279,23 @@ __device__ inline typename F::Value rounded(Wide<N> x, int low, F format) {
             highest -= 64;
         }
     }
-    if (x.words[N - 1] == 0) {
-        return format.of_bits(0);
-    }
     const int zeros = __clzll(static_cast<long long>(x.words[N - 1]));
-    if (zeros > 0) {
+    if (0 < zeros && zeros < 64) {
         x.shift(zeros);
     }
-    highest += low - zeros;
     u64 below = 0;
 #pragma unroll
-    for (int k = 0; k < N - 1; k++) {
+    for (int k = 0; k < N - 2; k++) {
         below |= x.words[k];
     }
-    // The bits of the highest word that are below the unit of the result. With more than 64, the result is 0.
-    const u64 top = x.words[N - 1];
-    const int unit = max(highest - (format.PRECISION - 1), format.LEAST);
-    const int dropped = min(unit - highest + 63, 65);
-    const u64 q = dropped < 64 ? top >> dropped : 0;
-    const u64 half = dropped < 65 ? top >> (dropped - 1) & 1 : 0;
-    const u64 rest = dropped < 65 ? top << 1 << (64 - dropped) : 1;
-    const u64 up = half & (q | static_cast<u64>((rest | below) != 0));
-    const u64 steps = static_cast<u64>(unit - format.LEAST) << (format.PRECISION - 1);
-    return format.of_bits(min(steps + q + up, format.INFINITY_BITS) | (negative ? format.SIGN : 0));
+    return {x.words[N - 1], x.words[N - 2] | (below != 0), highest + low - zeros - 127, is_negative};
 }
 
-// The value of digits times 2^low in a format, as by `round` in crates/exact/src/digits.rs, which
-// proves it right. The digits are overwritten.
-template <class F>
-__device__ inline typename F::Value rounded(long long *digits, int count, int low, F format) {
+// The integer of digits times 2^low. The digits are overwritten.
+__device__ inline Leading leading(long long *digits, int count, int low) {
     normalise(digits, count);
-    const bool negative = digits[count - 1] < 0;
-    if (negative) {
+    const bool is_negative = digits[count - 1] < 0;
+    if (is_negative) {
 #pragma unroll 1
         for (int k = 0; k < count; k++) {
             digits[k] = -digits[k];
@@ -186,19 +303,12 @@ __device__ inline typename F::Value rounded(long long *digits, int count, int lo
         normalise(digits, count);
     }
     int place = count - 1;
-    while (place >= 0 && digits[place] == 0) {
+    while (place > 0 && digits[place] == 0) {
         place--;
     }
-    if (place < 0) {
-        return 0;
-    }
-    const int highest = 32 * place + 63 - __clzll(digits[place]);
-    const int unit = max(highest - (format.PRECISION - 1), format.LEAST - low);
-    const u64 q = bits_from(digits, count, unit);
-    const u64 half = bits_from(digits, count, unit - 1) & 1;
-    const u64 up = half & (q | any_below(digits, count, unit - 1));
-    const u64 steps = static_cast<u64>(unit + low - format.LEAST) << (format.PRECISION - 1);
-    return format.of_bits(min(steps + q + up, format.INFINITY_BITS) | (negative ? format.SIGN : 0));
+    const int first = 32 * place + 63 - __clzll(digits[place]) - 127;
+    return {bits_from(digits, count, first + 64), bits_from(digits, count, first) | any_below(digits, count, first),
+            low + first, is_negative};
 }
 
 }  // namespace exact

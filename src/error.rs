@@ -84,7 +84,7 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &[
     (GPUVEC_ERROR_POINTER, c"GPUVEC_ERROR_POINTER: the function does not take this pointer"),
     (GPUVEC_ERROR_VALUE, c"GPUVEC_ERROR_VALUE: the function does not take this value"),
     (GPUVEC_ERROR_HANDLE, c"GPUVEC_ERROR_HANDLE: no such stream, event, accumulator or expression"),
-    (GPUVEC_ERROR_EMPTY, c"GPUVEC_ERROR_EMPTY: no elements have no minimum or maximum"),
+    (GPUVEC_ERROR_EMPTY, c"GPUVEC_ERROR_EMPTY: a minimum or maximum of no elements"),
     (GPUVEC_ERROR_STATE, c"GPUVEC_ERROR_STATE: the bytes do not hold an accumulator state"),
     (GPUVEC_ERROR_EXPRESSION, c"GPUVEC_ERROR_EXPRESSION: the expression is wrong"),
     (GPUVEC_ERROR_NO_GPU, c"GPUVEC_ERROR_NO_GPU: the placement is gpu but no GPU is usable"),
@@ -122,7 +122,7 @@ pub(crate) enum Error {
     #[error("{argument} is NULL, and it is a scalar: pass the address of its value in host memory")]
     NullScalar { argument: &'static str },
 
-    #[error("{argument} is no UTF-8 at byte {place}: pass UTF-8")]
+    #[error("{argument} is not valid UTF-8 at byte {place}: pass UTF-8")]
     NotUtf8 { argument: &'static str, place: usize },
 
     #[error("{argument} is NULL: pass the address for the result")]
@@ -175,7 +175,7 @@ pub(crate) enum Error {
     #[error("{argument} was never recorded: record it on a stream by gpuvec_event_record")]
     NotRecorded { argument: &'static str },
 
-    #[error("start and end have no clock in common: record both on streams of one device")]
+    #[error("start and end have different clocks: record both on streams of one device")]
     TwoClocks,
 
     #[error(
@@ -186,7 +186,7 @@ pub(crate) enum Error {
     #[error("{argument} is {value}: {expected}")]
     Value { argument: &'static str, value: i64, expected: &'static str },
 
-    #[error("{argument} is NULL, or its shape is: pass a DLTensor")]
+    #[error("{argument} is NULL, or its shape is NULL: pass a DLTensor")]
     NullTensor { argument: &'static str },
 
     #[error(
@@ -205,8 +205,8 @@ pub(crate) enum Error {
     TensorAxes { argument: &'static str, ndim: i32, wanted: usize },
 
     #[error(
-        "{argument} has the length {length} along its axis {axis}, but the call needs {wanted}: pass tensors whose \
-         shapes are broadcast"
+        "{argument} has length {length} along its axis {axis}, but the call needs {wanted}: pass tensors whose \
+         shapes can be broadcast"
     )]
     TensorShape { argument: &'static str, axis: usize, length: i64, wanted: i64 },
 
@@ -214,8 +214,8 @@ pub(crate) enum Error {
     Axes(gpuvec_axes::Error),
 
     #[error(
-        "{argument} is in the memory of device {ordinal}, and these strides are walked on device {device}: pass a copy \
-         that is there, or C-ordered arrays, and the whole of each"
+        "{argument} is in the memory of device {ordinal}, and arrays with these strides are read on device {device}: pass a \
+         copy that is there, or whole C-ordered arrays"
     )]
     StridedOnOtherDevice { argument: &'static str, ordinal: usize, device: usize },
 
@@ -226,12 +226,12 @@ pub(crate) enum Error {
     OtherKind { found: &'static str, wanted: &'static str },
 
     #[error(
-        "the number of other's axes is {found}, and that of accumulator's is {wanted}: merge accumulators of one shape"
+        "other's number of axes is {found}, and accumulator's is {wanted}: merge accumulators of one shape"
     )]
     OtherAxes { found: usize, wanted: usize },
 
     #[error(
-        "other has the length {found} along axis {axis}, and accumulator has {wanted}: merge accumulators of one shape"
+        "other has length {found} along axis {axis}, and accumulator has {wanted}: merge accumulators of one shape"
     )]
     OtherShape { axis: usize, found: i64, wanted: i64 },
 
@@ -239,13 +239,12 @@ pub(crate) enum Error {
     HasShape,
 
     #[error(
-        "the number of axes that are not reduced is {found}, and that of accumulator's axes is {wanted}: reduce all \
-         other axes"
+        "the number of axes that are not reduced is {found}, and accumulator's is {wanted}: reduce all other axes"
     )]
     KeptAxes { found: usize, wanted: usize },
 
     #[error(
-        "shape[{axis}] is {found}, and accumulator has the length {wanted} along its axis {own}: pass arrays that have \
+        "shape[{axis}] is {found}, and accumulator has length {wanted} along its axis {own}: pass arrays that have \
          the accumulator's shape along the axes that are not reduced"
     )]
     KeptLength { axis: usize, found: i64, own: usize, wanted: i64 },
@@ -262,16 +261,16 @@ pub(crate) enum Error {
     )]
     StateBytes { room: usize, needed: usize },
 
-    #[error("bytes is no state of an accumulator: {0}")]
+    #[error("bytes does not hold an accumulator state: {0}")]
     State(WireError),
 
-    #[error("bytes is the sum of too many states: {0}")]
+    #[error("bytes holds the sum of too many states: {0}")]
     TooManyStates(WireError),
 
     #[error("the state at index {index} of bytes cannot be read: {error}")]
     StateAt { index: usize, error: WireError },
 
-    #[error("n is 0, and no elements have no minimum or maximum: pass at least one element")]
+    #[error("there are no elements, and a minimum or maximum needs one: pass at least one element")]
     Empty,
 
     #[error("the expression is wrong")]

@@ -1,5 +1,5 @@
-//! Every size that was chosen by measurement, in one place; the rates of the machine from which placement
-//! auto predicts times are in crates/cost/src/tuning.rs.
+//! The library's sizes that were chosen by measurement. The rates of the machine from which placement auto
+//! predicts times are in crates/cost/src/tuning.rs, and the sizes of kernels and exact sums beside their code.
 //!
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16, by tools/variants.py and
 //! benches/variants.py, which compare other values with these (docs/contributing/tuning.md);

@@ -23,8 +23,8 @@ DESCRIBED = re.compile(
     flags=re.DOTALL,
 )
 NAME = r"\b(?:gpuvec_|GPUVEC_)\w+\b"
-# The path of a page of the site.
-PATH = r"\bdocs/([\w/]+)\.md\b"
+# The page of the site that the header names by its title.
+LANGUAGE = '"The language of expressions"'
 # The page of each section is named as its manual page is.
 PAGE = str.maketrans(" ", "_")
 
@@ -105,8 +105,7 @@ def restructured(text: str) -> str:
         if paragraph.startswith("    "):
             paragraphs += [".. code-block:: c", paragraph]
         else:
-            paragraph = re.sub(r"`([^`]+)`", r"``\1``", paragraph)
-            paragraphs.append(re.sub(PATH, r":doc:`/\1`", paragraph))
+            paragraphs.append(re.sub(r"`([^`]+)`", r"``\1``", paragraph))
     return "\n\n".join(paragraphs)
 
 
@@ -123,7 +122,7 @@ def markdown(text: str) -> str:
             paragraph = f"## {title[1]}"
         else:
             paragraph = re.sub(rf"`[^`]*`|{NAME}", in_backticks, paragraph)
-            paragraph = re.sub(PATH, r"{doc}`/\1`", paragraph)
+            paragraph = paragraph.replace(LANGUAGE, "{doc}`/reference/language`")
         paragraphs.append(paragraph)
     return "\n\n".join(paragraphs)
 

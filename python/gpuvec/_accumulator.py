@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from ctypes import c_int64
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ KINDS: dict[tuple[str, np.dtype[Any]], int] = {
 
 # Words of a state: where its number of elements is, in halves, and how words lie in memory.
 _COUNT_LOW, _COUNT_HIGH = 2, 3
+# The name of the argument in the library's errors about states.
+BYTES = r"^bytes\b|(?<=\d of )bytes\b"
 _WORD = np.dtype("<i8")
 
 
@@ -238,7 +241,12 @@ class Accumulator:
         11.0
         """
         if not isinstance(other, Accumulator):
-            raise TypeError(f"other is a {type(other).__name__}: pass a gpuvec.Accumulator")
+            raise TypeError(f"other is of type {type(other).__name__}: pass a gpuvec.Accumulator")
+        if other._described() != self._described():
+            raise ValueError(
+                f"other is a {other._described()}, and this accumulator is a {self._described()}: "
+                "merge accumulators of one operation, type and shape"
+            )
         check(functions.gpuvec_accumulator_merge(self._handle, other._handle))
 
     def __iadd__(self, other: Accumulator) -> Accumulator:
@@ -294,7 +302,7 @@ class Accumulator:
                 "returned, or sums of it"
             )
         content, shape = array.astype(_WORD).tobytes(), array.shape[:-1]
-        return cls._from(content, shape, _kind(array.shape[-1] * _WORD.itemsize))
+        return cls._from("words", content, shape, _kind(array.shape[-1] * _WORD.itemsize))
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, the same on every machine: the words, little-endian.
@@ -333,28 +341,32 @@ class Accumulator:
         states = prod(lengths)
         if not states:
             raise ValueError(
-                f"shape is {lengths}, and the bytes of no states do not tell the operation: pass "
-                "to_words() to from_words"
+                f"shape is {lengths}, and without states no bytes say what they are sums of: pass "
+                "what to_words returned to from_words"
             )
-        return cls._from(content, lengths, _kind(len(content) // states))
+        return cls._from("state", content, lengths, _kind(len(content) // states))
 
     @classmethod
-    def _from(cls, content: bytes, shape: Shape, kind: int | None) -> Accumulator:
+    def _from(cls, name: str, content: bytes, shape: Shape, kind: int | None) -> Accumulator:
         """Makes an accumulator from the bytes of its states; their length is that of a kind's."""
         accumulator = cls.__new__(cls)
-        bytes_of_states = content, len(content)
-        if not shape:
-            # It says what is wrong with bytes of no kind.
-            create = functions.gpuvec_accumulator_deserialize
-            accumulator._create(shape, kind, create, *bytes_of_states)
-            return accumulator
-        if kind is None:
+        # Without a shape the library says what is wrong with bytes of no kind.
+        if shape and kind is None:
             raise ValueError(
-                f"{len(content)} bytes are not the states of an accumulator of shape {shape}: pass "
-                "what to_words or to_bytes returned, or sums of it, and its shape"
+                f"{name} has {len(content)} bytes, which are not those of an accumulator of shape "
+                f"{shape}: pass what to_words or to_bytes returned, or sums of it, and its shape"
             )
-        create = functions.gpuvec_accumulator_deserialize_nd
-        accumulator._create(shape, kind, create, kind, *_passed(shape), *bytes_of_states)
+        create, arguments = functions.gpuvec_accumulator_deserialize, [content, len(content)]
+        if shape:
+            create = functions.gpuvec_accumulator_deserialize_nd
+            arguments = [kind, *_passed(shape), *arguments]
+        try:
+            accumulator._create(shape, kind, create, *arguments)
+        except Error as error:
+            # The argument of the library's function has another name.
+            described = re.sub(BYTES, name, str(error))
+            error.args = error.args[0], described
+            raise
         return accumulator
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -365,10 +377,15 @@ class Accumulator:
 
     def __repr__(self) -> str:
         """Return the operation, the number and type of the elements, and the value or shape."""
-        sum_of = {"sum": "sum of", "dot": "dot product of"}[self._operation]
         if self._shape:
-            return f"<gpuvec.Accumulator: {sum_of} {self._dtype}, of shape {self._shape}>"
-        return f"<gpuvec.Accumulator: {sum_of} {self.count} {self._dtype}, {float(self.value())}>"
+            return f"<gpuvec.Accumulator: {self._described()}>"
+        described = self._described(f"{self.count} ")
+        return f"<gpuvec.Accumulator: {described}, {float(self.value())}>"
+
+    def _described(self, count: str = "") -> str:
+        sum_of = {"sum": "sum of", "dot": "dot product of"}[self._operation]
+        shape = f", of shape {self._shape}" if self._shape else ""
+        return f"{sum_of} {count}{self._dtype}{shape}"
 
 
 def _kind(size: int) -> int | None:

@@ -8,11 +8,13 @@ chunks; and columns whose nulls are replaced.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ._numbers import check_number, converted
 from ._operators import OPERANDS
 
 if TYPE_CHECKING:
@@ -20,6 +22,15 @@ if TYPE_CHECKING:
 
 # Makes an array of the inputs' kind from a result, whose call has reduced these axes.
 Wrap = Callable[["NDArray[Any]", tuple[int, ...]], Any]
+
+
+class Formula(NamedTuple):
+    """The arrays of a formula, as one kind of them needs to know it."""
+
+    # The names of all arrays, as often as the text has them.
+    names: Sequence[str]
+    # The number of axes of each array of another kind.
+    axes: dict[str, int]
 
 
 class Kind:
@@ -46,9 +57,12 @@ class Kind:
         raise NotImplementedError
 
     def fitted(
-        self, arrays: dict[str, Any], elements: dict[str, Any]
+        self, arrays: dict[str, Any], elements: dict[str, Any], formula: Formula
     ) -> tuple[dict[str, Any], Wrap]:
-        """Returns the elements as NumPy broadcasts them, and how to make an array of a result."""
+        """Returns the elements as NumPy broadcasts them, and how to make an array of a result.
+
+        The arrays are in the order in which the formula names them.
+        """
         length = len(elements[next(iter(arrays))])
 
         def wrap(result: NDArray[Any], reduced: tuple[int, ...]) -> Any:
@@ -87,7 +101,7 @@ class Pandas(Kind):
         return series(result, index=index, name=_common_name(arrays), copy=False)
 
     def fitted(
-        self, arrays: dict[str, Any], elements: dict[str, Any]
+        self, arrays: dict[str, Any], elements: dict[str, Any], formula: Formula
     ) -> tuple[dict[str, Any], Wrap]:
         """Raises ValueError if indexes differ, which pandas would align."""
         (first, series), *others = arrays.items()
@@ -97,7 +111,7 @@ class Pandas(Kind):
                     f"{first} and {other} have different indexes: pass the results of "
                     f"{first}.align({other})"
                 )
-        return super().fitted(arrays, elements)
+        return super().fitted(arrays, elements, formula)
 
 
 class Polars(Kind):
@@ -138,26 +152,23 @@ class Xarray(Kind):
         return array.data
 
     def fitted(
-        self, arrays: dict[str, Any], elements: dict[str, Any]
+        self, arrays: dict[str, Any], elements: dict[str, Any], formula: Formula
     ) -> tuple[dict[str, Any], Wrap]:
-        """Gives all arrays the same dimensions in one order, with length 1 where they lack one."""
-        lengths: dict[Any, int] = {}
-        for name, array in arrays.items():
-            for dim, length in array.sizes.items():
-                if lengths.setdefault(dim, length) != length:
-                    raise ValueError(
-                        f"{name} has length {length} along {dim!r}, and another array has "
-                        f"{lengths[dim]}: pass arrays of one length, as from xarray.align"
-                    )
-        _check_indexes(arrays)
+        """Gives all arrays the same dimensions in one order, with length 1 where they lack one.
+
+        The order is that in which the formula names them, as in xarray's arithmetic.
+        """
+        _check_fit(arrays)
+        _check_unnamed({name: array.dims for name, array in arrays.items()}, formula)
+        lengths = {dim: n for array in arrays.values() for dim, n in array.sizes.items()}
         turned = {name: _turned(elements[name], arrays[name].dims, lengths) for name in arrays}
 
         def wrap(result: NDArray[Any], reduced: tuple[int, ...]) -> Any:
-            kept = [dim for axis, dim in enumerate(lengths) if axis not in reduced]
-            if result.shape != tuple(lengths[dim] for dim in kept):
+            kept = [length for axis, length in enumerate(lengths.values()) if axis not in reduced]
+            if result.shape != tuple(kept) or len(kept) + len(reduced) != len(lengths):
                 return result
-            coords, name = _common_coords(arrays, set(kept)), _common_name(arrays)
-            return sys.modules["xarray"].DataArray(result, coords, kept, name)
+            whole = _labelled(list(arrays.values()), lengths)
+            return whole.reduce(lambda *_, **__: result, [whole.dims[axis] for axis in reduced])
 
         return turned, wrap
 
@@ -215,21 +226,28 @@ def kind_of(argument: Any) -> Kind | None:
     return next((kind for kind in KINDS if kind.has(argument)), None)
 
 
-def adapted(inputs: dict[str, Any], na: Any) -> tuple[dict[str, Any], Wrap] | None:
-    """Returns the inputs with the elements of other libraries' arrays; None if there are none.
+def kinds_of(inputs: dict[str, Any], names: Iterable[str]) -> dict[str, Kind]:
+    """Returns the kinds of those inputs with these names that are arrays of these libraries."""
+    kinds = {name: kind_of(inputs[name]) for name in names}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def adapted(
+    inputs: dict[str, Any], kinds: dict[str, Kind], names: Sequence[str], na: Any
+) -> tuple[dict[str, Any], Wrap]:
+    """Returns the inputs with the elements of other libraries' arrays.
 
     And what makes arrays of results: of the kind of these arrays if all are of one kind, otherwise
-    NumPy's.
+    NumPy's. The names are those of all arrays, as a formula has them.
     """
-    kinds = {name: kind_of(value) for name, value in inputs.items()}
-    distinct = [kind for kind in KINDS if kind in kinds.values()]
-    if not distinct:
-        return None
+    if na is not None:
+        check_number("na", na)
     plain, wraps = dict(inputs), []
-    for kind in distinct:
-        own = {name: inputs[name] for name, one in kinds.items() if one is kind}
+    for kind in (kind for kind in KINDS if kind in kinds.values()):
+        own = {name: inputs[name] for name in names if kinds.get(name) is kind}
+        others = {name: getattr(inputs[name], "ndim", 1) for name in names if name not in own}
         elements = {name: kind.elements(name, array, na) for name, array in own.items()}
-        turned, wrap = kind.fitted(own, elements)
+        turned, wrap = kind.fitted(own, elements, Formula(names, others))
         plain.update(turned)
         wraps.append(wrap)
     return plain, wraps[0] if len(wraps) == 1 else lambda result, _: result
@@ -238,16 +256,31 @@ def adapted(inputs: dict[str, Any], na: Any) -> tuple[dict[str, Any], Wrap] | No
 def columns(inputs: Any, names: Iterable[str]) -> Mapping[str, Any]:
     """Returns the columns of a table that have one of the names; a mapping as it is."""
     for library, name, attribute in TABLES:
-        module = sys.modules.get(library)
-        if module is not None and isinstance(inputs, getattr(module, name, ())):
+        table = getattr(sys.modules.get(library), name, ())
+        if isinstance(inputs, table):
             known = getattr(inputs, attribute)
-            return {one: inputs[one] for one in names if one in known}
+            return {one: _column(table, inputs, one) for one in names if one in known}
     if isinstance(inputs, Mapping):
         return inputs
     hint = ", such as its collect()" if hasattr(inputs, "collect") else ""
     raise TypeError(
         f"inputs is a {type(inputs).__name__}: pass a mapping of names to inputs, or a table{hint}"
     )
+
+
+def _column(table: Any, inputs: Any, name: str) -> Any:
+    """Returns the column with a name; raises ValueError if there are several."""
+    try:
+        column = inputs[name]
+    except KeyError:
+        # The name is known: pyarrow means that several have it, for which pandas returns a table.
+        column = None
+    if column is None or isinstance(column, table):
+        raise ValueError(
+            f"inputs has several columns named {name!r}: pass one of them in a mapping, "
+            f"{{{name!r}: ...}}"
+        )
+    return column
 
 
 # The types of polars' columns.
@@ -272,9 +305,7 @@ def _filler(name: str, nulls: int, dtype: np.dtype[Any], na: Any) -> Any:
             f"{name} has nulls, {nulls} in all: pass a number in their place to gpuvec.evaluate, "
             "as na=0, or fill them first"
         )
-    if np.result_type(dtype, na) != dtype:
-        raise TypeError(f"na is {na!r}, and {name} has dtype {dtype}: pass a number of that type")
-    return na
+    return converted("na", na, dtype, f"{name} ({dtype})").item()
 
 
 def _common_name(arrays: dict[str, Any]) -> Any:
@@ -293,17 +324,66 @@ def _exported(name: str, array: Any) -> tuple[NDArray[Any], NDArray[Any] | None]
     return exported(name, array)
 
 
-def _check_indexes(arrays: dict[str, Any]) -> None:
-    """Raises ValueError if arrays have different indexes along a dimension."""
-    seen: dict[Any, tuple[str, Any]] = {}
-    for name, array in arrays.items():
-        for dim, index in array.indexes.items():
-            other, known = seen.setdefault(dim, (name, index))
-            if not index.equals(known):
-                raise ValueError(
-                    f"{other} and {name} have different indexes along {dim!r}: pass the results of "
-                    f"xarray.align({other}, {name})"
-                )
+def _check_fit(arrays: dict[str, Any]) -> None:
+    """Raises ValueError if arrays have different lengths or indexes along a dimension."""
+    try:
+        sys.modules["xarray"].align(*arrays.values(), join="exact", copy=False)
+    except ValueError as error:
+        if len(arrays) > 2:
+            for pair in combinations(arrays.items(), 2):
+                _check_fit(dict(pair))
+        one, other, *_ = arrays.values()
+        dims = [dim for dim in one.dims if dim in other.dims and _differ(one, other, dim)]
+        place = f" along {', '.join(map(repr, dims))}" if dims else ""
+        raise ValueError(
+            f"{' and '.join(arrays)} have different lengths or indexes{place}: pass arrays that "
+            f"agree, such as the results of xarray.align({', '.join(arrays)})"
+        ) from error
+
+
+def _differ(one: Any, other: Any, dim: Any) -> bool:
+    """Returns whether two arrays have different lengths or labels along a dimension."""
+    are_labelled = dim in one.coords and dim in other.coords
+    return one.sizes[dim] != other.sizes[dim] or (
+        are_labelled and not one[dim].variable.equals(other[dim].variable)
+    )
+
+
+def _check_unnamed(dims: dict[str, tuple[Any, ...]], formula: Formula) -> None:
+    """Raises ValueError if it depends on an operator along which dimensions an array is.
+
+    xarray matches an array without dimensions to the last ones of the other operand, which may be
+    any part of the formula.
+    """
+    given = [one for one, _ in groupby(dims[name] for name in formula.names if name in dims)]
+    for name, axes in formula.axes.items():
+        places = set()
+        for first in range(len(given)):
+            part: dict[Any, None] = {}
+            for one in given[first:]:
+                part.update(dict.fromkeys(one))
+                if len(part) >= axes:
+                    places.add(tuple(part)[len(part) - axes :])
+        if len(places) > 1:
+            seen = ", ".join(f"{one} has dimensions {list(its)}" for one, its in dims.items())
+            raise ValueError(
+                f"{name} has axes without names, and {seen}: pass xarray.DataArray({name}, "
+                "dims=...), which says along which its axes are"
+            )
+
+
+def _labelled(arrays: list[Any], lengths: dict[Any, int]) -> Any:
+    """Returns the sum of arrays as xarray labels it: its elements take no memory and mean nothing.
+
+    xarray itself adds the coordinates, and arrays of one element with the names and attributes.
+    """
+    made = sys.modules["xarray"].DataArray
+    merged = sum(array.coords.to_dataset() for array in arrays)
+    # A scalar with the name of a dimension is a coordinate of xarray's sums, and of no other array.
+    scalars = [dim for dim in lengths if dim in merged.coords and dim not in merged.dims]
+    one = sum(made(False, name=array.name, attrs=array.attrs) for array in arrays)
+    elements = np.broadcast_to(False, tuple(lengths.values()))
+    return made(elements, merged.drop_vars(scalars).coords, tuple(lengths), one.name, one.attrs)
 
 
 def _turned(elements: Any, dims: tuple[Any, ...], wanted: Iterable[Any]) -> Any:
@@ -312,15 +392,3 @@ def _turned(elements: Any, dims: tuple[Any, ...], wanted: Iterable[Any]) -> Any:
     index = tuple(slice(None) if dim in dims else None for dim in wanted)
     # With "..." NumPy returns an array of no axes, not its element.
     return elements.transpose(order)[(*index, ...)]
-
-
-def _common_coords(arrays: dict[str, Any], dims: set[Any]) -> dict[Any, Any]:
-    """Returns the coordinates along dimensions, but for those in which arrays differ."""
-    coords: dict[Any, Any] = {}
-    conflicting = set()
-    for array in arrays.values():
-        for name, coord in array.coords.items():
-            if not coords.setdefault(name, coord).equals(coord):
-                conflicting.add(name)
-    is_kept = {name: dims.issuperset(coord.dims) for name, coord in coords.items()}
-    return {name: coords[name] for name in coords if is_kept[name] and name not in conflicting}

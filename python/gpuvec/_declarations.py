@@ -14,6 +14,7 @@ from ._arrays import check_dtype, find
 from ._device_array import DeviceArray
 from ._dlpack import bfloat16
 from ._library import native
+from ._numbers import converted
 
 if TYPE_CHECKING:
     from typing import Union
@@ -89,7 +90,7 @@ def joined(text: str | tuple[str, ...]) -> str:
     texts = text if isinstance(text, tuple) else (text,)
     for one in texts:
         if not isinstance(one, str):
-            raise TypeError(f"text is a {type(one).__name__}: pass a str, or a tuple of them")
+            raise TypeError(f"text is of type {type(one).__name__}: pass a str, or a tuple of them")
     return "; ".join(texts)
 
 
@@ -168,7 +169,7 @@ def code(name: str, value: Any) -> int:
         return known
     found = find(name, value)
     if found.is_raw:
-        raise TypeError(f"{name} has no element type but bytes: pass np.frombuffer(memory, dtype)")
+        raise TypeError(f"{name} is bytes without a type: pass np.frombuffer({name}, dtype)")
     return _type_number(name, found.array.dtype)
 
 
@@ -195,50 +196,12 @@ def _type_number(name: str, dtype: np.dtype[Any]) -> int:
     return TYPES[dtype]
 
 
-# The kinds of numbers that are converted to a scalar of a type, and their names.
-CONVERTED = {
-    "b": ("b", "a bool"),
-    "i": ("biu", "an integer"),
-    "u": ("biu", "an integer"),
-    "f": ("biuf", "a real number"),
-}
-
-
 def scalar(name: str, value: Any, code: int) -> Any:
     """Returns the value of a scalar, as the library reads it."""
     dtype = dtype_of(code)
-    if not isinstance(value, (np.generic, float, int)):
-        raise TypeError(f"{name} is a {type(value).__name__}: pass a number")
-    kind = _kind(value.dtype if isinstance(value, np.generic) else np.dtype(type(value)))
-    kinds, wanted = CONVERTED[_kind(dtype)]
-    if kind not in kinds:
-        raise TypeError(f"{name} is {value!r}, and its type is {dtype}: pass {wanted}")
-    if dtype.kind in "iu":
-        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-        if not least <= int(value) <= most:
-            hint = f", or np.uint64({name})" if most < int(value) < 2**64 and code & NUMBER else ""
-            raise OverflowError(
-                f"{name} is {_digits(value)}, which {dtype} does not hold: pass an integer from "
-                f"{least} to {most}{hint}"
-            )
-    try:
-        number = np.asarray(value, dtype)
-    except OverflowError:
-        raise OverflowError(
-            f"{name} is {_digits(value)}, which {dtype} does not hold: pass a smaller number"
-        ) from None
+    hint = f"np.uint64({name})" if code & NUMBER else ""
+    number = converted(name, value, dtype, str(dtype), hint)
     return (c_int64 * 1).from_buffer_copy(number.tobytes().ljust(8, b"\0"))
-
-
-def _kind(dtype: np.dtype[Any]) -> str:
-    """Returns NumPy's letter for the kind of a type: bfloat16 is a float, too."""
-    return "f" if dtype.name == "bfloat16" else dtype.kind
-
-
-def _digits(integer: Any) -> str:
-    """Returns the digits of an integer, unless there are too many for a message."""
-    bits = int(integer).bit_length()
-    return str(integer) if bits <= 128 else f"an integer of {bits} bits"
 
 
 def shown(code: int) -> str:

@@ -39,7 +39,9 @@ MOST_SHOWN = 6
 def size_of(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Returns the bytes of an array; refuses elements that are Python objects."""
     if dtype.hasobject:
-        raise TypeError(f"dtype is {dtype}, which has Python objects: pass a dtype without them")
+        raise TypeError(
+            f"dtype is {dtype}, which contains Python objects: pass a dtype without them"
+        )
     _check_shape(shape)
     # Broadcasting creates an array of a shape without its memory, and refuses impossible shapes.
     return int(np.broadcast_to(np.empty((), dtype), shape).nbytes)
@@ -54,8 +56,8 @@ def _check_shape(shape: Any) -> None:
         smallest = min(map(operator.index, lengths), default=0)
     except TypeError:
         raise TypeError(
-            f"shape is a {type(shape).__name__}: pass the number of elements along each axis; "
-            "gpuvec.to_device(array) copies the elements of an array"
+            f"shape is of type {type(shape).__name__}: pass the number of elements along each "
+            "axis; gpuvec.to_device(array) copies the elements of an array"
         ) from None
     if smallest < 0:
         raise ValueError(f"shape is {shape}, with a negative number: pass numbers of elements")
@@ -270,7 +272,7 @@ class DeviceArray(Operators):
                [0. , 2.5]], dtype=float32)
         """
         if not isinstance(value, (np.generic, float, int)):
-            raise TypeError(f"value is a {type(value).__name__}: pass a number")
+            raise TypeError(f"value is of type {type(value).__name__}: pass a number")
         self._assign(value)
 
     def astype(self, dtype: DTypeLike) -> DeviceArray:
@@ -338,7 +340,7 @@ class DeviceArray(Operators):
         for one in indexes:
             if not (one is None or one is ... or isinstance(one, slice) or _is_integer(one)):
                 raise TypeError(
-                    f"a DeviceArray has no elements at a {type(one).__name__}: pass integers, "
+                    f"an index of a DeviceArray is of type {type(one).__name__}: pass integers, "
                     "slices, None, ... or the name of a field, which select views"
                 )
         # NumPy would read the element to which integers alone lead.
@@ -491,8 +493,8 @@ def _reshaped(array: NDArray[Any], shape: tuple[Any, ...]) -> NDArray[Any]:
         return view
     except (AttributeError, ValueError):
         raise ValueError(
-            f"no view of an array with shape {array.shape} and strides {array.strides} has shape "
-            f"{shape}: reshape a copy, such as gpuvec.to_device(array)"
+            f"an array with shape {array.shape} and strides {array.strides} cannot be viewed with "
+            f"shape {shape}: reshape a copy, such as gpuvec.to_device(array)"
         ) from None
 
 

@@ -153,7 +153,9 @@ def tensor_of(capsule: object) -> tuple[Tensor, bool]:
     if _is_valid(capsule, b"dltensor_versioned"):
         versioned = ManagedVersioned.from_address(get_pointer(capsule, b"dltensor_versioned"))
         if versioned.major != 1:
-            raise BufferError(f"DLPack {versioned.major}.{versioned.minor} is not known: 1.x is")
+            raise BufferError(
+                f"DLPack {versioned.major}.{versioned.minor} is not supported: export version 1.x"
+            )
         return versioned.tensor, bool(versioned.flags & (READ_ONLY | IS_COPIED))
     return Managed.from_address(get_pointer(capsule, b"dltensor")).tensor, False
 
@@ -164,8 +166,7 @@ def bfloat16(name: str) -> np.dtype[Any]:
         types = importlib.import_module("ml_dtypes")
     except ImportError:
         raise TypeError(
-            f"{name} has the type bfloat16, which NumPy lacks without the package ml_dtypes: "
-            "install it"
+            f"{name} has type bfloat16, which NumPy has only with the package ml_dtypes: install it"
         ) from None
     dtype: np.dtype[Any] = np.dtype(types.bfloat16)
     return dtype
@@ -176,8 +177,8 @@ def typestr_of(name: str, tensor: Tensor) -> str:
     kind = KINDS.get(tensor.code, "")
     if tensor.bits not in BITS.get(kind, ()) or tensor.lanes != 1:
         raise TypeError(
-            f"{name} has a DLPack type without a NumPy type (code {tensor.code}, {tensor.bits} "
-            f"bits, {tensor.lanes} lanes): pass an array of a type that NumPy has, as float32"
+            f"{name} has a DLPack type that NumPy does not have (code {tensor.code}, {tensor.bits} "
+            f"bits, {tensor.lanes} lanes): pass an array of another type, such as float32"
         )
     return f"{'|' if tensor.bits == 8 else '<'}{kind}{tensor.bits // 8}"
 
@@ -215,7 +216,7 @@ def _requested(name: str, producer: Any, stream: int) -> object:
     kind = int(kind)
     if kind not in (CPU, CUDA, PINNED, MANAGED):
         device = DEVICES.get(kind, f"device type {kind}")
-        raise TypeError(f"{name} is on {device}: pass an array of the CPU's or of a CUDA device")
+        raise TypeError(f"{name} is on {device}: pass an array on the CPU or on a CUDA device")
     order = stream if kind in ON_GPU else None
     try:
         return producer.__dlpack__(stream=order, max_version=(1, 0))

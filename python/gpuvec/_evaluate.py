@@ -87,7 +87,8 @@ def evaluate(
         with its axes in the order of the inputs' in memory, as NumPy's (order "K"); of a reduction
         of all elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the
         result of each. If the inputs are columns of one library, a new array is one, too: a Series
-        with their index and common name, an array of pyarrow, or a DataArray with their dimensions.
+        with their index and common name, an array of pyarrow, or a DataArray with the dimensions,
+        coordinates, attributes and name of xarray's arithmetic.
 
     Raises
     ------

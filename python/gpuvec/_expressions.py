@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from ._adapters import Wrap, adapted
+from ._adapters import Wrap, adapted, kinds_of
 from ._arrays import address, check_axes, check_dtype, find, typed
 from ._declarations import (
     ARRAY,
@@ -165,6 +165,11 @@ class Expression:
         if len(arrays) < 2 or arrays.issubset(re.findall(NAMES, self._text)):
             return arrays
         return frozenset(re.findall(ARRAY, self.program)) or arrays
+
+    def _occurrences(self) -> list[str]:
+        """Returns the names of these arrays as often as the text has them, or each once."""
+        read = [name for name in re.findall(NAMES, self._text) if name in self._counted]
+        return read or [name for name in self._names if name in self._counted]
 
     def _output(self, number: int) -> Output:
         name = f"out[{number}]" if self._is_tuple else "out"
@@ -309,7 +314,9 @@ class Expression:
                 raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
         for name in inputs:
             if name not in self._names:
-                raise TypeError(f"{name} is no input: the formula's inputs are {self._listed()}")
+                raise TypeError(
+                    f"{name} is not an input: the formula's inputs are {self._listed()}"
+                )
         return {name: inputs[name] for name in self._names}
 
     def _listed(self) -> str:
@@ -328,8 +335,9 @@ class Expression:
         check_stream(stream)
         if tuple(inputs) != self._names:
             inputs = self._in_order(inputs, keywords_of(out, stream, axis, keepdims, na))
-        foreign = adapted(inputs, na)
-        if foreign is not None:
+        kinds = kinds_of(inputs, self._counted)
+        if kinds:
+            foreign = adapted(inputs, kinds, self._occurrences(), na)
             return self._wrapped(*foreign, out, stream, axis, keepdims)
         if self._inner and axis is not None:
             raise TypeError(
@@ -451,7 +459,7 @@ class Expression:
             return (None,) * count
         wanted = f"pass a tuple of {count}: an array for each formula, or None for a new one"
         if not isinstance(out, tuple):
-            raise TypeError(f"out is a {type(out).__name__}: {wanted}")
+            raise TypeError(f"out is of type {type(out).__name__}: {wanted}")
         if len(out) != count:
             raise ValueError(f"out has {len(out)} elements: {wanted}")
         return out

@@ -120,7 +120,7 @@ def pinned(array: T) -> Iterator[T]:
     """
     found = find("array", array)
     if found.device is not None:
-        raise ValueError("array is in device memory: pass an array of the host")
+        raise ValueError("array is in device memory: pass an array in host memory")
     check_layout("array", found.array)
     if not found.array.size:
         yield array
@@ -202,7 +202,10 @@ def copy(dst: Array, src: Array, stream: Stream | None = None) -> None:
     check_layout("dst", to.array, is_output=True)
     check_equal("dst", to.array, "src", source.array)
     if to.array.dtype.hasobject:
-        raise TypeError(f"src has dtype {to.array.dtype}, which has Python objects: pass others")
+        raise TypeError(
+            f"src has dtype {to.array.dtype}, which contains Python objects: pass arrays without "
+            "them"
+        )
     pointers = address(to.array), address(source.array)
     kept = to.array, source.array
     call(stream, (dst, src), kept, functions.gpuvec_copy, *pointers, source.array.nbytes)
@@ -232,5 +235,5 @@ def from_dlpack(array: SupportsDLPack) -> DeviceArray:
     array([2., 2., 2.], dtype=float32)
     """
     if not hasattr(array, "__dlpack__"):
-        raise TypeError(f"array is a {type(array).__name__}: pass an object with __dlpack__")
+        raise TypeError(f"array is of type {type(array).__name__}: pass an object with __dlpack__")
     return DeviceArray._of(borrowed("array", array, LEGACY_DEFAULT_STREAM))

@@ -207,9 +207,9 @@ class Operation:
             if not one.is_raw:
                 _check_type(name, one.array, self.types)
                 return np.dtype(one.array.dtype.type)
+        are = "are" if len(found) > 1 else "is"
         raise TypeError(
-            f"{' and '.join(found)} have no element type but bytes: "
-            "pass np.frombuffer(memory, dtype)"
+            f"{' and '.join(found)} {are} bytes without a type: pass np.frombuffer(memory, dtype)"
         )
 
 
@@ -236,7 +236,7 @@ def _factor(alpha: Any) -> float:
             raise TypeError
         return float(alpha)
     except TypeError:
-        raise TypeError(f"alpha is a {type(alpha).__name__}: pass a real number") from None
+        raise TypeError(f"alpha is of type {type(alpha).__name__}: pass a real number") from None
 
 
 class Spread:
@@ -275,7 +275,7 @@ def _whole(ddof: Any) -> int:
     try:
         return index(ddof)
     except TypeError:
-        raise TypeError(f"ddof is a {type(ddof).__name__}: pass an int") from None
+        raise TypeError(f"ddof is of type {type(ddof).__name__}: pass an int") from None
 
 
 # Global names, which Python finds sooner than attributes.
@@ -296,7 +296,6 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
         Arrays of one type (bfloat16 is ml_dtypes'), in memory of any kind: NumPy arrays,
         `DeviceArray`, objects with the buffer protocol, DLPack or ``__cuda_array_interface__``.
         They have any strides and shapes that NumPy would broadcast to one, and may be read-only.
-        Cores compute arrays that are not contiguous, or are broadcast.
     out : array, optional
         The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
         inputs.
@@ -383,7 +382,7 @@ def scale(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``.
+        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, out, stream
         As for `add`.
 
@@ -406,7 +405,7 @@ def axpy(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``.
+        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, b, out, stream
         As for `add`.
 
@@ -435,8 +434,8 @@ def dot(
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
-        The result: of the inputs' type, or int64 for integers; of one element if all axes are
-        reduced.
+        The result: of the inputs' type, but int64 for int32, and float32 for floats of 16 bits; of
+        one element if all axes are reduced.
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
     axis : int or tuple of int, optional
@@ -453,7 +452,8 @@ def dot(
     Notes
     -----
     The sum of floats is exact, and rounded once, so neither order nor cancellation affects it.
-    Integers are summed in int64, which wraps around. `Accumulator` computes sums in parts.
+    Integers are summed in int64, and uint64 in uint64, which wrap around. `Accumulator` computes
+    sums in parts.
 
     Examples
     --------
@@ -495,8 +495,8 @@ def min(
 ) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no minimum: `ArgumentError`. For the rest see
-    `dot`.
+    The result has the type of ``a``. The minimum of no elements is an `ArgumentError`. For the rest
+    see `dot`.
 
     Examples
     --------
@@ -518,8 +518,8 @@ def max(
 ) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
-    The result has the type of ``a``. No elements have no maximum: `ArgumentError`. For the rest see
-    `dot`.
+    The result has the type of ``a``. The maximum of no elements is an `ArgumentError`. For the rest
+    see `dot`.
 
     Examples
     --------

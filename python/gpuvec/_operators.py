@@ -205,7 +205,7 @@ class Operators:
 
     def __matmul__(self, other: object) -> NoReturn:
         raise TypeError(
-            "gpuvec has no product of matrices: pass the arrays to a library that has one, such as "
+            "gpuvec does not multiply matrices: pass the arrays to a library that does, as in "
             "torch.from_dlpack(x); gpuvec.dot(x, y, axis=...) sums products along axes"
         )
 
@@ -301,7 +301,7 @@ def _power(exponent: Any) -> str:
 def _refusal(name: str) -> str:
     """Says what to write in place of a function of NumPy's."""
     advice = _advice(name) or "gpuvec.evaluate(text, x=x) computes formulas"
-    return f"np.{name} takes no DeviceArray: {advice}; x.to_host() is a NumPy array"
+    return f"np.{name} does not take a DeviceArray: {advice}; x.to_host() is a NumPy array"
 
 
 def _advice(name: str) -> str:

@@ -163,7 +163,7 @@ def test_states_that_are_none(create, kind):
     for content in (state.raw[:-8], state.raw[:16], b"", state.raw[:-1] + b"\x55", b"x" * size):
         assert lib.gpuvec_accumulator_deserialize(c_char_p(content), len(content)) is None
         assert lib.gpuvec_last_status() == Status.ERROR_STATE
-        assert last_error().startswith("bytes is no state of an accumulator: ")
+        assert last_error().startswith("bytes does not hold an accumulator state: ")
     assert lib.gpuvec_accumulator_deserialize(None, size) is None
     assert lib.gpuvec_last_status() == Status.ERROR_NULL
     for size in 2**64 - 1, 2**63, 2**63 - 1:

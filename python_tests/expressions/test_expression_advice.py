@@ -48,9 +48,11 @@ FLOATS = [
 INTS = [np.array([0, 1, -1, 2, 5, -7, 100], dtype) for dtype in (np.int32, np.int64)]
 BOOLS = [np.array([False, True])]
 
+UNSIGNED = [np.array([0, 1, 2, 5, 100, 2**40], np.uint64)]
+
 # The cases that advice names ("for integers"), each with an array of its kind.
 CASES = {
-    "": FLOATS,
+    "": [*FLOATS, *INTS, *UNSIGNED],
     "floats": FLOATS,
     "integers": INTS,
     "bools": BOOLS,

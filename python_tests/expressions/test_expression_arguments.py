@@ -26,7 +26,7 @@ def refused(text: bytes | None, inputs: dict, status: Status, words: str) -> Non
         (b"a +", "\na +\n   ^"),
         (b"", "empty"),
         (b"a @ a", "write dot(a, b)"),
-        (b"a\xff", "text is no UTF-8 at byte 1: pass UTF-8"),
+        (b"a\xff", "text is not valid UTF-8 at byte 1: pass UTF-8"),
         (b"a " + b"+ a" * 30_000, "at most 65536"),
         (b"(" * 201 + b"a" + b")" * 201, "200"),
         (b"+".join(b"a*%d.5" % i for i in range(4000)), "more than 4096 operations"),
@@ -41,7 +41,7 @@ def test_wrong_texts(text, words):
 @pytest.mark.parametrize(
     "inputs, status, words",
     [
-        ({"a b": "f4"}, Status.ERROR_EXPRESSION, "'a b' is no name"),
+        ({"a b": "f4"}, Status.ERROR_EXPRESSION, "'a b' is not a name: use only ASCII letters"),
         ({"if": "f4"}, Status.ERROR_EXPRESSION, "'if' is a word of the language"),
         ({"a" * 256: "f4"}, Status.ERROR_EXPRESSION, "longer than 255 bytes"),
         ({"a": F32 | NUMBER}, Status.ERROR_EXPRESSION, "is a number of type f32"),

@@ -159,7 +159,7 @@ def test_scalars_and_inputs_that_are_not_used(on_cpu):
         assert run(compiled, [x, np.array([[4.0]]), None], [out]) == Status.OK
         np.testing.assert_array_equal(out, 4 * x)
         assert run(compiled, [x, np.ones(2), None], [out]) == Status.ERROR_VALUE
-        assert "inputs[1] has the length 2 along its axis 0, but the call needs 1" in last_error()
+        assert "inputs[1] has length 2 along its axis 0, but the call needs 1" in last_error()
         on_device = tensor(np.array(5.0), device_type=CUDA)
         assert run(compiled, [x, on_device, None], [out]) == Status.ERROR_VALUE
         np.testing.assert_array_equal(out, 4 * x)
@@ -182,9 +182,9 @@ REFUSED = {
     "length": (
         [X[:, :2]],
         [OUT],
-        "has the length 2 along its axis 1, but the call needs 3",
+        "has length 2 along its axis 1, but the call needs 3",
     ),
-    "smaller output": ([X], [OUT[:1]], "inputs[0] has the length 2 along its axis 0"),
+    "smaller output": ([X], [OUT[:1]], "inputs[0] has length 2 along its axis 0"),
 }
 
 

@@ -105,8 +105,8 @@ def test_descriptions_of_one_output_refuse_several():
 @pytest.mark.parametrize(
     "out, error, words",
     [
-        (np.zeros(4, np.float32), TypeError, "out is a ndarray: pass a tuple of 2"),
-        ([None, None], TypeError, "out is a list: pass a tuple of 2"),
+        (np.zeros(4, np.float32), TypeError, "out is of type ndarray: pass a tuple of 2"),
+        ([None, None], TypeError, "out is of type list: pass a tuple of 2"),
         ((None,), ValueError, "out has 1 elements: pass a tuple of 2: an array for each formula"),
         ((None, np.zeros(4)), TypeError, "out[1] has dtype float64: pass float32"),
         ((np.zeros(5, "f4"), None), ValueError, "out[0] has shape (5,): pass the shape (4,)"),
@@ -140,7 +140,7 @@ def test_wrong_texts():
     """A text that is none, and one whose formula is missing."""
     x = np.ones(3, np.float32)
     for text, error, words in [
-        (("x", b"x"), TypeError, "text is a bytes: pass a str, or a tuple of them"),
+        (("x", b"x"), TypeError, "text is of type bytes: pass a str, or a tuple of them"),
         ((), gpuvec.ExpressionError, "the expression is empty"),
         ("x;", gpuvec.ExpressionError, "no formula follows this ';': remove it\nx;\n ^"),
         (("x", ""), gpuvec.ExpressionError, "no formula follows this ';'"),

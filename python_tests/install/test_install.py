@@ -200,6 +200,48 @@ def test_a_program_may_have_functions_of_the_classic_names(moved, tmp_path):
         assert run([program], env=moved.environment()) == "32 6 3\n"
 
 
+OTHER_LIBRARY = """
+int dot_product(int a, int b) { return a * b; }
+int other(void) { return dot_product(2, 3); }
+"""
+PROGRAM = """
+#define GPUVEC_NO_SHORT_NAMES
+#include <gpuvec.h>
+#include <stdio.h>
+int other(void);
+int main(void) {
+    const float a[] = {1, 2, 3}, b[] = {4, 5, 6};
+    float dot = 0;
+    gpuvec_dot_f32(a, b, &dot, 3, NULL);
+    printf("%g %d", dot, other());
+    return 0;
+}
+"""
+
+
+def test_a_library_before_gpuvec_may_have_a_function_of_a_classic_name(moved, tmp_path):
+    """As docs/install.md says, the order of linking decides which one both libraries get."""
+    needs("pkg-config", "cc")
+    (tmp_path / "other.c").write_text(OTHER_LIBRARY)
+    (tmp_path / "program.c").write_text(PROGRAM)
+    library, program = tmp_path / "libother.so", tmp_path / "program"
+    run(["cc", "-shared", "-fPIC", tmp_path / "other.c", "-o", library])
+    libraries = [library, *moved.pkg_config("--cflags", "--libs")]
+    run(["cc", tmp_path / "program.c", "-o", program, *libraries])
+    assert run([program], env=moved.environment()) == "32 6"
+
+
+def test_installed_texts_name_no_file_of_the_source(moved):
+    """A reader of the headers and the manual pages has neither the source nor its documents."""
+    needs("make")
+    pages = (moved.prefix / "share/man/man3").iterdir()
+    for file in (*(moved.prefix / "include").iterdir(), *pages):
+        text = file.read_text().replace("\\-", "-")
+        assert not re.search(r"\b(?:docs|crates|c_examples|python_examples)/", text), file
+        # The header alone says what it is made from.
+        assert "src/" not in text or file.name == "gpuvec.h", file
+
+
 def test_manual_pages(moved):
     """They are well-formed, and each function is described on its section's."""
     needs("groff")

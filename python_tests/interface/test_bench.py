@@ -47,6 +47,25 @@ def test_every_point_has_every_placement_and_numpy(everything):
         assert set(expected) <= set(point["results"])
 
 
+@pytest.mark.parametrize(
+    "calls, claim",
+    [
+        (["3ops", "black-scholes", "sum-sqrt"], "formulas of several operations"),
+        (["add"], "additions"),
+        (["dot"], "dot products"),
+        (["exp"], "`exp`"),
+    ],
+)
+def test_the_faq_has_the_speeds_of_the_benchmarks(calls, claim):
+    """From the smallest to the greatest ratio to the fastest other library, of 10^5 elements on."""
+    rows = json.loads((ROOT / "docs/benchmarks/bench.json").read_text())["libraries"]
+    times = [row["us"] for row in rows if row["call"] in calls and row["n"] >= 100_000]
+    others = [min(us for name, us in row.items() if name != "gpuvec") for row in times]
+    ratios = sorted(other / row["gpuvec"] for other, row in zip(others, times))
+    faq = (ROOT / "docs/faq.md").read_text()
+    assert f"- {ratios[0]:.1f} to {ratios[-1]:.1f} times as fast for {claim}" in faq
+
+
 def test_medians_lie_within_their_spread(everything):
     data, _ = everything
     for point in [*data["points"], *data["sweep"]]:

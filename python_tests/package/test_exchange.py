@@ -148,7 +148,7 @@ def test_exports_that_are_not_possible(placement):
         array.__dlpack__(dl_device=(CUDA, 7))
     with pytest.raises(BufferError):
         gpuvec.DeviceArray(3, "M8[s]").__dlpack__()
-    with pytest.raises(TypeError, match="array is a list"):
+    with pytest.raises(TypeError, match="array is of type list"):
         gpuvec.from_dlpack([1, 2])
 
 
@@ -315,7 +315,7 @@ def test_types_of_dlpack_alone(kind, lanes):
 def test_bfloat16_of_dlpack_without_its_package(monkeypatch):
     """NumPy lacks the type."""
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(TypeError, match="^x has the type bfloat16, .* ml_dtypes: install it"):
+    with pytest.raises(TypeError, match="^x has type bfloat16, .* ml_dtypes: install it"):
         gpuvec.evaluate("x", x=HandMade(np.ones(3, np.uint16), (3,), BFLOAT16))
 
 

@@ -51,7 +51,9 @@ def test_indexes_that_select_no_view(placement, index, kind):
     """NumPy would make a copy."""
     x = gpuvec.to_device(HOST)
     for given_index in (index, (0, index)):
-        with pytest.raises(TypeError, match=f"has no elements at a {kind}: pass integers"):
+        with pytest.raises(
+            TypeError, match=f"an index of a DeviceArray is of type {kind}: pass integers"
+        ):
             x[given_index]
     with pytest.raises(IndexError, match="out of bounds"):
         x[4]
@@ -82,7 +84,9 @@ def test_fields_of_structured_arrays(placement):
     with pytest.raises(ValueError, match="no field of name speed"):
         x["speed"]
     for array, index in [(gpuvec.to_device(HOST), "id"), (x, ("id", 0)), (x, ["id", "at"])]:
-        with pytest.raises(TypeError, match="has no elements at a (str|list): pass integers"):
+        with pytest.raises(
+            TypeError, match="an index of a DeviceArray is of type (str|list): pass integers"
+        ):
             array[index]
 
 
@@ -129,7 +133,10 @@ def test_reshaped_arrays(placement):
     assert_same_bits(half.reshape(2, 2, 3).to_host(), HOST[:, ::2].reshape(2, 2, 3))
     assert gpuvec.DeviceArray((0, 3)).T.reshape(3, 0, 7).shape == (3, 0, 7)
     for array, shape in [(x[:, :4], (16,)), (x.T, (24,)), (x.T, (-1,))]:
-        with pytest.raises(ValueError, match="^no view of an array with shape .*: reshape a copy"):
+        with pytest.raises(
+            ValueError,
+            match="^an array with shape .* cannot be viewed with shape .*: reshape a copy",
+        ):
             array.reshape(*shape)
     with pytest.raises(ValueError, match="cannot reshape array of size 24"):
         x.reshape(5, 5)

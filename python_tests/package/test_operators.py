@@ -111,7 +111,9 @@ def test_powers(placement, dtype):
     for exponent in (0, 1, 2, 3, 2.0, 0.5):
         assert_same(x**exponent, a**exponent)
     if np.dtype(dtype).kind == "i":
-        with pytest.raises(gpuvec.ExpressionError, match="integers have no power -1"):
+        with pytest.raises(
+            gpuvec.ExpressionError, match="integers cannot be raised to .* -1: write"
+        ):
             x**-1
         with pytest.raises(gpuvec.ExpressionError, match="pow takes floats, not i"):
             2**x
@@ -168,7 +170,7 @@ def test_what_operators_refuse(placement):
     with pytest.raises((OverflowError, ValueError), match="int64|i32"):
         i + 2**40
     for wrong in (lambda: x @ x, lambda: np.ones(3) @ x):
-        with pytest.raises(TypeError, match="no product of matrices|np.matmul takes no"):
+        with pytest.raises(TypeError, match="does not multiply matrices|np.matmul does not take a"):
             wrong()
     with pytest.raises(TypeError, match="unhashable"):
         hash(x)
@@ -185,8 +187,8 @@ def test_what_operators_refuse(placement):
         (lambda x: np.nansum(x), r"in formulas, no function is named 'nansum': write sum"),
         (lambda x: np.median(x), "the language does not have it"),
         (lambda x: np.concatenate([x, x]), r"gpuvec.evaluate\(text, x=x\) computes formulas"),
-        (lambda x: np.add.reduce(x), "np.add.reduce takes no DeviceArray"),
-        (lambda x: np.add(x, 1, where=True), "np.add takes no DeviceArray"),
+        (lambda x: np.add.reduce(x), "np.add.reduce does not take a DeviceArray"),
+        (lambda x: np.add(x, 1, where=True), "np.add does not take a DeviceArray"),
     ],
 )
 def test_functions_of_numpy_name_what_to_write(call, advice):
@@ -239,9 +241,9 @@ def test_filled(placement, dtype, value):
 
 def test_filling_takes_numbers():
     """Arrays are assigned instead."""
-    with pytest.raises(TypeError, match="value is a ndarray: pass a number"):
+    with pytest.raises(TypeError, match="value is of type ndarray: pass a number"):
         gpuvec.DeviceArray(3).fill(np.ones(3))
-    with pytest.raises(TypeError, match="value is a str"):
+    with pytest.raises(TypeError, match="value is of type str"):
         gpuvec.DeviceArray(3).fill("1")
 
 

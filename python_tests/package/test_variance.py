@@ -149,7 +149,7 @@ def test_arguments_are_checked(functions):
     """As those of other functions."""
     function, _, _ = functions
     a = np.ones(3)
-    with pytest.raises(TypeError, match="ddof is a float: pass an int"):
+    with pytest.raises(TypeError, match="ddof is of type float: pass an int"):
         function(a, ddof=0.5)
     with pytest.raises(TypeError, match="complex"):
         function(a.astype(complex))

@@ -44,7 +44,7 @@ REDUCTIONS = [
         for name in ("sum", "min", "max", "argmin", "argmax")
         for dtype in NUMBERS
     ),
-    *(Reduction(name, "x", {"x": dtype}) for name in SPREADS for dtype in ("f4", "f8")),
+    *(Reduction(name, "x", {"x": dtype}) for name in SPREADS for dtype in NUMBERS),
     *(Reduction("dot", "x, y", {"x": dtype, "y": dtype}) for dtype in NUMBERS),
     *(Reduction("prod", "x", {"x": dtype}) for dtype in ("i4", "i8")),
     *(Reduction(name, "m", {"m": "?"}) for name in ("any", "all", "count")),

@@ -29,7 +29,7 @@ def nearest(exact: Fraction, dtype: np.dtype) -> Any:
         below = result if Fraction(result) < size else math.nextafter(result, 0)
         result = float((np.float64(below).view(I64) | 1).view(F64))
     with np.errstate(over="ignore", under="ignore"):
-        return dtype.type(math.copysign(result, exact))
+        return dtype.type(-result if exact < 0 else result)
 
 
 def numbers(values: np.ndarray) -> None:
@@ -40,7 +40,7 @@ def numbers(values: np.ndarray) -> None:
 
 def exact_sum(values: list[Any]) -> Any:
     """Returns the exact sum of floats: a fraction, or NaN or an infinity."""
-    special = {str(value) for value in values if not math.isfinite(value)}
+    special = {str(x) for x in values if isinstance(x, float) and not math.isfinite(x)}
     if special:
         return float(special.pop()) if len(special) == 1 else math.nan
     return sum(map(Fraction, values), Fraction(0))
@@ -55,11 +55,13 @@ def products(a: np.ndarray, b: np.ndarray) -> list[Any]:
     ]
 
 
-def scaled(total: Fraction, step: int) -> tuple[float, int]:
-    """Returns a float and a multiple of `step`, the exponent of its unit, near 1 in magnitude."""
-    exponent = total.numerator.bit_length() - total.denominator.bit_length()
-    exponent -= exponent % step
-    return float(total / Fraction(2) ** exponent), exponent
+def root(exact: Fraction) -> Fraction:
+    """Returns a fraction that is rounded as the root is: leading bits, and one for the rest."""
+    bits = max(0, exact.denominator.bit_length() - exact.numerator.bit_length()) // 2 + 130
+    shifted, rest = divmod(exact.numerator << 2 * bits, exact.denominator)
+    of_shifted = math.isqrt(shifted)
+    has_more = rest > 0 or of_shifted * of_shifted != shifted
+    return Fraction(2 * of_shifted + has_more, 2 << bits)
 
 
 def sum_(values: np.ndarray) -> Any:
@@ -82,31 +84,23 @@ def dot(a: np.ndarray, b: np.ndarray) -> Any:
     return finished(exact_sum(products(a.ravel(), b.ravel())), a.dtype)
 
 
+def float_type(values: np.ndarray) -> np.dtype:
+    """Returns the type of a mean: that of floats, and f64 of other elements."""
+    return values.dtype if values.dtype.kind == "f" else F64
+
+
 def mean(values: np.ndarray) -> Any:
-    """Divides the exact sum of floats, rounded to f64, by the number of elements."""
-    dtype = values.dtype if values.dtype.kind == "f" else F64
-    if values.size == 0:
-        return dtype.type(math.nan)
-    total = exact_sum(values.ravel().astype(F64).tolist())
-    if not isinstance(total, Fraction):
-        return dtype.type(total)
-    unit, exponent = scaled(total, 1)
-    return dtype.type(math.ldexp(unit / values.size, exponent))
+    """Divides the exact sum by the number of elements, rounded once."""
+    total = exact_sum(values.ravel().tolist()) if values.size else math.nan
+    exact = total / values.size if isinstance(total, Fraction) else total
+    return finished(exact, float_type(values))
 
 
 def norm(values: np.ndarray) -> Any:
-    """Returns the root of the exact sum of squares, rounded to f64."""
+    """Returns the root of the exact sum of squares, rounded once."""
     numbers(values)
-    dtype = values.dtype if values.dtype.kind == "f" else F64
-    values = values.astype(dtype).ravel()
-    total = exact_sum(products(values, values))
-    if not isinstance(total, Fraction):
-        return dtype.type(total)
-    unit, exponent = scaled(total, 2)
-    try:
-        return dtype.type(math.ldexp(math.sqrt(unit), exponent // 2))
-    except OverflowError:
-        return dtype.type(math.inf)
+    total = exact_sum(products(values.ravel(), values.ravel()))
+    return finished(root(total) if isinstance(total, Fraction) else total, float_type(values))
 
 
 def least(function: Callable[..., Any], pick: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,22 +159,13 @@ def exact_variance(values: np.ndarray, ddof: int) -> Any:
 
 def variance(values: np.ndarray, ddof: int = 0) -> Any:
     """Rounds the exact variance once."""
-    dtype = values.dtype if values.dtype.kind == "f" else F64
-    return finished(exact_variance(values.astype(dtype), ddof), dtype)
+    return finished(exact_variance(values, ddof), float_type(values))
 
 
 def deviation(values: np.ndarray, ddof: int = 0) -> Any:
     """Rounds the root of the exact variance once."""
-    dtype = values.dtype if values.dtype.kind == "f" else F64
-    exact = exact_variance(values.astype(dtype), ddof)
-    if isinstance(exact, Fraction):
-        # Enough bits below the root's first one, and a bit for those that follow.
-        bits = max(0, exact.denominator.bit_length() - exact.numerator.bit_length()) // 2 + 130
-        shifted, rest = divmod(exact.numerator << 2 * bits, exact.denominator)
-        root = math.isqrt(shifted)
-        has_more = rest > 0 or root * root != shifted
-        exact = Fraction(2 * root + has_more, 2 << bits)
-    return finished(exact, dtype)
+    exact = exact_variance(values, ddof)
+    return finished(root(exact) if isinstance(exact, Fraction) else exact, float_type(values))
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {

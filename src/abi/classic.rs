@@ -3,7 +3,9 @@
 //! Short names for operations that return when their work is done, and for pinned memory.
 //!
 //! A program that has its own functions of these names defines `GPUVEC_NO_SHORT_NAMES` before it includes the
-//! header.
+//! header. The macro only omits declarations: the library exports the names. If another shared library calls
+//! a function of its own by such a name, link gpuvec after that library (`-lother -lgpuvec`): the dynamic
+//! linker takes the first definition that it finds.
 //!
 //! ```c
 //! float a[3] = {1, 2, 3}, b[3] = {10, 20, 30}, dot;

@@ -2,6 +2,11 @@
 //!
 //! The text of a failure, and the meaning of a status.
 //!
+//! The text and the last status belong to the thread that made the call: read them in that thread, before its next
+//! call. A runtime that moves work from thread to thread must not do so in between. In Go keep the goroutine on its
+//! thread by `runtime.LockOSThread`; in Node call synchronously, since an asynchronous call of koffi runs on a
+//! thread of its pool.
+//!
 //! ```c
 //! float sum;
 //! if (gpuvec_sum_f32(NULL, &sum, 3, NULL) != GPUVEC_OK) {

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
-//! an output for each, which is run by `gpuvec_expr_run_outputs`. The
-//! language is described in docs/reference/language.md.
+//! an output for each, which is run by `gpuvec_expr_run_outputs`. The language is Python's syntax with the types
+//! and the functions of NumPy; the page "The language of expressions" of gpuvec's documentation describes it.
 //!
 //! A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
 //! a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
@@ -44,7 +44,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 /// Compiles an expression and stores its handle in `expr`.
 ///
-/// `text` is a C string in UTF-8, in the language of docs/reference/language.md. The expression has `count`
+/// `text` is a C string in UTF-8, in the language of expressions. The expression has `count`
 /// inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an
 /// array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
 /// `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a value, too, which takes the type of
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
 /// reduction. It may be exactly one of the input arrays if the elements of both have the same size. A reduction
 /// that reads no array reduces `n` equal elements: the calling core does it, with every placement, in some
 /// microseconds, whatever `n` is. A call that computes a `var` or `std` is done when it returns, also with a
-/// stream, since the host computes the result from two sums.
+/// stream, since the host computes the result from several sums.
 ///
 /// The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With placement
 /// `auto`, calls on host arrays run on the cores until the expression is compiled: by `gpuvec_expr_prepare`, by

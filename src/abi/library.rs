@@ -85,7 +85,7 @@ pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
 /// Sets the most threads that may work on one call. The calling one is included, and the number holds for all
 /// later calls in every thread; with 0 the environment's number is in force again. A call uses as many of them
-/// as are predicted to be done first.
+/// as are predicted to finish first.
 ///
 /// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
 /// works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns

@@ -5,8 +5,8 @@
 //!
 //! `dot` and `sum` of floats are exact: the sum of all elements or exact products is rounded once, to the type
 //! of `out` (see "Results"). A NaN is stored as 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`); an exact
-//! zero, and the result for `n == 0`, is +0. Those of integers are an `int64_t` that wraps around; the result
-//! for `n == 0` is 0. Accumulators compute exact sums in parts.
+//! zero, and the result for `n == 0`, is +0. `dot` and `sum` of integers are an `int64_t` that wraps around; the
+//! result for `n == 0` is 0. Accumulators compute exact sums in parts.
 //!
 //! `min` and `max` of floats follow IEEE 754-2019's minimum and maximum: -0 is less than +0, and a NaN among
 //! the elements makes the result the NaN above. So the result has the same bits for any number of threads, on

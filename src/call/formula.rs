@@ -50,7 +50,7 @@ struct Several {
     /// The layouts of the outputs but the first.
     others: Vec<&'static Layout>,
     /// Formulas with a kernel each, which together compute all outputs, if there are several kernels; and the
-    /// outputs of each. Those of an output with two sums follow each other.
+    /// outputs of each. The sums from which one output is computed follow each other.
     kernels: Vec<(Formula, Vec<usize>)>,
 }
 
@@ -205,8 +205,8 @@ impl Formula {
         }
     }
 
-    /// Says whether an output is computed from two sums, which the host does.
-    pub(crate) fn has_two_sums(&self) -> bool {
+    /// True if the host computes an output from several sums.
+    pub(crate) fn has_moments(&self) -> bool {
         let kernels = self.several.as_ref().map_or(&[][..], |several| &several.kernels);
         kernels.iter().any(|(formula, _)| formula.state_offset > 0)
     }

@@ -40,13 +40,12 @@ pub(crate) const BYTE: u32 = 5;
 
 /// The time to add a value to the state of a reduction.
 pub(crate) const fn reduction(reduction: Reduction, ty: Type) -> u32 {
-    use Reduction::{Dot, Mean, Norm, Std, Sum, Var};
+    use Reduction::{Dot, Mean, Norm, Sum};
     match (reduction, ty) {
         (Sum | Mean, Type::F32) => 170,
         (Sum | Mean, Type::F64) => 240,
         (Dot | Norm, Type::F32) => 160,
         (Dot | Norm, Type::F64) => 290,
-        (Var | Std, _) => self::reduction(Sum, ty) + self::reduction(Dot, ty),
         _ => 60,
     }
 }

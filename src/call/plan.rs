@@ -131,7 +131,7 @@ pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) ->
     // Between kernels a result would already be in the input, which the next one is to read.
     let may_queue = !call.task().has_several_kernels() || !call.reduces_into_input();
     let fits = call.strides().is_none_or(|strides| strides.fits_launches());
-    let may_queue = may_queue && fits && !call.is_uniform() && !call.task().has_two_sums();
+    let may_queue = may_queue && fits && !call.is_uniform() && !call.task().has_moments();
     let takes = may_compute && may_queue && is_queueable(call, device);
     takes.then(|| queued(call))
 }

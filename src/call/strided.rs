@@ -370,12 +370,12 @@ impl Shape<'_> {
     }
 
     /// Says whether the host merges states also where no result has several tiles: if states are wanted, or results
-    /// are computed from two, or must not be there before all elements are read, since one of several would replace
+    /// are computed from several, or must not be there before all elements are read, since one of several would replace
     /// an input.
     fn must_merge(&self) -> bool {
         let replaces_input =
             self.call.task().has_several_kernels() && self.call.reduces_into_input();
-        self.strides.wants_states || self.call.task().has_two_sums() || replaces_input
+        self.strides.wants_states || self.call.task().has_moments() || replaces_input
     }
 }
 

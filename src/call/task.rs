@@ -74,9 +74,9 @@ impl<'a> Task<'a> {
         self.formula().map_or(0, |formula| formula.state_offset)
     }
 
-    /// Says whether an output is computed from two sums, which the host does.
-    pub(crate) fn has_two_sums(self) -> bool {
-        self.formula().is_some_and(Formula::has_two_sums)
+    /// True if the host computes an output from several sums.
+    pub(crate) fn has_moments(self) -> bool {
+        self.formula().is_some_and(Formula::has_moments)
     }
 
     /// The conversion of the only reduction's result to the type of the output, if there is one.

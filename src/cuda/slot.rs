@@ -20,9 +20,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The size of the largest state of a reduction: of two sums.
+/// The size of the largest state of a reduction: the variance of integers has two sums of halves, and three of products.
 pub(super) const STATE_BYTES: usize =
-    size_of::<<Sum<f64> as Kind>::Words>() + size_of::<<Dot<f64> as Kind>::Words>();
+    2 * size_of::<<Sum<f64> as Kind>::Words>() + 3 * size_of::<<Dot<f64> as Kind>::Words>();
 
 /// The size of the states of a chunk: one for each reduction.
 const STATES_BYTES: usize = MAX_OUTPUTS * STATE_BYTES;

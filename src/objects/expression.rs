@@ -358,7 +358,8 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
     let mut formulas = formulas?;
     for second in 1..formulas.len() {
         if formulas[second].1 == formulas[second - 1].1 {
-            formulas[second].0.state_offset = formulas[second - 1].0.state_bytes;
+            let before = &formulas[second - 1].0;
+            formulas[second].0.state_offset = before.state_offset + before.state_bytes;
         }
     }
     Ok(Formula::of_kernels(number(), program, cost, formulas))

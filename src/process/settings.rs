@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The cores, the GPUs, or both at the same time: whichever is predicted to be done first.
+    /// The cores, the GPUs, or both at the same time: whichever is predicted to finish first.
     Auto = 0,
     /// The GPU, or an error.
     Gpu = 1,
-    /// As many cores as are predicted to be done first; operations do not open the driver.
+    /// As many cores as are predicted to finish first; operations do not open the driver.
     Cpu = 2,
     /// All cores and all GPUs at the same time for long pinned arrays, otherwise as `GPUVEC_PLACE_CPU`; an
     /// array in device memory as with `GPUVEC_PLACE_AUTO`.

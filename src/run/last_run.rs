@@ -98,7 +98,7 @@ impl Choice {
 pub enum Reason {
     /// None: nothing was chosen.
     None = 0,
-    /// It was predicted to be done first.
+    /// It was predicted to finish first.
     Fastest = 1,
     /// It was tried, to learn how long it takes.
     Explored = 2,

@@ -59,8 +59,8 @@ ARRAY_API_OPTIONS = ("-p", "conformance", "--max-examples=500")
 # The reason of a refusal, by its text.
 REFUSALS = {
     r"pass an aligned array": "misaligned arrays",
-    r"\bcomplex(64|128)?\b|no operator '\.'": "complex numbers and their parts",
-    r"dtype \|S\d|type but bytes|builtins\.list": "strings",
+    r"\bcomplex(64|128)?\b|'\.' is not an operator": "complex numbers and their parts",
+    r"dtype \|S\d|bytes without a type|builtins\.list": "strings",
     r"pow takes floats": "powers of integers",
     r"prod takes integers": "products of floats",
     r"ddof is a whole number": "corrections that are floats",

@@ -150,7 +150,7 @@ pub enum Error {
 
     /// More than [`MAX_AXES`] axes are left after merging.
     #[error(
-        "{axes} axes are left after axes that follow each other in all arrays were merged: pass arrays \
+        "{axes} axes remain after merging those that are adjacent in the memory of all arrays: pass arrays \
          that need at most {MAX_AXES}, such as C-ordered copies"
     )]
     TooManyMergedAxes {

@@ -78,10 +78,7 @@ pub(crate) fn make_positive(digits: &mut [i64]) -> bool {
 /// u − LEAST < 3000 + 1074 < 2^12 − 8, so that the sum of step 3 does not overflow 64 bits for f64.
 pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
     let negative = make_positive(digits);
-    let Some(place) = digits.iter().rposition(|&digit| digit != 0) else {
-        return T::from_encoding(0);
-    };
-    let highest = 32 * place as i32 + digits[place].ilog2() as i32;
+    let Some(highest) = highest_bit(digits) else { return T::from_encoding(0) };
     // The position of 2^u: below the digits, if there are too few bits.
     let unit = (highest - (T::PRECISION as i32 - 1)).max(T::LEAST - low);
     let q = bits_from(digits, unit);
@@ -92,9 +89,15 @@ pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
     T::from_encoding(encoding | u64::from(negative) << (T::BITS - 1))
 }
 
-/// The integer divided by 2^position and rounded down, if that has at most 64 bits. The digits are
-/// normalised and not negative.
-fn bits_from(digits: &[i64], position: i32) -> u64 {
+/// The position of the highest bit of an integer that is not 0. The digits are normalised and not negative.
+pub(crate) fn highest_bit(digits: &[i64]) -> Option<i32> {
+    let place = digits.iter().rposition(|&digit| digit != 0)?;
+    Some(32 * place as i32 + digits[place].ilog2() as i32)
+}
+
+/// The lowest 64 bits of the integer divided by 2^position and rounded down. The digits are normalised and not
+/// negative.
+pub(crate) fn bits_from(digits: &[i64], position: i32) -> u64 {
     // The last digit has more than 32 bits.
     let first = (position.max(0) / 32).min(digits.len() as i32 - 1);
     let shifts = (32 * first - position..).step_by(32);
@@ -109,7 +112,7 @@ fn bits_from(digits: &[i64], position: i32) -> u64 {
 }
 
 /// Checks if a bit below `position` is set. The digits are normalised and not negative.
-fn any_below(digits: &[i64], position: i32) -> bool {
+pub(crate) fn any_below(digits: &[i64], position: i32) -> bool {
     digits.iter().zip((0..position.max(0)).step_by(32)).any(|(&digit, first)| {
         let bits = (position - first).unsigned_abs().min(64);
         digit << (64 - bits) != 0

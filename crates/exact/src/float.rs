@@ -12,6 +12,8 @@ pub trait Float: Copy + Into<f64> + Send + Sync + 'static {
     const TOP: i32;
     /// The encoding of +Inf; those of finite values lie below it, in the order of the values.
     const INFINITY: u64 = ((1 << (Self::BITS - Self::PRECISION)) - 1) << (Self::PRECISION - 1);
+    /// The encoding of the quiet NaN that every NaN result is.
+    const NAN: u64 = Self::INFINITY | 1 << (Self::PRECISION - 2);
 
     /// The value's encoding, in the low end of a word.
     fn encoding(self) -> u64;

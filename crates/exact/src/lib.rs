@@ -16,8 +16,8 @@ mod bins;
 mod code;
 mod digits;
 mod float;
+mod moments;
 mod state;
-mod variance;
 mod window;
 mod wire;
 
@@ -25,7 +25,7 @@ pub use bins::Bins;
 pub use code::{Code, merge_words};
 pub use digits::{normalise, round};
 pub use float::{Float, Value};
+pub use moments::{mean, norm, quotient, root, standard_deviation, variance};
 pub use state::{COUNTS, Dot, Kind, State, Sum};
-pub use variance::{standard_deviation, variance};
 pub use window::{Guards, LEVEL_BITS, Windowed, accumulate, power, round_units, round_window};
 pub use wire::{MAX_STATES, WireError, decode, encode, kind_of, wire_bytes};

@@ -182,6 +182,12 @@ impl<K: Kind> State<K> {
         }
     }
 
+    /// Adds a part of each of the same elements, whose number is the other state's.
+    pub fn merge_part(&mut self, other: &Self) {
+        self.merge(other);
+        self.words.as_mut()[0] = other.elements();
+    }
+
     /// Brings the words into the one form that the sum has.
     pub fn normalise(&mut self) {
         digits::normalise(&mut self.words.as_mut()[COUNTS..]);
@@ -218,12 +224,18 @@ impl<K: Kind> State<K> {
 /// The sum that a state's words hold, whose first digit stands for 2^low, as [`State::value`] rounds it. The words are
 /// overwritten.
 pub(crate) fn rounded<T: Float>(words: &mut [i64], low: i32) -> T {
-    let [_, nan, plus, minus, digits @ ..] = words else { unreachable!("a state's words") };
-    let quiet = 1 << (T::PRECISION - 2);
-    T::from_encoding(match (*nan > 0, *plus > 0, *minus > 0) {
-        (false, false, false) => return digits::round(digits, low),
-        (false, true, false) => T::INFINITY,
-        (false, false, true) => T::INFINITY | 1 << (T::BITS - 1),
-        _ => T::INFINITY | quiet,
-    })
+    match special::<T>(words) {
+        Some(encoding) => T::from_encoding(encoding),
+        None => digits::round(&mut words[COUNTS..], low),
+    }
+}
+
+/// The encoding of the sum that a state's words hold if it is not finite.
+pub(crate) fn special<T: Float>(words: &[i64]) -> Option<u64> {
+    match (words[1] > 0, words[2] > 0, words[3] > 0) {
+        (false, false, false) => None,
+        (false, true, false) => Some(T::INFINITY),
+        (false, false, true) => Some(T::INFINITY | 1 << (T::BITS - 1)),
+        _ => Some(T::NAN),
+    }
 }

@@ -116,13 +116,13 @@ impl Display for WireError {
             Self::Length { found, expected } => {
                 write!(f, "it has {found} bytes, but states of this kind have {expected}")
             }
-            Self::NotAState => write!(f, "it does not begin as a state does"),
+            Self::NotAState => write!(f, "its first word is not that of a state"),
             Self::Version { found } => {
                 write!(f, "it is in version {found} of the format; this library reads {VERSION}")
             }
             Self::OtherKind { found } => write!(f, "it is a state of another kind, {found}"),
             Self::States { found } => {
-                write!(f, "it says that {found} states were added, which it does not begin as")
+                write!(f, "it is damaged: it counts {found} states, and its first word does not")
             }
             Self::TooManyStates { found } => {
                 write!(f, "{found} states were added: add at most {MAX_STATES}")

@@ -309,9 +309,10 @@ impl Builder {
         }
         let integer = base.class().value_type().is_integer();
         match number.whole() {
-            Some(n) if integer && n < 0 => {
-                fault(place, format!("integers have no power {n}: write f64(x)**{n}"))
-            }
+            Some(n) if integer && n < 0 => fault(
+                place,
+                format!("integers cannot be raised to the power {n}: write f64(x)**{n}"),
+            ),
             Some(n) if integer || n.abs() <= MAX_POWER => self.whole_power(base, n, place),
             _ => self.apply(Op::Pow, &[base, exponent], place),
         }
@@ -357,8 +358,21 @@ impl Builder {
             let value = if is_ordered { self.in_signed_order(value, place)? } else { value };
             self.convert(value, ty, place)
         };
-        let nodes: Vec<NodeId> = values.iter().map(node).collect::<Result<_>>()?;
+        let nodes: Vec<NodeId> = match values {
+            [value @ Value { kind: Kind::Node(..), .. }] if done.has_halves(class.value_type()) => {
+                self.halves(*value, place)?.into()
+            }
+            _ => values.iter().map(node).collect::<Result<_>>()?,
+        };
         Ok(Output::new(Some(done), ty, element, &nodes))
+    }
+
+    /// Two numbers of f64 whose sum is an integer of 64 bits: of its upper 32 bits, and of its lower ones.
+    fn halves(&mut self, value: Value, place: usize) -> Result<[NodeId; 2]> {
+        let mask = Value::literal(Number::Int(u32::MAX.into()), place);
+        let lower = self.apply(Op::And, &[value, mask], place)?;
+        let upper = self.apply(Op::Sub, &[value, lower], place)?;
+        Ok([self.convert(upper, Type::F64, place)?, self.convert(lower, Type::F64, place)?])
     }
 
     /// An output with a value for each element.
@@ -628,6 +642,12 @@ impl Reduction {
         use Reduction::{ArgMax, ArgMin, Max, Min};
         matches!(self, Min | Max | ArgMin | ArgMax)
     }
+
+    /// True if its result is a float of integers that an f64 may not hold.
+    const fn has_halves(self, ty: Type) -> bool {
+        use Reduction::{Mean, Norm, Std, Var};
+        matches!((self, ty), (Mean | Norm | Var | Std, Type::I64 | Type::U64))
+    }
 }
 
 /// Says why an operation does not take values, and what to write.
@@ -637,7 +657,7 @@ fn refused(op: Op, values: &[Value]) -> String {
     let are_integers = values.iter().all(|value| value.class().value_type().is_integer());
     match op.rule() {
         Rule::Bits | Rule::Integer if are_integers => format!(
-            "'{name}' takes no u64 with integers that may be negative: write u64(x) or i64(x) for one of them"
+            "'{name}' does not take a u64 and an integer that may be negative: write u64(x) or i64(x) for one of them"
         ),
         Rule::Logic => format!("'~' takes bools and integers, not {ty}: write x == 0"),
         Rule::Bits => format!(

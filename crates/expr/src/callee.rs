@@ -31,7 +31,7 @@ impl Callee {
         }
         if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
             let cast = cast_of_integers(*element);
-            let message = format!("{name} is a type of inputs alone: write {cast} for integers");
+            let message = format!("{name} is only a type of inputs: write {cast} for integers");
             return fault(place, message);
         }
         let near = function_suggestion(name, functions());

@@ -59,9 +59,12 @@ const SYMBOLS: &[(&str, Option<&str>)] = &[
     ("!", Some("write ~(x) for the opposite of a bool")),
     ("?", Some("write where(condition, a, b)")),
     ("@", Some("write dot(a, b) for arrays of one dimension")),
-    (".", Some("names have no parts: write sqrt, not np.sqrt")),
-    ("[", Some("an expression takes whole arrays: pass the part that you need")),
+    (".", Some("write sqrt, not np.sqrt")),
+    ("[", Some("pass the part of the array that you need")),
 ];
+
+/// The advice for a character that no token contains.
+const NAMES: &str = "names have only ASCII letters, digits and _";
 
 /// Splits a text into tokens, one at a time.
 pub(crate) struct Lexer<'t> {
@@ -89,7 +92,7 @@ impl<'t> Lexer<'t> {
             (Some(first), _) => match SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol)) {
                 Some((symbol, None)) => (Token::Symbol(symbol), symbol.len()),
                 Some((symbol, Some(hint))) => {
-                    return fault(place, format!("no operator '{symbol}' here: {hint}"));
+                    return fault(place, format!("'{symbol}' is not an operator here: {hint}"));
                 }
                 None => {
                     let shown = if first.is_control() {
@@ -97,7 +100,10 @@ impl<'t> Lexer<'t> {
                     } else {
                         first.into()
                     };
-                    return fault(place, format!("no expression contains the character '{shown}'"));
+                    return fault(
+                        place,
+                        format!("the character '{shown}' is not allowed: {NAMES}"),
+                    );
                 }
             },
         };
@@ -105,9 +111,9 @@ impl<'t> Lexer<'t> {
         Ok((token, place))
     }
 
-    /// Says whether an opening parenthesis comes next.
-    pub(crate) fn at_call(&mut self) -> bool {
-        self.skip_blanks().starts_with('(')
+    /// Says whether a character comes next.
+    pub(crate) fn at(&mut self, character: char) -> bool {
+        self.skip_blanks().starts_with(character)
     }
 
     /// Reads a keyword with its equals sign, if they come next.
@@ -153,7 +159,10 @@ fn number(text: &str, place: usize) -> Result<(Token<'_>, usize)> {
     let leading_zero = end == whole && whole > 1 && text.starts_with('0');
     if all > end || leading_zero {
         let shown = quoted(&text[..all]);
-        return fault(place, format!("{shown} is no number: write digits, as in 12, 0.5 or 1e-3"));
+        return fault(
+            place,
+            format!("{shown} is not a number: write digits, as in 12, 0.5 or 1e-3"),
+        );
     }
     let literal = &text[..end];
     Ok((if end == whole { Token::Integer(literal) } else { Token::Float(literal) }, end))

@@ -57,7 +57,7 @@ pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program,
 fn check_text(text: &str) -> std::result::Result<(), String> {
     if text.len() > MAX_TEXT {
         return Err(format!(
-            "the expression has {} bytes, but at most {MAX_TEXT} are taken: split it",
+            "the expression has {} bytes, but at most {MAX_TEXT} are allowed: split it",
             text.len()
         ));
     }
@@ -80,7 +80,7 @@ fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
         } else if !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit())
             || !name.chars().all(is_word)
         {
-            "is no name: write letters, digits and _, and no digit first".into()
+            "is not a name: use only ASCII letters, digits and _, and no digit first".into()
         } else if is_keyword(name) {
             "is a word of the language: choose another name".into()
         } else if *form == Form::Number && !matches!(element, Element::F64 | Element::I64) {
@@ -253,7 +253,7 @@ impl<'t> Parser<'t> {
                     self.nest(Pending::Parenthesis, place)?;
                 }
                 Token::Name(name) if !is_keyword(name) => {
-                    let is_call = self.lexer.at_call();
+                    let is_call = self.lexer.at('(');
                     self.advance()?;
                     if !is_call {
                         return self.input(name, place);
@@ -336,16 +336,20 @@ impl<'t> Parser<'t> {
     /// Begins an argument of a call.
     fn argument(&mut self, call: Call) -> Result<()> {
         if self.arguments(call) == call.callee.arity() {
-            let hint = match call.callee.name() {
-                "min" => ": write minimum(a, b), in which NaN wins, for two arrays",
-                "max" => ": write maximum(a, b), in which NaN wins, for two arrays",
-                "round" => ": write rint(x * 100) / 100 for two decimals",
-                "var" => ": write var(x, ddof=1) to divide by n - 1",
-                "std" => ": write std(x, ddof=1) to divide by n - 1",
+            let takes = call.callee.takes();
+            let hint = match (call.callee.name(), self.token) {
+                (_, Token::Name(name @ ("axis" | "keepdims" | "out"))) if self.lexer.at('=') => {
+                    let hint = format!("pass {name}= to the call, and not in the text");
+                    return fault(self.place, format!("{takes}, not more: {hint}"));
+                }
+                ("min", _) => ": write minimum(a, b), in which NaN wins, for two arrays",
+                ("max", _) => ": write maximum(a, b), in which NaN wins, for two arrays",
+                ("round", _) => ": write rint(x * 100) / 100 for two decimals",
+                ("var", _) => ": write var(x, ddof=1) to divide by n - 1",
+                ("std", _) => ": write std(x, ddof=1) to divide by n - 1",
                 _ => "",
             };
-            let takes = call.callee.takes();
-            return fault(self.place, format!("{takes}, and this is one more{hint}"));
+            return fault(self.place, format!("{takes}, not more{hint}"));
         }
         self.nest(Pending::Call(call), call.open)
     }
@@ -389,7 +393,7 @@ impl<'t> Parser<'t> {
     /// Reads what follows an argument: says whether another one begins.
     fn next_argument(&mut self, call: Call) -> Result<bool> {
         if self.token == Token::Symbol(",") {
-            let has_ddof = matches!(call.callee, Callee::Reduction(reduction) if reduction.has_two_sums())
+            let has_ddof = matches!(call.callee, Callee::Reduction(reduction) if reduction.takes_ddof())
                 && self.lexer.keyword("ddof");
             self.advance()?;
             if has_ddof {
@@ -426,7 +430,9 @@ impl<'t> Parser<'t> {
     fn end(&self) -> Result<bool> {
         match self.token {
             Token::End | SEPARATOR => Ok(true),
-            Token::Symbol(")") => fault(self.place, "no '(' belongs to this ')'"),
+            Token::Symbol(")") => {
+                fault(self.place, "unmatched ')': remove it, or write the '(' that it closes")
+            }
             _ => self.unexpected("an operator or the end"),
         }
     }

@@ -93,16 +93,19 @@ pub struct Output {
     /// True of one value that is computed of scalars: the reduction of one element, however many the call has.
     pub is_single: bool,
     operands: [NodeId; 2],
+    /// The number of operands.
+    count: u8,
 }
 
 impl Output {
-    /// An output with operands, whose number is the reduction's arity.
+    /// An output with operands: as many as the reduction's arity, or an integer's two halves.
     pub(crate) fn new(
         reduction: Option<Reduction>, ty: Type, element: Element, nodes: &[NodeId],
     ) -> Output {
         let mut operands = [0; 2];
         operands[..nodes.len()].copy_from_slice(nodes);
-        Output { reduction, ty, element, ddof: 0, is_single: false, operands }
+        let count = nodes.len() as u8;
+        Output { reduction, ty, element, ddof: 0, is_single: false, operands, count }
     }
 
     /// The same as one value: that of a reduction which returns its only element.
@@ -120,18 +123,36 @@ impl Output {
         }
     }
 
-    /// The reductions of a kernel each: the sums from which one is computed, or the only one itself.
-    fn of_kernels(&self) -> impl Iterator<Item = Output> {
-        let of = |reduction| Output { reduction: Some(reduction), ddof: 0, ..*self };
-        let [first, second] = match self.reduction {
-            Some(reduction) if reduction.has_two_sums() => {
-                let [x, _] = self.operands;
-                let squares = Output { operands: [x, x], ..of(Reduction::Dot) };
-                [of(Reduction::Sum), squares].map(Some)
-            }
-            _ => [Some(*self), None],
+    /// The exact sums from which the host computes a result, if it does: each by its reduction and its operands' places
+    /// among those of the output. An integer of 64 bits is the sum of two halves, which are exact in f64.
+    #[must_use]
+    pub fn sums(&self) -> &'static [(Reduction, &'static [usize])] {
+        use Reduction::{Dot, Mean, Norm, Std, Sum, Var};
+        const OF_HALVES: [(Reduction, &[usize]); 5] =
+            [(Sum, &[0]), (Sum, &[1]), (Dot, &[0, 0]), (Dot, &[0, 1]), (Dot, &[1, 1])];
+        match (self.reduction, self.is_in_halves()) {
+            (Some(Var | Std), false) => &[(Sum, &[0]), (Dot, &[0, 0])],
+            (Some(Var | Std), true) => &OF_HALVES,
+            (Some(Mean), true) => &OF_HALVES[..2],
+            (Some(Norm), true) => &OF_HALVES[2..],
+            _ => &[],
+        }
+    }
+
+    /// True if each value is the sum of two operands.
+    #[must_use]
+    pub fn is_in_halves(&self) -> bool {
+        self.reduction.is_some_and(|reduction| usize::from(self.count) > reduction.arity())
+    }
+
+    /// The outputs of a kernel each: the sums from which one is computed, or the only one itself.
+    fn of_kernels(&self) -> Vec<Output> {
+        let of_sum = |(reduction, places): &(Reduction, &[usize])| {
+            let nodes: Vec<NodeId> = places.iter().map(|&place| self.operands[place]).collect();
+            Output::new(Some(*reduction), self.ty, self.element, &nodes)
         };
-        first.into_iter().chain(second)
+        let sums: Vec<Output> = self.sums().iter().map(of_sum).collect();
+        if sums.is_empty() { vec![*self] } else { sums }
     }
 
     /// The same output without rounding to a float of 16 bits: a result that formulas use.
@@ -156,7 +177,7 @@ impl Output {
     /// The nodes that it takes, each of the type [`ty`](Self::ty).
     #[must_use]
     pub fn operands(&self) -> &[NodeId] {
-        &self.operands[..self.reduction.map_or(1, Reduction::arity)]
+        &self.operands[..self.count.into()]
     }
 }
 
@@ -263,7 +284,9 @@ impl Program {
         let inputs: Vec<Input<'_>> = self.inputs().collect();
         let numbered = self.outputs.iter().enumerate();
         let (outputs, numbers) = numbered
-            .flat_map(|(number, output)| output.of_kernels().map(move |sum| (sum, number)))
+            .flat_map(|(number, output)| {
+                output.of_kernels().into_iter().map(move |sum| (sum, number))
+            })
             .unzip();
         Ok((Program::new(&inputs, &self.nodes, outputs)?, numbers))
     }
@@ -311,7 +334,7 @@ impl fmt::Display for Program {
         for output in &self.outputs {
             write!(f, "output: {} = ", output.element.name())?;
             list(f, output.reduction.map_or("", Reduction::name), output.operands())?;
-            if output.reduction.is_some_and(Reduction::has_two_sums) {
+            if output.reduction.is_some_and(Reduction::takes_ddof) {
                 write!(f, ", ddof={}", output.ddof)?;
             }
             writeln!(f)?;

@@ -15,7 +15,7 @@ const EQUIVALENTS: &[(&str, &str)] = &[
     ("int16", "(i32(x) + 32768) % 65536 - 32768 for integers"),
     ("int8", "(i32(x) + 128) % 256 - 128 for integers"),
     ("ln", "log(x)"),
-    ("logaddexp", "where(x == y, x + log(2), maximum(x, y) + log1p(exp(-abs(x - y))))"),
+    ("logaddexp", "where(x == y, x + log(2), maximum(x, y) + log1p(exp(-abs(1.0 * x - y))))"),
     ("logp1", "log1p(x)"),
     ("long", "i64(x)"),
     ("nanmax", "max(where(x != x, -inf, x))"),

@@ -170,9 +170,9 @@ macro_rules! reductions {
                 match self { $(Reduction::$reduction => $arity,)+ }
             }
 
-            /// Says whether it is computed from two sums: of its elements, and of their squares.
+            /// True if the text may say `ddof`, which the number of elements is reduced by.
             #[must_use]
-            pub const fn has_two_sums(self) -> bool {
+            pub const fn takes_ddof(self) -> bool {
                 matches!(self, Reduction::Var | Reduction::Std)
             }
         }
@@ -182,16 +182,14 @@ macro_rules! reductions {
 reductions! {
     Sum "sum" 1 "The sum: exact and rounded once for floats, of integers an i64 that wraps. That of \
         bools is their `Count`.";
-    Mean "mean" 1 "The exact sum, rounded to f64, divided by the number of elements as an f64, rounded to \
-        f64 and then to the type; NaN for no elements. Only a mean that is too large is infinite. \
-        Integers and bools become f64.";
+    Mean "mean" 1 "The exact sum divided by the number of elements, rounded once; NaN for no elements. That of integers and \
+        bools is an f64.";
     Dot "dot" 2 "The sum of `a * b`: exact and rounded once for floats, of integers an i64 that wraps.";
     Prod "prod" 1 "The product of integers, an i64 that wraps.";
-    Norm "norm" 1 "The exact sum of squares, rounded to f64, its square root, rounded to f64 and then to \
-        the type. Only a norm that is too large is infinite. Integers become f64.";
+    Norm "norm" 1 "The square root of the exact sum of squares, rounded once. That of integers is an f64.";
     Var "var" 1 "The variance: of n elements the sum of the squares of their differences from the mean, divided by \
         n - ddof. It is exact and rounded once. NaN for no elements, and for equal ones if n - ddof is not positive; \
-        others then have an infinite variance. Integers and bools become f64.";
+        others then have an infinite variance. That of integers and bools is an f64.";
     Std "std" 1 "The standard deviation: the square root of the exact variance, rounded once.";
     Min "min" 1 "The smallest element; NaN wins, and -0 < +0.";
     Max "max" 1 "The largest element; NaN wins, and -0 < +0.";

@@ -6,7 +6,7 @@
 
 use crate::Element;
 use bytemuck::Pod;
-use gpuvec_exact::{Dot, Kind, State, Sum};
+use gpuvec_exact::{Dot, Kind, State, Sum, mean, norm};
 use std::marker::PhantomData;
 
 /// An accumulator of a reduction.
@@ -100,12 +100,10 @@ values! {
     Max<i64>: i64, i64::MIN, false, i64::max;
 }
 
-/// The mean: the exact sum, rounded to f64, divided by the number of elements, rounded to f64, and then
-/// to the type.
+/// The mean: the exact sum divided by the number of elements, rounded once.
 pub struct Mean<T>(PhantomData<T>);
 
-/// The Euclidean norm: the exact sum of squares, rounded to f64, its square root, rounded to f64, and then
-/// to the type.
+/// The Euclidean norm: the square root of the exact sum of squares, rounded once.
 pub struct Norm<T>(PhantomData<T>);
 
 macro_rules! of_exact_sums {
@@ -126,7 +124,7 @@ macro_rules! of_exact_sums {
             }
 
             fn finish(state: &Self::State) -> $value {
-                ($finish(state) as $value).canonical()
+                $finish(state)
             }
         })+
     };
@@ -137,27 +135,6 @@ of_exact_sums! {
     Mean<f64> of Sum<f64>, mean;
     Norm<f32> of Dot<f32>, norm;
     Norm<f64> of Dot<f64>, norm;
-}
-
-fn mean<K: Kind>(sum: &State<K>) -> f64 {
-    let elements = sum.elements() as f64;
-    match sum.scaled_value::<f64>(0) {
-        // A sum may be too large though no element is.
-        value if value.is_infinite() => sum.scaled_value::<f64>(-64) / elements * 2_f64.powi(64),
-        value => value / elements,
-    }
-}
-
-/// Scales a sum of squares that is too large for f64, or so small that it has fewer bits, by a power of 4.
-fn norm<K: Kind>(squares: &State<K>) -> f64 {
-    const SMALL: f64 = f64::from_bits(123 << 52); // 2^-900
-    let scaled =
-        |exponent: i32| squares.scaled_value::<f64>(-2 * exponent).sqrt() * 2_f64.powi(exponent);
-    match squares.scaled_value::<f64>(0) {
-        f64::INFINITY => scaled(600),
-        value if value < SMALL => scaled(-600),
-        value => value.sqrt(),
-    }
 }
 
 /// The index of the first smallest value. NaN wins over numbers, and zeros are equal.
@@ -315,40 +292,6 @@ mod tests {
                 assert_eq!(Max::<f64>::finish(&merged::<Max<f64>>(x, y)).to_bits(), quiet_nan);
             }
         }
-    }
-
-    fn of<K: Kind<Element = f64, Term = f64>>(terms: &[f64]) -> State<K> {
-        let mut state = State::ZERO;
-        terms.iter().for_each(|&term| state.deposit(term));
-        state
-    }
-
-    fn norm_of(elements: &[f64]) -> f64 {
-        let mut state = State::<Dot<f64>>::ZERO;
-        elements.iter().for_each(|&x| state.deposit((x, x)));
-        Norm::<f64>::finish(&state)
-    }
-
-    #[test]
-    fn means_and_norms_are_finite_if_they_are_in_range() {
-        assert_eq!(Mean::<f64>::finish(&of(&[f64::MAX; 4])), f64::MAX);
-        assert_eq!(Mean::<f64>::finish(&of(&[f64::MAX, f64::INFINITY])), f64::INFINITY);
-        assert_eq!(Mean::<f64>::finish(&of(&[])).to_bits(), 0x7FF8 << 48);
-        let squares = |elements: &[f32]| {
-            let mut state = State::<Dot<f32>>::ZERO;
-            elements.iter().for_each(|&x| state.deposit((x, x)));
-            Norm::<f32>::finish(&state)
-        };
-        assert_eq!(squares(&[3e38, 4e37]), (3e38_f64.powi(2) + 4e37_f64.powi(2)).sqrt() as f32);
-        assert_eq!(squares(&[3, 4].map(f32::from_bits)), f32::from_bits(5));
-        for exponent in [-600, 0, 600] {
-            let unit = 2_f64.powi(exponent);
-            assert_eq!(norm_of(&[3.0 * unit, -4.0 * unit]), 5.0 * unit);
-        }
-        assert_eq!(norm_of(&[5e-324]), 5e-324);
-        assert_eq!(norm_of(&[]).to_bits(), 0);
-        assert_eq!(norm_of(&[f64::NEG_INFINITY]), f64::INFINITY);
-        assert_eq!(norm_of(&[f64::MAX; 2]), f64::INFINITY);
     }
 
     #[test]

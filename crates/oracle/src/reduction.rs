@@ -1,7 +1,7 @@
 //! The reductions.
 
 use crate::Value::{self, Bool, F32, F64, I32, I64};
-use gpuvec_exact::{Dot, Float, Kind, State, Sum};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, quotient};
 use gpuvec_expr::{Reduction, Type};
 
 /// The reduction of the results of each element; none if it has no value for no elements.
@@ -26,28 +26,22 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
         }
         (Reduction::Sum, Type::F32) => F32(sum::<Sum<f32>>(&f32s(&first), &f32s(&last)).value()),
         (Reduction::Dot, Type::F32) => F32(sum::<Dot<f32>>(&f32s(&first), &f32s(&last)).value()),
-        (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first, 1.0), &f64s(&last, 1.0)).value()),
-        (Reduction::Dot, _) => F64(sum::<Dot<f64>>(&f64s(&first, 1.0), &f64s(&last, 1.0)).value()),
+        (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first), &f64s(&last)).value()),
+        (Reduction::Dot, _) => F64(sum::<Dot<f64>>(&f64s(&first), &f64s(&last)).value()),
+        (Reduction::Mean, Type::F32) => F32(mean(&sum::<Sum<f32>>(&f32s(&first), &f32s(&first)))),
+        (Reduction::Norm, Type::F32) => F32(norm(&sum::<Dot<f32>>(&f32s(&first), &f32s(&first)))),
         (Reduction::Mean, _) => {
-            let elements = first.len() as f64;
-            let sum_of = |scale| sum::<Sum<f64>>(&f64s(&first, scale), &f64s(&first, 1.0)).value();
-            let mean = match sum_of(1.0) {
-                value if value.is_infinite() => sum_of(2_f64.powi(-64)) / elements * 2_f64.powi(64),
-                value => value / elements,
-            };
-            if ty == Type::F32 { F32(mean as f32) } else { F64(mean) }
+            let halves: Vec<f64> = results.iter().flat_map(|values| f64s(values)).collect();
+            F64(quotient(&sum::<Sum<f64>>(&halves, &halves), first.len() as u64))
         }
         (Reduction::Norm, _) => {
-            let squares_of =
-                |scale| sum::<Dot<f64>>(&f64s(&first, scale), &f64s(&first, scale)).value();
-            let scaled =
-                |exponent: i32| squares_of(2_f64.powi(-exponent)).sqrt() * 2_f64.powi(exponent);
-            let norm = match squares_of(1.0) {
-                value if value.is_infinite() => scaled(600),
-                value if value < 2_f64.powi(-900) => scaled(-600),
-                value => value.sqrt(),
+            // (x + y)·(x + y), of halves or of x alone.
+            let pairs = |values: &Vec<Value>| {
+                let halves = f64s(values);
+                halves.iter().flat_map(|x| halves.iter().map(|y| (*x, *y))).collect::<Vec<_>>()
             };
-            if ty == Type::F32 { F32(norm as f32) } else { F64(norm) }
+            let (a, b): (Vec<f64>, Vec<f64>) = results.iter().flat_map(pairs).unzip();
+            F64(norm(&sum::<Dot<f64>>(&a, &b)))
         }
         (Reduction::Var | Reduction::Std, _) => {
             unreachable!("tests of their own compare them with rationals")
@@ -89,14 +83,14 @@ fn f32s(values: &[Value]) -> Vec<f32> {
     values.iter().map(|value| if let F32(x) = value { *x } else { panic!("{value:?}") }).collect()
 }
 
-/// Floats of either type, scaled so that their sum is not too large.
-fn f64s(values: &[Value], scale: f64) -> Vec<f64> {
+/// Floats of either type.
+fn f64s(values: &[Value]) -> Vec<f64> {
     let float = |value: &Value| match value {
         F32(x) => (*x).into(),
         F64(x) => *x,
         _ => panic!("{value:?} is not a float"),
     };
-    values.iter().map(|value| float(value) * scale).collect()
+    values.iter().map(float).collect()
 }
 
 /// The index of the first NaN, or else of the first of the best values.

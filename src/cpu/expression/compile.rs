@@ -287,7 +287,8 @@ impl<'p> Compiler<'p> {
             if place.is_uniform { self.copied(ty, place) } else { place }
         });
         self.compiled.reduced.push(Reduced { ty, places });
-        self.compiled.cost += cost::reduction(reduction, ty);
+        let sums = output.sums().iter().map(|(sum, _)| cost::reduction(*sum, ty)).sum::<u32>();
+        self.compiled.cost += if sums > 0 { sums } else { cost::reduction(reduction, ty) };
     }
 
     /// Writes the outputs that no loop has written. Those of several that are in arrays are copied first:

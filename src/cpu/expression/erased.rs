@@ -1,8 +1,8 @@
 //! States of reductions without their types: for programs with several outputs, whose reductions go on together.
 
+use super::moments::Moments;
 use super::reduce::{Add, BlockReduction, ReductionVisitor, States, ValueColumns, Values, visit};
 use super::slab::{Laning, Slab};
-use super::two_sums::TwoSums;
 use crate::arch::Version;
 use gpuvec_expr::{Output, Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
@@ -87,8 +87,8 @@ pub(crate) fn begun_states<S: Laning>(
 /// If it is not a reduction.
 pub(crate) fn erased_states(output: &Output) -> Box<dyn ErasedStates> {
     match (output.reduction.expect("a reduction"), output.ty) {
-        (reduction, Type::F32) if reduction.has_two_sums() => Box::new(TwoSums::of::<f32>(output)),
-        (reduction, _) if reduction.has_two_sums() => Box::new(TwoSums::of::<f64>(output)),
+        (_, Type::F32) if !output.sums().is_empty() => Box::new(Moments::of::<f32>(output)),
+        _ if !output.sums().is_empty() => Box::new(Moments::of::<f64>(output)),
         (reduction, ty) => {
             let states = of_one_state(reduction, ty);
             match output.conversion() {

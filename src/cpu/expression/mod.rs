@@ -20,13 +20,14 @@ mod fast_tests;
 mod functions;
 mod fuse;
 mod loops;
+mod moments;
 mod operations;
 mod reduce;
 mod run;
 mod slab;
 #[cfg(test)]
 mod tests;
-mod two_sums;
+mod two_parts;
 mod value;
 
 pub(crate) use compile::BlockProgram;

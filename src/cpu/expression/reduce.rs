@@ -2,7 +2,8 @@
 
 use super::compile::BlockProgram;
 use super::run::{Range, Scratch};
-use super::slab::{Laning, OfParts, Slab, SumKind};
+use super::slab::{Laning, Slab, SumKind};
+use super::two_parts::OfParts;
 use crate::arch::Version;
 use crate::cpu::exact::{self, Bounded, Columns, Inputs, Vectorised};
 use crate::cpu::fold::{fold, fold_columns};
@@ -49,6 +50,11 @@ impl<'a> Values<'a> {
         Values { addresses, len, ..self }
     }
 
+    /// The values of one operand or of two, given by their places.
+    pub(crate) fn of_operands(self, places: &[usize]) -> Self {
+        Values { addresses: picked(self.addresses, places), ..self }
+    }
+
     /// The values as what they are.
     ///
     /// # Panics
@@ -59,6 +65,11 @@ impl<'a> Values<'a> {
         let [a, b] = self.addresses.map(|at| unsafe { from_raw_parts(at.cast(), self.len) });
         Inputs::new(a, b)
     }
+}
+
+/// The elements at one place or at two: of one, twice.
+fn picked<T: Copy>(of_operands: [T; 2], places: &[usize]) -> [T; 2] {
+    [places[0], places[places.len() - 1]].map(|place| of_operands[place])
 }
 
 /// The values that reductions of columns take: rows of one length.
@@ -90,6 +101,12 @@ impl<'a> ValueColumns<'a> {
         let stride = (len * ty.bytes()) as isize;
         let rows = values.len / len;
         ValueColumns { ty, addresses, strides: [stride; 2], rows, len, lifetime: PhantomData }
+    }
+
+    /// The values of one operand or of two, given by their places.
+    pub(crate) fn of_operands(self, places: &[usize]) -> Self {
+        let (addresses, strides) = (picked(self.addresses, places), picked(self.strides, places));
+        ValueColumns { addresses, strides, ..self }
     }
 
     /// The values as what they are.

@@ -3,7 +3,7 @@
 use crate::arch::Version;
 use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Vectorised};
 use gpuvec_exact::{Dot, Float, State, Sum};
-use gpuvec_ops::{Accumulator, Indexed, Mean, Norm};
+use gpuvec_ops::Indexed;
 use std::collections::TryReserveError;
 
 /// Lanes beside states of a type.
@@ -251,82 +251,5 @@ impl SumKind for Dot<f64> {
 
     fn row(_: Version, _: Inputs<'_, f64>) -> Option<[f64; 2]> {
         None
-    }
-}
-
-/// An accumulator of exact sums, whose result may be computed from a sum in two parts.
-pub(crate) trait OfParts: Accumulator {
-    /// The result for a sum of some terms, which is exactly that of its parts and is finite.
-    fn of_parts(parts: [f64; 2], terms: usize) -> Self::Result;
-}
-
-macro_rules! of_parts {
-    ($($accumulator:ty: $of:expr;)+) => {
-        $(impl OfParts for $accumulator {
-            fn of_parts([high, low]: [f64; 2], terms: usize) -> Self::Result {
-                $of(high, low, terms as f64)
-            }
-        })+
-    };
-}
-
-of_parts! {
-    Sum<f32>: |high, low, _| to_odd(high, low) as f32;
-    Sum<f64>: |high, low, _| high + low;
-    Dot<f32>: |high, low, _| to_odd(high, low) as f32;
-    Dot<f64>: |high, low, _| high + low;
-    Mean<f32>: |high: f64, low: f64, terms: f64| ((high + low) / terms) as f32;
-    Mean<f64>: |high: f64, low: f64, terms: f64| (high + low) / terms;
-    Norm<f32>: |high: f64, low: f64, _| (high + low).sqrt() as f32;
-    Norm<f64>: |high: f64, low: f64, _| (high + low).sqrt();
-}
-
-/// The sum of two floats rounded to odd: rounded again to f32, it is the exact sum rounded once (Boldo and Melquiond,
-/// 2008). The first is the larger one, or 0.
-fn to_odd(high: f64, low: f64) -> f64 {
-    let sum = high + low;
-    let of_low = sum - high;
-    let rest = (high - (sum - of_low)) + (low - of_low);
-    if rest == 0.0 || sum.to_bits() & 1 == 1 {
-        return sum;
-    }
-    // Towards the rest.
-    let is_away = (rest > 0.0) == (sum > 0.0);
-    f64::from_bits(if is_away { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// A float, and one that is smaller by some bits.
-    fn parts() -> impl Strategy<Value = [f64; 2]> {
-        (any::<f32>(), any::<i32>(), -60..30_i32, -1.0..1.0).prop_map(|(x, more, bits, y)| {
-            let x = if x.is_finite() { f64::from(x) } else { 1.0 };
-            // Halfway between two f32, or near that.
-            let high = x + f64::from(more) * x * 2_f64.powi(-55) + 0.0;
-            [high, high * y * 2_f64.powi(bits.min(0) - 24)]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn a_sum_in_two_parts_is_rounded_once([high, low] in parts()) {
-            let mut exact = State::<Sum<f64>>::ZERO;
-            exact.deposit(high);
-            exact.deposit(low);
-            let rounded = to_odd(high, low) as f32;
-            prop_assert_eq!(rounded.to_bits(), exact.scaled_value::<f32>(0).to_bits());
-        }
-    }
-
-    #[test]
-    fn ties_are_broken_by_the_low_part() {
-        let tie = 1.0 + 2_f64.powi(-24);
-        for (low, rounded) in [(0.0, 1.0), (1e-30, 1.0 + f32::EPSILON), (-1e-30, 1.0)] {
-            assert_eq!(to_odd(tie, low) as f32, rounded);
-            assert_eq!(to_odd(-tie, -low) as f32, -rounded);
-        }
     }
 }

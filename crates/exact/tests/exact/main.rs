@@ -1,10 +1,10 @@
 //! Exact sums against two oracles: every word of the states, and every bit of the results.
 
 mod bins;
+mod moments;
 mod oracle;
 mod rounding;
 mod state;
-mod variance;
 mod window;
 mod wire;
 

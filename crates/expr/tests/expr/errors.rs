@@ -38,7 +38,7 @@ fn unknown_names() {
         ("maximun(a)", 0, "no function is named 'maximun': did you mean 'maximum'?"),
         ("reciprocal(a)", 0, "no function is named 'reciprocal': write 1 / x for floats"),
         ("frobnicate(a)", 0, "no function is named 'frobnicate'"),
-        ("u8(a)", 0, "u8 is a type of inputs alone: write i32(x) % 256 for integers"),
+        ("u8(a)", 0, "u8 is only a type of inputs: write i32(x) % 256 for integers"),
         ("lambda", 0, "no array is named 'lambda'"),
         ("sum", 0, "no array is named 'sum': write sum(...) for the function"),
         ("a * frob", 4, "no array is named 'frob'"),
@@ -48,41 +48,45 @@ fn unknown_names() {
 #[test]
 fn unknown_symbols() {
     fail(&[
-        ("a $ b", 2, "no expression contains the character '$'"),
-        ("é", 0, "no expression contains the character 'é'"),
-        ("\"a\"", 0, "no expression contains the character '\"'"),
+        (
+            "a $ b",
+            2,
+            "the character '$' is not allowed: names have only ASCII letters, digits and _",
+        ),
+        ("é", 0, "the character 'é' is not allowed: names have only ASCII letters, digits and _"),
+        (
+            "\"a\"",
+            0,
+            "the character '\"' is not allowed: names have only ASCII letters, digits and _",
+        ),
         (
             "a && m",
             2,
-            "no operator '&&' here: write & between bools, and parentheses around comparisons",
+            "'&&' is not an operator here: write & between bools, and parentheses around comparisons",
         ),
         (
             "a || m",
             2,
-            "no operator '||' here: write | between bools, and parentheses around comparisons",
+            "'||' is not an operator here: write | between bools, and parentheses around comparisons",
         ),
-        ("a = b", 2, "no operator '=' here: write == to compare"),
-        ("!m", 0, "no operator '!' here: write ~(x) for the opposite of a bool"),
-        ("m ? a : b", 2, "no operator '?' here: write where(condition, a, b)"),
-        ("a @ b", 2, "no operator '@' here: write dot(a, b) for arrays of one dimension"),
-        ("np.sqrt(a)", 2, "no operator '.' here: names have no parts: write sqrt, not np.sqrt"),
-        (
-            "a[0]",
-            1,
-            "no operator '[' here: an expression takes whole arrays: pass the part that you need",
-        ),
+        ("a = b", 2, "'=' is not an operator here: write == to compare"),
+        ("!m", 0, "'!' is not an operator here: write ~(x) for the opposite of a bool"),
+        ("m ? a : b", 2, "'?' is not an operator here: write where(condition, a, b)"),
+        ("a @ b", 2, "'@' is not an operator here: write dot(a, b) for arrays of one dimension"),
+        ("np.sqrt(a)", 2, "'.' is not an operator here: write sqrt, not np.sqrt"),
+        ("a[0]", 1, "'[' is not an operator here: pass the part of the array that you need"),
     ]);
 }
 
 #[test]
 fn numbers_that_are_wrong_or_do_not_fit() {
     fail(&[
-        ("1.0f + a", 0, "'1.0f' is no number: write digits, as in 12, 0.5 or 1e-3"),
-        ("0x10", 0, "'0x10' is no number: write digits, as in 12, 0.5 or 1e-3"),
-        ("012", 0, "'012' is no number: write digits, as in 12, 0.5 or 1e-3"),
-        ("1..2", 0, "'1..2' is no number: write digits, as in 12, 0.5 or 1e-3"),
-        ("1_000", 0, "'1_000' is no number: write digits, as in 12, 0.5 or 1e-3"),
-        ("1e", 0, "'1e' is no number: write digits, as in 12, 0.5 or 1e-3"),
+        ("1.0f + a", 0, "'1.0f' is not a number: write digits, as in 12, 0.5 or 1e-3"),
+        ("0x10", 0, "'0x10' is not a number: write digits, as in 12, 0.5 or 1e-3"),
+        ("012", 0, "'012' is not a number: write digits, as in 12, 0.5 or 1e-3"),
+        ("1..2", 0, "'1..2' is not a number: write digits, as in 12, 0.5 or 1e-3"),
+        ("1_000", 0, "'1_000' is not a number: write digits, as in 12, 0.5 or 1e-3"),
+        ("1e", 0, "'1e' is not a number: write digits, as in 12, 0.5 or 1e-3"),
         ("x_i32 + 3000000000", 8, "3000000000 does not fit into i32: compute in i64, as in i64(x)"),
         ("x_u64 + -1", 8, "-1 does not fit into u64: compute in i64, as in i64(x)"),
         (
@@ -127,31 +131,47 @@ fn grammar() {
         ("a b", 2, "expected an operator or the end, found 'b'"),
         ("a +", 3, "expected a value, found the end"),
         ("(a", 2, "expected an operator or ')', found the end"),
-        ("a)", 1, "no '(' belongs to this ')'"),
+        ("a)", 1, "unmatched ')': remove it, or write the '(' that it closes"),
         ("()", 1, "expected a value, found ')'"),
         ("sqrt(a b)", 7, "expected an operator, ',' or ')', found 'b'"),
         ("sqrt(", 5, "expected a value, found the end"),
         ("sqrt()", 5, "sqrt takes 1 argument, not 0"),
-        ("sqrt(a, b)", 8, "sqrt takes 1 argument, and this is one more"),
+        ("sqrt(a, b)", 8, "sqrt takes 1 argument, not more"),
         (
             "round(a, 2)",
             9,
-            "round takes 1 argument, and this is one more: write rint(x * 100) / 100 for two decimals",
+            "round takes 1 argument, not more: write rint(x * 100) / 100 for two decimals",
         ),
         ("clip(a, 0)", 9, "clip takes 3 arguments, not 2"),
-        ("subtract(a, b, c)", 15, "subtract takes 2 arguments, and this is one more"),
+        ("subtract(a, b, c)", 15, "subtract takes 2 arguments, not more"),
         ("hypot(a)", 7, "hypot takes 2 arguments, not 1"),
         ("fma(a, b", 8, "expected an operator, ',' or ')', found the end"),
         (
             "min(a, b)",
             7,
-            "min takes 1 argument, and this is one more: write minimum(a, b), in which NaN wins, for two arrays",
+            "min takes 1 argument, not more: write minimum(a, b), in which NaN wins, for two arrays",
         ),
         (
             "max(a, b)",
             7,
-            "max takes 1 argument, and this is one more: write maximum(a, b), in which NaN wins, for two arrays",
+            "max takes 1 argument, not more: write maximum(a, b), in which NaN wins, for two arrays",
         ),
+        (
+            "max(a, axis=0)",
+            7,
+            "max takes 1 argument, not more: pass axis= to the call, and not in the text",
+        ),
+        (
+            "sum(a, keepdims = True)",
+            7,
+            "sum takes 1 argument, not more: pass keepdims= to the call, and not in the text",
+        ),
+        (
+            "dot(a, a, out=a)",
+            10,
+            "dot takes 2 arguments, not more: pass out= to the call, and not in the text",
+        ),
+        ("sum(a, dtype=a)", 7, "sum takes 1 argument, not more"),
         (
             "m and m",
             2,
@@ -215,11 +235,7 @@ fn reductions_in_wrong_places_or_of_wrong_types() {
             6,
             "'+' takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic",
         ),
-        (
-            "var(a, 1)",
-            7,
-            "var takes 1 argument, and this is one more: write var(x, ddof=1) to divide by n - 1",
-        ),
+        ("var(a, 1)", 7, "var takes 1 argument, not more: write var(x, ddof=1) to divide by n - 1"),
         (
             "std(a, ddof = b)",
             14,
@@ -236,7 +252,7 @@ fn reductions_in_wrong_places_or_of_wrong_types() {
             "ddof is a whole number in the text, below 2^31: write var(x, ddof=1)",
         ),
         ("var(a, ddof=1, 2)", 13, "expected ')', found ','"),
-        ("var(ddof=1)", 8, "no operator '=' here: write == to compare"),
+        ("var(ddof=1)", 8, "'=' is not an operator here: write == to compare"),
         ("any(a)", 0, "any takes bools, not f32: write any(x != 0)"),
         ("all(x_i32)", 0, "all takes bools, not i32: write all(x != 0)"),
         ("count(a)", 0, "count takes bools, not f32: write count(x != 0)"),
@@ -289,7 +305,7 @@ fn operands_of_wrong_types() {
         (
             "x_u64 & x_i64",
             6,
-            "'&' takes no u64 with integers that may be negative: write u64(x) or i64(x) for one of them",
+            "'&' does not take a u64 and an integer that may be negative: write u64(x) or i64(x) for one of them",
         ),
         (
             "a < b & c < d",
@@ -330,7 +346,7 @@ fn operands_of_wrong_types() {
             1,
             "pow takes floats, not i32: write x**n for a literal n, or pow(f64(x), y) in f64",
         ),
-        ("x_i32**-1", 5, "integers have no power -1: write f64(x)**-1"),
+        ("x_i32**-1", 5, "integers cannot be raised to the power -1: write f64(x)**-1"),
         (
             "1 < 2 < m & a",
             10,
@@ -344,7 +360,10 @@ fn only_the_line_of_the_error_is_shown() {
     let error = |text: &str| compiled(text).expect_err(text).to_string();
     assert_eq!(error("a +\n  b *\n\toops +\n a"), "no array is named 'oops'\n oops +\n ^");
     assert_eq!(error("a +\n \n"), "expected a value, found the end\na +\n   ^");
-    assert_eq!(error("a \u{1}"), "no expression contains the character '\\u{1}'\na  \n  ^");
+    assert_eq!(
+        error("a \u{1}"),
+        "the character '\\u{1}' is not allowed: names have only ASCII letters, digits and _\na  \n  ^"
+    );
 }
 
 #[test]
@@ -369,10 +388,22 @@ fn texts_and_inputs_that_are_wrong() {
     }
     let long = "x".repeat(256);
     for (names, message) in [
-        (vec![""], "'' is no name: write letters, digits and _, and no digit first".to_owned()),
-        (vec!["1a"], "'1a' is no name: write letters, digits and _, and no digit first".into()),
-        (vec!["a b"], "'a b' is no name: write letters, digits and _, and no digit first".into()),
-        (vec!["é"], "'é' is no name: write letters, digits and _, and no digit first".into()),
+        (
+            vec![""],
+            "'' is not a name: use only ASCII letters, digits and _, and no digit first".to_owned(),
+        ),
+        (
+            vec!["1a"],
+            "'1a' is not a name: use only ASCII letters, digits and _, and no digit first".into(),
+        ),
+        (
+            vec!["a b"],
+            "'a b' is not a name: use only ASCII letters, digits and _, and no digit first".into(),
+        ),
+        (
+            vec!["é"],
+            "'é' is not a name: use only ASCII letters, digits and _, and no digit first".into(),
+        ),
         (vec!["and"], "'and' is a word of the language: choose another name".into()),
         (vec!["True"], "'True' is a word of the language: choose another name".into()),
         (vec!["a", "b", "a"], "'a' names two inputs: choose another name for one of them".into()),

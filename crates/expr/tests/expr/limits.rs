@@ -112,7 +112,7 @@ fn each_pass_has_at_most_so_many_nodes() {
 fn texts_have_at_most_so_many_bytes() {
     assert!(compiled(&("a".to_owned() + &" ".repeat(MAX_TEXT - 1))).is_ok());
     let error = compiled(&" ".repeat(MAX_TEXT + 1)).expect_err("too long").to_string();
-    assert_eq!(error, "the expression has 65537 bytes, but at most 65536 are taken: split it");
+    assert_eq!(error, "the expression has 65537 bytes, but at most 65536 are allowed: split it");
 }
 
 #[test]

@@ -10,7 +10,10 @@ pub(crate) fn written(program: &Program) -> String {
         let node = |&id: &NodeId| {
             written_node(program, if is_ordered { unsigned(program, id) } else { id })
         };
-        let operands = output.operands().iter().map(node).collect::<Vec<_>>().join(", ");
+        let operands = match output.operands() {
+            [upper, _] if output.is_in_halves() => written_node(program, whole(program, *upper)),
+            operands => operands.iter().map(node).collect::<Vec<_>>().join(", "),
+        };
         match output.reduction {
             Some(reduction) => format!("{}({operands})", reduction.name()),
             None if output.element.is_half() => format!("{}({operands})", output.element.name()),
@@ -24,6 +27,12 @@ pub(crate) fn written(program: &Program) -> String {
 fn unsigned(program: &Program, id: NodeId) -> NodeId {
     let operand = |id: NodeId| program.nodes()[usize::from(id)].operands()[0];
     operand(operand(id))
+}
+
+/// The integer whose upper half is a node: the cast of the difference from the lower half.
+fn whole(program: &Program, upper: NodeId) -> NodeId {
+    let operand = |id: NodeId| program.nodes()[usize::from(id)].operands()[0];
+    operand(operand(upper))
 }
 
 /// The number of nodes in the written text, in which a shared one occurs for each of its uses.

@@ -221,9 +221,9 @@ pub(crate) fn check_kernels(program: &Program, inputs: &[Vec<Bits>], launch: Lau
     }
 }
 
-/// The reductions that a kernel computes; others are computed from the sums of two.
+/// The reductions that a kernel computes; the host computes others from several sums.
 pub(crate) fn of_one_kernel() -> impl Iterator<Item = Reduction> {
-    Reduction::ALL.iter().copied().filter(|reduction| !reduction.has_two_sums())
+    Reduction::ALL.iter().copied().filter(|reduction| !reduction.takes_ddof())
 }
 
 /// Compiles an expression of arrays x, y, z and a scalar s, all of a type.

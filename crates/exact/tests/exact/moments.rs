@@ -1,6 +1,6 @@
-//! Variances and standard deviations against rationals.
+//! Means, norms, variances and standard deviations against rationals.
 
-use gpuvec_exact::{Dot, Float, Kind, State, Sum, standard_deviation, variance};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, standard_deviation, variance};
 use num_bigint::BigInt;
 use num_rational::{BigRational, Ratio};
 use proptest::prelude::*;
@@ -9,6 +9,7 @@ use proptest::prelude::*;
 trait Element: Float + std::fmt::Debug {
     fn of(x: f64) -> Self;
     fn variance(elements: &[Self], ddof: i64) -> [Self; 2];
+    fn mean_and_norm(elements: &[Self]) -> [Self; 2];
 }
 
 macro_rules! elements {
@@ -19,18 +20,25 @@ macro_rules! elements {
             }
 
             fn variance(elements: &[$ty], ddof: i64) -> [$ty; 2] {
-                let (mut sum, mut squares) = (State::<Sum<$ty>>::ZERO, State::<Dot<$ty>>::ZERO);
-                for &x in elements {
-                    sum.deposit(Sum::<$ty>::term_of(x, x));
-                    squares.deposit(Dot::<$ty>::term_of(x, x));
-                }
+                let (sum, squares) = (sum::<Sum<$ty>>(elements), sum::<Dot<$ty>>(elements));
                 [variance(&sum, &squares, ddof), standard_deviation(&sum, &squares, ddof)]
+            }
+
+            fn mean_and_norm(elements: &[$ty]) -> [$ty; 2] {
+                [mean(&sum::<Sum<$ty>>(elements)), norm(&sum::<Dot<$ty>>(elements))]
             }
         })+
     };
 }
 
 elements! { f32 f64 }
+
+/// The exact sum of elements, or of their squares.
+fn sum<K: Kind>(elements: &[K::Element]) -> State<K> {
+    let mut state = State::ZERO;
+    elements.iter().for_each(|&x| state.deposit(K::term_of(x, x)));
+    state
+}
 
 fn power_of_two(exponent: i32) -> BigRational {
     let power = Ratio::from_integer(BigInt::from(1) << exponent.unsigned_abs());
@@ -67,11 +75,21 @@ fn check_nearest<T: Float>(
 fn check<T: Element>(elements: &[f64], ddof: i64) {
     let elements: Vec<T> = elements.iter().map(|&x| T::of(x)).collect();
     let [of_elements, root] = T::variance(&elements, ddof).map(Float::encoding);
+    let [of_sum, of_squares] = T::mean_and_norm(&elements).map(Float::encoding);
     let integer = |x: i64| Ratio::from_integer(BigInt::from(x));
     let n = elements.len() as i64;
     let exact: Vec<BigRational> =
         elements.iter().map(|&x| Ratio::from_float(x.into()).unwrap()).collect();
     let mean = exact.iter().sum::<BigRational>() / integer(n);
+    let magnitude = of_sum & !(1 << (T::BITS - 1));
+    assert_eq!(magnitude != of_sum, mean < integer(0), "the mean's sign");
+    check_nearest::<T>(
+        magnitude,
+        &if mean < integer(0) { -&mean } else { mean.clone() },
+        |middle| middle,
+    );
+    let norm = exact.iter().map(|x| x * x).sum::<BigRational>();
+    check_nearest::<T>(of_squares, &norm, |middle| &middle * &middle);
     let squares = exact.iter().map(|x| (x - &mean) * (x - &mean));
     let exact = squares.sum::<BigRational>() / integer(n - ddof);
     check_nearest::<T>(of_elements, &exact, |middle| middle);
@@ -124,6 +142,25 @@ fn results_have_the_whole_range() {
     check::<f64>(&[1e-160, 3e-162, -1e-161], 1);
     check::<f32>(&[1e-22, 3e-23, -1e-22], 1);
     assert_eq!(f64::variance(&[5.0; 7], 0), [0.0, 0.0]);
+}
+
+#[test]
+fn means_and_norms_are_in_range_if_they_can_be() {
+    assert_eq!(f64::mean_and_norm(&[f64::MAX; 4]), [f64::MAX, f64::INFINITY]);
+    assert_eq!(f64::mean_and_norm(&[f64::MAX, -f64::INFINITY]), [f64::NEG_INFINITY, f64::INFINITY]);
+    assert_eq!(f64::mean_and_norm(&[f64::MAX; 2])[1], f64::INFINITY);
+    assert_eq!(f64::mean_and_norm(&[0.1; 3])[0], 0.1);
+    assert_eq!(f64::mean_and_norm(&[5e-324])[1], 5e-324);
+    assert_eq!(f64::mean_and_norm(&[-5e-324, 0.0]).map(f64::to_bits), [1 << 63, 1]);
+    assert_eq!(f32::mean_and_norm(&[3, 4].map(f32::from_bits))[1], f32::from_bits(5));
+    let [of_none, zero] = f64::mean_and_norm(&[]).map(f64::to_bits);
+    assert_eq!([of_none, zero], [0x7FF8 << 48, 0]);
+    let of_nan = f64::mean_and_norm(&[1.0, f64::NAN]).map(f64::to_bits);
+    assert_eq!(of_nan, [0x7FF8 << 48; 2]);
+    for exponent in [-600, 0, 600] {
+        let unit = 2_f64.powi(exponent);
+        assert_eq!(f64::mean_and_norm(&[3.0 * unit, -4.0 * unit])[1], 5.0 * unit);
+    }
 }
 
 #[test]

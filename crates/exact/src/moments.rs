@@ -1,16 +1,17 @@
-//! Variances and standard deviations of two exact sums, rounded once.
+//! Means, norms, variances and standard deviations of exact sums, rounded once.
 //!
-//! Of n elements with the sum S and the sum of squares Q, the variance is (n·Q − S²) / (n·(n − ddof)). With the
-//! sums as integers, in units of 2^LOW and 2^(2·LOW), this is a quotient of integers. Its leading bits, and whether
-//! bits follow them, decide the rounded quotient, and its rounded square root.
+//! Of n elements with the sum S and the sum of squares Q, the mean is S / n, the norm √Q, and the variance
+//! (n·Q − S²) / (n·(n − ddof)). With the sums as integers, in units of 2^LOW and 2^(2·LOW), these are quotients of
+//! integers and their roots. The leading bits, and whether bits follow them, decide the rounded result.
 
-use crate::digits::{make_positive, round};
+use crate::digits::{self, highest_bit, make_positive, round};
+use crate::state::special;
 use crate::{COUNTS, Dot, Float, Kind, State, Sum};
 
 /// Words of 64 bits for the longest integer, the square of a sum of f64.
 const LIMBS: usize = 70;
 
-/// The bits of a quotient, or one to three fewer: the root of such a quotient has more bits than an f64.
+/// The bits of a quotient, or one or two more: the root of such a quotient has more bits than an f64.
 const QUOTIENT_BITS: i32 = 125;
 
 /// A variance, before it is rounded.
@@ -24,10 +25,47 @@ enum Variance {
 /// The leading bits of a real number that is not negative: (bits + f)·2^exponent, with f in [0, 1).
 struct Leading {
     bits: u128,
-    /// Even.
     exponent: i32,
-    /// Says that f is not 0.
+    /// True if f is not 0.
     has_more: bool,
+}
+
+/// The sum divided by the number of elements, rounded to nearest. It is NaN for no elements; a NaN or infinite element
+/// makes it what it makes the sum.
+pub fn mean<K: Kind>(sum: &State<K>) -> K::Element {
+    quotient(sum, sum.elements().cast_unsigned())
+}
+
+/// The sum divided by an integer, rounded to nearest in any format; NaN for 0.
+pub fn quotient<K: Kind, T: Float>(sum: &State<K>, divisor: u64) -> T {
+    match divisor {
+        0 => T::from_encoding(T::NAN),
+        _ => of_sum(sum, |sum| sum.over(divisor)),
+    }
+}
+
+/// The square root of a sum of squares, rounded to nearest. A NaN or infinite element makes it NaN or infinite.
+pub fn norm<K: Kind>(squares: &State<K>) -> K::Element {
+    root(squares)
+}
+
+/// The square root of a sum that is not negative, rounded to nearest in any format.
+pub fn root<K: Kind, T: Float>(sum: &State<K>) -> T {
+    of_sum(sum, Leading::root)
+}
+
+/// A function of the magnitude of a finite sum, rounded to nearest, with the sum's sign.
+fn of_sum<K: Kind, T: Float>(sum: &State<K>, function: impl FnOnce(Leading) -> Leading) -> T {
+    let mut words = *sum.words();
+    let words = words.as_mut();
+    if let Some(encoding) = special::<T>(words) {
+        return T::from_encoding(encoding);
+    }
+    let digits = &mut words[COUNTS..];
+    let is_negative = make_positive(digits);
+    let Some(highest) = highest_bit(digits) else { return T::from_encoding(0) };
+    let encoding = function(Leading::of_digits(digits, highest, K::LOW)).rounded::<T>().encoding();
+    T::from_encoding(encoding | u64::from(is_negative) << (T::BITS - 1))
 }
 
 /// The variance of the elements of two sums, with the divisor n − ddof, rounded to nearest. It is NaN for no elements
@@ -37,7 +75,7 @@ where
     Sum<T>: Kind,
     Dot<T>: Kind,
 {
-    rounded(exact(sum, squares, ddof))
+    exact(sum, squares, ddof).rounded()
 }
 
 /// The square root of [`variance`]'s exact value, rounded to nearest.
@@ -46,10 +84,10 @@ where
     Sum<T>: Kind,
     Dot<T>: Kind,
 {
-    rounded(match exact(sum, squares, ddof) {
-        Variance::Finite(value) => Variance::Finite(value.root()),
-        other => other,
-    })
+    match exact(sum, squares, ddof) {
+        Variance::Finite(value) => value.root().rounded(),
+        other => other.rounded(),
+    }
 }
 
 /// The exact variance.
@@ -82,13 +120,35 @@ fn of_words(sum: &mut [i64], squares: &mut [i64], low: i32, ddof: i64) -> Varian
     }
 }
 
+impl Variance {
+    fn rounded<T: Float>(self) -> T {
+        match self {
+            Variance::Nan => T::from_encoding(T::NAN),
+            Variance::Infinite => T::from_encoding(T::INFINITY),
+            Variance::Finite(value) => value.rounded(),
+        }
+    }
+}
+
 impl Leading {
+    /// The integer of digits that are normalised and not negative, in units of 2^low: its 128 bits from the highest one
+    /// down.
+    fn of_digits(digits: &[i64], highest: i32, low: i32) -> Self {
+        let first = highest - 127;
+        let [lower, upper] =
+            [first, first + 64].map(|position| digits::bits_from(digits, position));
+        Leading {
+            bits: u128::from(upper) << 64 | u128::from(lower),
+            exponent: low + first,
+            has_more: digits::any_below(digits, first),
+        }
+    }
+
     /// The quotient of an integer, in units of 2^low, and two others.
     fn of_quotient(dividend: &[u64; LIMBS], low: i32, divisors: [u64; 2]) -> Self {
         let divisor_bits: u32 =
             divisors.iter().map(|divisor| u64::BITS - divisor.leading_zeros()).sum();
         let first = bits_of(dividend) - divisor_bits as i32 - QUOTIENT_BITS;
-        let first = first + (first & 1);
         let mut leading = [0, 64, 128, 192].map(|above| bits_from(dividend, first + above));
         let mut has_more = any_below(dividend, first);
         for divisor in divisors {
@@ -98,22 +158,27 @@ impl Leading {
         Leading { bits, exponent: low + first, has_more }
     }
 
-    fn root(self) -> Self {
-        let bits = self.bits.isqrt();
-        let has_more = self.has_more || bits * bits != self.bits;
-        Leading { bits, exponent: self.exponent / 2, has_more }
+    /// The quotient by an integer. Of 128 bits it has at least 64.
+    fn over(self, divisor: u64) -> Self {
+        let divisor = u128::from(divisor);
+        let has_more = self.has_more || !self.bits.is_multiple_of(divisor);
+        Leading { bits: self.bits / divisor, has_more, ..self }
     }
-}
 
-fn rounded<T: Float>(value: Variance) -> T {
-    match value {
-        Variance::Nan => T::from_encoding(T::INFINITY | 1 << (T::PRECISION - 2)),
-        Variance::Infinite => T::from_encoding(T::INFINITY),
-        Variance::Finite(Leading { bits, exponent, has_more }) => {
-            let digit = |place: u32| i64::from((bits >> (32 * place)) as u32);
-            let mut digits = [i64::from(has_more), digit(0), digit(1), digit(2), digit(3)];
-            round(&mut digits, exponent - 32)
-        }
+    /// The square root. Of 122 bits it has at least 60.
+    fn root(self) -> Self {
+        let odd = self.exponent & 1;
+        let (whole, is_cut) = (self.bits >> odd, self.bits & odd as u128 != 0);
+        let bits = whole.isqrt();
+        let has_more = self.has_more || is_cut || bits * bits != whole;
+        Leading { bits, exponent: (self.exponent + odd) / 2, has_more }
+    }
+
+    /// The nearest float.
+    fn rounded<T: Float>(self) -> T {
+        let digit = |place: u32| i64::from((self.bits >> (32 * place)) as u32);
+        let mut digits = [i64::from(self.has_more), digit(0), digit(1), digit(2), digit(3)];
+        round(&mut digits, self.exponent - 32)
     }
 }
 
