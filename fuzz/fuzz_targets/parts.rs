@@ -4,7 +4,7 @@
 pub const NAMES: [&str; 4] = ["a", "b", "c", "k"];
 
 #[rustfmt::skip]
-const PARTS: [&str; 112] = [
+const PARTS: [&str; 120] = [
     "a", "b", "c", "k", "a*b+c", "(a", "b)", "k*", "a", "b", "c", ")", ")", ")", "(", "(",
     "+", "-", "*", "/", "//", "%", "**", "<", "<=", "==", "!=", ">", ">=", "&", "|", "~",
     "2", "0.5", "1e9", "7", "-1", "1/3", "1e999", "2147483648", "9223372036854775807", "63", "0", "pi",
@@ -14,6 +14,7 @@ const PARTS: [&str; 112] = [
     "i32(", "i64(", "bool(", "sum(", "mean(", "dot(", "norm(", "min(", "max(", "argmax(", "any(", "all(",
     "count(", "e", "u8(", "and", "é", "^", "<<", ">>", "**", "isnan(", "clip(", "fmax(", "fmod(", "nextafter(",
     "rsqrt(", "degrees(", "round(", "arctan2(", "power(", "logical_xor(", "left_shift(",
+    "; ", "; a", "; k", "sum(a)/", "max(b)-", "std(", "u64(", "prod(",
 ];
 
 /// The text whose parts the bytes choose.

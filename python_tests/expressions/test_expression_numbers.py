@@ -1,5 +1,6 @@
 """Numbers in expressions have NumPy's types and values; scalars follow NumPy's same_kind."""
 
+import itertools
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -78,6 +79,45 @@ def test_what_is_made_of_an_integer(placement, dtype, text, k):
                 call()
         else:
             assert_same_bits(call(), expected)
+
+
+LARGE = [
+    *(sign * (2**bits + add) for bits in (31, 32, 63) for sign in (1, -1) for add in (-1, 0, 1))
+]
+FUNCTIONS_OF_INTEGERS = {
+    "abs(k)": lambda k, j: abs(k),
+    "sign(k)": lambda k, j: (k > 0) - (k < 0),
+    "minimum(k, j)": min,
+    "maximum(k, j)": max,
+    "fmin(k, j)": min,
+    "fmax(k, j)": max,
+    "clip(k, j, 5)": lambda k, j: min(max(k, j), 5),
+    "fmod(k, j)": lambda k, j: (
+        k - j * (abs(k) // abs(j) * ((k > 0) - (k < 0)) * (1 if j > 0 else -1))
+    ),
+    "k // j": lambda k, j: k // j,
+    "k % j": lambda k, j: k % j,
+    "floor(k)": lambda k, j: k,
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS_OF_INTEGERS)
+@pytest.mark.parametrize("dtype", ["i4", "i8", "u8"])
+def test_functions_of_integers_are_pythons(placement, dtype, function):
+    """Of literals and of inputs: exact, or an error if the partner's type lacks the result."""
+    a, limits = np.zeros(1, dtype), np.iinfo(dtype)
+    for k, j in itertools.product(LARGE, [-64, 3, *LARGE]):
+        exact = FUNCTIONS_OF_INTEGERS[function](k, j)
+        calls = [lambda k=k, j=j: gpuvec.evaluate("a + " + literal(function, k=k, j=j), a=a)]
+        if all(-(2**63) <= each < 2**63 for each in (k, j, exact)):
+            numbers = {"k": k, "j": j} if "j" in function else {"k": k}
+            calls.append(lambda of=numbers: gpuvec.evaluate("a + " + function, a=a, **of))
+        for call in calls:
+            if limits.min <= exact <= limits.max:
+                assert call()[0] == exact, (function, k, j)
+            else:
+                with pytest.raises((gpuvec.ArgumentError, gpuvec.ExpressionError)):
+                    call()
 
 
 @pytest.mark.parametrize("text", ["k + 1 + a", "(-k - 2)*a", "k*k - a", "where(a > 0, k + 1, a)"])

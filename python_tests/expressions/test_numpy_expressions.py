@@ -23,7 +23,12 @@ def test_random_expressions(placement):
 
 def test_a_wrong_result_is_found_and_shrunk(monkeypatch):
     right = gpuvec.evaluate
-    monkeypatch.setattr(gpuvec, "evaluate", lambda text, **inputs: right(text, **inputs) + 1)
+
+    def wrong(text, inputs, out):
+        right(text, inputs, out=out)
+        out += np.float32(1)
+
+    monkeypatch.setattr(gpuvec, "evaluate", wrong)
     inputs = {"a": np.float32([1, 2, 3]), "b": np.float32([4, 5, 6])}
     assert check("a * 2 + (a - b)", inputs)[0] == "wrong"
     text, smallest = shrink("a * 2 + (a - b)", inputs)

@@ -44,6 +44,11 @@ def test_no_memory_at_all(program, before, threads):
     program("short_of_memory", 0, before, 1, **settings)
 
 
+def test_an_allocation_fails_while_an_expression_is_compiled(program):
+    """Each large one in turn: what grows with the text fails with a status."""
+    program("failing_allocations")
+
+
 def test_nothing_may_be_locked_in_memory(placement_variables):
     script = """
     import resource

@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional, Union
 import gpuvec
 import numpy as np
 from functions import OF_ONE, OF_TWO
-from numpy_reductions import BOOL, F32, F64, I32, I64, REDUCTIONS, Refused, nearest
+from numpy_reductions import BOOL, F32, F64, I32, I64, REDUCTIONS, Empty, Refused, nearest
 from oracles import canonical
 
 # "Integers of less than 32 bits are computed as `i32`, and `u32` as `i64`"; NumPy has functions of
@@ -548,8 +548,9 @@ UNFOLDED = ast.FloorDiv, ast.Mod, ast.Pow
 class Oracle(ast.NodeVisitor):
     """Evaluates the nodes of a text."""
 
-    def __init__(self, inputs: dict[str, Value]):
+    def __init__(self, inputs: dict[str, Value], shape: tuple[int, ...]):
         self.inputs = inputs
+        self.shape = shape
 
     def visit_Constant(self, node: ast.Constant) -> Value:
         """Returns a number."""
@@ -571,8 +572,9 @@ class Oracle(ast.NodeVisitor):
         right = self.visit(node.right)
         try:
             left = self.visit(node.left)
-        except Unfit:
-            if is_power and is_python(right) and right == 0:
+        except Refused as refused:
+            is_of_elements = isinstance(refused, (Unfit, Empty))
+            if is_power and is_python(right) and right == 0 and is_of_elements:
                 raise Undecided("x**0 does without x") from None
             raise
         self.check_integers(node, left, right)
@@ -615,8 +617,38 @@ class Oracle(ast.NodeVisitor):
         return np.logical_and.reduce(np.broadcast_arrays(*holds))
 
     def visit_Call(self, node: ast.Call) -> Value:
-        """Calls a function."""
-        return FUNCTIONS[node.func.id](*map(self.visit, node.args))
+        """Calls a function, or reduces all elements."""
+        if node.func.id not in REDUCTIONS:
+            return FUNCTIONS[node.func.id](*map(self.visit, node.args))
+        if is_one_value(node.args, self.inputs):
+            raise Refused("A reduction of such a value is an error")
+        return np.asarray(self.reduce(node))[()]
+
+    def reduce(self, node: ast.Call, axes: Optional[tuple[int, ...]] = None) -> Any:
+        """Returns a reduction of all elements, or of those along some axes."""
+        values = [self.visit(each) for each in node.args]
+        dtypes = [common(*values)] * 2 if len(values) == 2 else map(common, values)
+        values = [typed(value, dtype, self.shape) for value, dtype in zip(values, dtypes)]
+        return reduced(REDUCTIONS[node.func.id], values, axes)
+
+
+def is_one_value(nodes: list[ast.expr], inputs: dict[str, Value]) -> bool:
+    """Says whether nodes have a reduction inside, and no array outside of reductions."""
+    has_reduction, rest = False, list(nodes)
+    while rest:
+        node = rest.pop()
+        if is_reduction(node):
+            has_reduction = True
+            continue
+        if isinstance(node, ast.Name) and isinstance(inputs.get(node.id), np.ndarray):
+            return False
+        rest += ast.iter_child_nodes(node)
+    return has_reduction
+
+
+def is_reduction(node: ast.AST) -> bool:
+    """Says whether a node is a reduction."""
+    return isinstance(node, ast.Call) and node.func.id in REDUCTIONS
 
 
 def evaluate(
@@ -631,18 +663,17 @@ def evaluate(
     leave them with the length 1. Raises `Refused` if gpuvec has to refuse the text or the inputs.
     """
     root = ast.parse(text, mode="eval").body
-    oracle = Oracle(inputs)
     if shape is None:
         shape = next((each.shape for each in inputs.values() if isinstance(each, np.ndarray)), ())
+    oracle = Oracle(inputs, shape)
     with np.errstate(all="ignore"):
-        if isinstance(root, ast.Call) and root.func.id in REDUCTIONS:
-            values = [oracle.visit(each) for each in root.args]
-            dtypes = [common(*values)] * 2 if len(values) == 2 else map(common, values)
-            values = [typed(value, dtype, shape) for value, dtype in zip(values, dtypes)]
-            result = reduced(REDUCTIONS[root.func.id], values, axes)
+        if is_reduction(root):
+            if is_one_value(root.args, inputs):
+                raise Refused("A reduction of such a value is an error")
+            result = oracle.reduce(root, axes)
         else:
             value = oracle.visit(root)
-            result = typed(value, common(value), shape)
+            result = typed(value, common(value), () if is_one_value([root], inputs) else shape)
     return canonical(result) if result.dtype.kind == "f" else np.asarray(result)
 
 

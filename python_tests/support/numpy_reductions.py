@@ -13,6 +13,10 @@ class Refused(Exception):
     """The expression is one that gpuvec refuses, for the reason that is given."""
 
 
+class Empty(Refused):
+    """A reduction of no elements has no result."""
+
+
 def nearest(exact: Fraction, dtype: np.dtype) -> Any:
     """Returns the float that is nearest to a fraction."""
     size = abs(exact)
@@ -117,7 +121,7 @@ def pick_one(function: Callable[..., Any], values: np.ndarray) -> Any:
     """Picks an element of numbers: there must be one."""
     numbers(values)
     if values.size == 0:
-        raise Refused("it needs at least one element")
+        raise Empty("it needs at least one element")
     return np.asarray(function(values))
 
 

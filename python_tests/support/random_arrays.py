@@ -3,7 +3,7 @@
 The formulas are those of random_expressions.py. Their inputs are broadcast, and are parts of larger
 arrays: with the axes in any order, gaps, backwards, fields of records. Outputs are such parts too,
 or an input in place, or overlap an input, which is refused. Reductions reduce some axes, beside
-formulas that reduce none.
+formulas that reduce none; or they are inside formulas of arrays of one shape, and reduce all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import gpuvec
 import numpy as np
-from numpy_oracle import Undecided, Unfit, Wrong, evaluate
+from numpy_oracle import Undecided, Unfit, Wrong, evaluate, is_one_value, is_reduction
 from numpy_reductions import REDUCTIONS, Refused
 from random_expressions import DTYPES, NAMES, WEIGHTS, Writer, compare, values
 
@@ -76,8 +76,20 @@ class Call:
         ]
 
     def reductions(self) -> list[bool]:
-        """Says of each formula whether it is a reduction."""
-        return [is_reduction(text) for text in self.text.split("; ")]
+        """Says of each formula whether it is a reduction, or one value that is computed of some."""
+        roots = [root_of(text) for text in self.text.split("; ")]
+        return [is_reduction(root) or is_one_value([root], self.inputs) for root in roots]
+
+    def arrays_at_last(self) -> dict[str, np.ndarray]:
+        """Returns the arrays that the text reads, but for those of reductions inside formulas."""
+        nodes = [root_of(text) for text in self.text.split("; ")]
+        nodes = [part for node in nodes for part in (node.args if is_reduction(node) else [node])]
+        names = set()
+        while nodes:
+            node = nodes.pop()
+            names |= {node.id} if isinstance(node, ast.Name) else set()
+            nodes += [] if is_reduction(node) else ast.iter_child_nodes(node)
+        return {name: array for name, array in self.arrays().items() if name in names}
 
     def run(self) -> list[np.ndarray]:
         """Returns gpuvec's results."""
@@ -141,8 +153,9 @@ def case(seed: int, number: int) -> Call:
     chance = random.Random(f"arrays {seed} {number}")
     data = np.random.default_rng([seed, number])
     reduces = chance.random() < 0.4
+    inside = 0.2 if chance.random() < 0.2 else 0
     shape: tuple[int, ...] = ()
-    room = MOST_REDUCED if reduces else MOST_ELEMENTS
+    room = MOST_REDUCED if reduces or inside else MOST_ELEMENTS
     for _ in range(chance.choice([0, 1, 2, 2, 3, 3, 4, 6])):
         length = 0 if chance.random() < 0.01 else chance.choice(LENGTHS)
         if length <= room:
@@ -154,42 +167,44 @@ def case(seed: int, number: int) -> Call:
             inputs[name] = chance.choice([0, 1, 3, -7, 0.5, -2.0, 1e300])
             continue
         dtype = chance.choices(DTYPES, WEIGHTS)[0]
-        parts.append(part_of(chance, data, narrowed(chance, shape), dtype))
+        lengths = shape if inside else narrowed(chance, shape)
+        parts.append(part_of(chance, data, lengths, dtype))
         inputs[name] = parts[-1].view
     count = chance.choice([1, 1, 1, 2, 3, 4])
     # The first formula reduces, and others may do so.
     reductions = [reduces and (at == 0 or chance.random() < 0.5) for at in range(count)]
-    texts = [text_of(chance, inputs, is_reduced) for is_reduced in reductions]
+    texts = [text_of(chance, inputs, is_reduced, inside) for is_reduced in reductions]
     chance.shuffle(texts)
     call = Call("; ".join(texts), inputs, parts, [None] * len(texts))
     if not call.is_of_one_shape():
         # A formula that reads an array, if any does.
         text = next(filter(call.arrays, texts), texts[0])
         call = Call(text, inputs, parts, [None])
-    if any(call.reductions()):
+    if any(call.reductions()) and not inside:
         axes = range(len(call.shape()))
         call.axes = tuple(axis for axis in axes if chance.random() < 0.5)
         call.keepdims = chance.random() < 0.5
     return call
 
 
-def text_of(chance: random.Random, inputs: dict[str, Any], reduces: bool) -> str:
+def text_of(chance: random.Random, inputs: dict[str, Any], reduces: bool, inside: float = 0) -> str:
     """Writes a formula that reads an array, if there is one, or a reduction of such formulas."""
-    writer = Writer(chance, inputs)
+    # Without axes, dot takes arrays of one axis.
+    writer = Writer(chance, inputs, inside, without="dot" if inside else "")
     size = min(int(chance.expovariate(1 / 4)), 20)
-    name = chance.choice(list(REDUCTIONS)) if reduces else ""
+    names = [name for name in REDUCTIONS if name != writer.without]
+    name = chance.choice(names) if reduces else ""
     is_truth = name in ("any", "all", "count") or (not reduces and chance.random() < 0.15)
     write = writer.truth if is_truth else writer.number
     second = f", {writer.number(size)}" if name == "dot" else ""
     text = f"{name}({write(size)}{second})" if reduces else write(size)
     # x**0 is 1, of no array's shape.
-    return text_of(chance, inputs, reduces) if ZEROTH_POWER.search(text) else text
+    return text_of(chance, inputs, reduces, inside) if ZEROTH_POWER.search(text) else text
 
 
-def is_reduction(text: str) -> bool:
-    """Says whether a formula is a reduction."""
-    root = ast.parse(text, mode="eval").body
-    return isinstance(root, ast.Call) and root.func.id in REDUCTIONS
+def root_of(text: str) -> ast.expr:
+    """Returns the outermost node of a formula."""
+    return ast.parse(text, mode="eval").body
 
 
 def choose_outputs(call: Call, expected: list[np.ndarray], seed: int, number: int) -> list[Part]:
@@ -230,7 +245,7 @@ def conflict(call: Call) -> bool | None:
     outs = [out for out, _ in given]
     is_near = False
     for at, (out, is_reduced) in enumerate(given):
-        arrays = [np.broadcast_to(array, shape) for array in call.arrays().values()]
+        arrays = [np.broadcast_to(array, shape) for array in call.arrays_at_last().values()]
         if not is_reduced:
             arrays = [array for array in arrays if not is_same(out, array)]
         elif any(out.ctypes.data == array.ctypes.data for array in arrays):

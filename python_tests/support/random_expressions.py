@@ -21,6 +21,7 @@ ONE = OF_ONE + (
 )
 TWO = "minimum maximum fmin fmax fmod nextafter copysign hypot atan2".split()
 PREDICATES = "isnan isinf isfinite signbit bool".split()
+BOOLS = ["any", "all"]
 ARITHMETIC = ["+", "-", "*", "/", "//", "%"]
 COMPARISONS = ["<", "<=", ">", ">=", "==", "!="]
 LITERALS = (
@@ -31,6 +32,7 @@ LITERALS = (
 # than a block of the interpreter.
 LENGTHS = [0, 1, 3, 17, 33, 40, 64, 65]
 LONG = 2500
+GUARD, GUARD_BYTE = 64, 0xA5
 
 
 @dataclass
@@ -39,6 +41,10 @@ class Writer:
 
     random: random.Random
     inputs: dict[str, Any]
+    # The share of numbers and bools that are reductions inside a formula.
+    inside: float = 0
+    # Reductions that it does not write.
+    without: str = ""
     written: list[str] = field(default_factory=list)
 
     def names(self, bools: bool) -> list[str]:
@@ -60,6 +66,8 @@ class Writer:
             return self.leaf(pick)
         if pick < 0.06 and self.written:
             return self.random.choice(self.written)
+        if self.random.random() < self.inside:
+            return self.reduction(size - 1, [name for name in REDUCTIONS if name not in BOOLS])
         if pick < 0.45:
             left = self.random.randrange(size)
             op = self.random.choice(ARITHMETIC)
@@ -129,6 +137,8 @@ class Writer:
     def truth(self, size: int) -> str:
         """Writes a bool of some operations."""
         pick = self.random.random()
+        if size > 0 and self.random.random() < self.inside:
+            return self.reduction(size - 1, BOOLS)
         names = self.names(bools=True)
         if size <= 0 and names and pick < 0.7:
             return self.random.choice(names)
@@ -149,14 +159,17 @@ class Writer:
         """Writes a text."""
         size = min(int(self.random.expovariate(1 / 7)), 60)
         write = self.truth if self.random.random() < 0.15 else self.number
-        pick = self.random.random()
-        if pick > 0.3:
-            return write(size)
-        name = self.random.choice(list(REDUCTIONS))
-        if name in ("any", "all", "count"):
-            write = self.truth
+        return write(size) if self.random.random() > 0.3 else self.reduction(size, list(REDUCTIONS))
+
+    def reduction(self, size: int, names: list[str]) -> str:
+        """Writes one of these reductions, seldom of reductions."""
+        name = self.random.choice([name for name in names if name not in self.without])
+        inside, self.inside = self.inside, self.inside / 4
+        write = self.truth if name in ("any", "all", "count") else self.number
         second = f", {self.number(size // 2)}" if name == "dot" else ""
-        return f"{name}({write(size)}{second})"
+        text = f"{name}({write(size)}{second})"
+        self.inside = inside
+        return text
 
 
 def values(chance: np.random.Generator, dtype: np.dtype, n: int) -> np.ndarray:
@@ -197,13 +210,16 @@ def case(seed: int, index: int) -> tuple[str, dict[str, Any]]:
             inputs[name] = chance.choice([0, 1, 3, -7, 0.5, -2.0, 1e-3, 1e300, 100])
         else:
             inputs[name] = values(data, dtype, n)
-    return Writer(chance, inputs).text(), inputs
+    count = chance.choice([1, 1, 1, 2, 3, 8])
+    writer = Writer(chance, inputs, inside=chance.choice([0, 0, 0.1, 0.2]))
+    return "; ".join(writer.text() for _ in range(count)), inputs
 
 
 def check(text: str, inputs: dict[str, Any]) -> tuple[str, Optional[str]]:
     """Compares an expression with NumPy: returns the outcome, and what is wrong."""
+    expected: Any
     try:
-        expected = evaluate(text, inputs)
+        expected = [evaluate(formula, inputs) for formula in text.split("; ")]
     except Undecided:
         return "undecided", None
     except Wrong as wrong:
@@ -212,17 +228,40 @@ def check(text: str, inputs: dict[str, Any]) -> tuple[str, Optional[str]]:
         expected = refused
     except OverflowError:
         return "undecided", None
+    refused = isinstance(expected, Refused)
+    guarded = [] if refused else [Guarded(result) for result in expected]
+    outs = tuple(each.out for each in guarded)
     try:
-        got = np.asarray(gpuvec.evaluate(text, **inputs))
-    except (gpuvec.Error, OverflowError) as error:
-        if isinstance(expected, Refused):
+        gpuvec.evaluate(text, inputs, out=None if refused else outs if len(outs) > 1 else outs[0])
+    except (gpuvec.Error, OverflowError, ValueError) as error:
+        if refused:
             return "refused", None
         return "wrong", f"it is refused: {error}"
     if isinstance(expected, Unfit) and any(np.size(each) == 0 for each in inputs.values()):
         return "undecided", None
-    if isinstance(expected, Refused):
-        return "wrong", f"it is {got.dtype} of shape {got.shape}, and should be refused: {expected}"
-    return compare(got, expected)
+    if refused:
+        return "wrong", f"it should be refused: {expected}"
+    for each, result in zip(guarded, expected):
+        outcome, message = compare(each.out, result)
+        if outcome != "equal":
+            return outcome, message
+        if not each.is_intact():
+            return "wrong", "memory around an output is written"
+    return "equal", None
+
+
+class Guarded:
+    """An array for a result, between bytes that no call writes."""
+
+    def __init__(self, result: np.ndarray):
+        self.bytes = np.full(result.nbytes + 2 * GUARD, GUARD_BYTE, np.uint8)
+        inside = self.bytes[GUARD : GUARD + result.nbytes].view(result.dtype)
+        self.out = inside.reshape(result.shape)
+
+    def is_intact(self) -> bool:
+        """Says whether the bytes around the array are as they were."""
+        around = np.concatenate([self.bytes[:GUARD], self.bytes[self.bytes.size - GUARD :]])
+        return bool((around == GUARD_BYTE).all())
 
 
 def outcome(seed: int, index: int) -> str:
@@ -277,7 +316,18 @@ def shrink(text: str, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def shorter(text: str, inputs: dict[str, Any]) -> Iterator[str]:
-    """Writes shorter texts: one with each node replaced by a part of it, or by an input."""
+    """Writes shorter texts: without a formula, or with a shorter one in its place."""
+    formulas = text.split("; ")
+    for at, formula in enumerate(formulas):
+        before, after = formulas[:at], formulas[at + 1 :]
+        if before or after:
+            yield "; ".join([*before, *after])
+        for each in shorter_formulas(formula, inputs):
+            yield "; ".join([*before, each, *after])
+
+
+def shorter_formulas(text: str, inputs: dict[str, Any]) -> Iterator[str]:
+    """Writes shorter formulas: one with each node replaced by a part of it, or by an input."""
     tree = ast.parse(text, mode="eval")
     names = [ast.Name(name) for name in inputs]
     for parent in list(ast.walk(tree)):

@@ -12,6 +12,7 @@ use ::gpuvec_expr::{Element, Form, Input, Integers, Node, Output, Program, Sourc
 use gpuvec_ops::Accumulator;
 use gpuvec_ptx::outputs_of_kernels;
 
+use std::collections::TryReserveError;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,11 +113,17 @@ pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
 
 /// The object behind an expression's handle. Immutable.
 pub(crate) struct Expression {
+    /// Empty of a pass of another expression.
     pub(crate) text: String,
     pub(crate) formula: Formula,
     pub(crate) blocks: BlockProgram,
     /// Earlier passes, which compute reductions of all elements: the values of the last inputs.
     pub(crate) before: Vec<Expression>,
+    /// The last passes, if the outputs need two: of those that are single values, and before it of the others. Each has
+    /// the numbers of its outputs.
+    pub(crate) last: Vec<(Expression, Vec<usize>)>,
+    /// Says whether there are several passes, or one for single values.
+    pub(crate) has_passes: bool,
     /// A bit for each input that the formula uses.
     uses: u32,
     /// The integers computed from Python's integers alone, which each call checks.
@@ -128,6 +135,12 @@ pub(crate) enum Refused {
     /// The text or the inputs are wrong.
     Expression(::gpuvec_expr::Error),
     Other(Error),
+}
+
+impl From<TryReserveError> for Refused {
+    fn from(_: TryReserveError) -> Self {
+        NO_MEMORY.into()
+    }
 }
 
 impl From<Error> for Refused {
@@ -196,22 +209,36 @@ fn with<T, R>(place: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
 impl Expression {
     fn new(text: &str, inputs: &[Input<'_>]) -> Result<Self, Refused> {
         if !memory::is_left_for(MOST_BYTES) {
-            let bytes = MOST_BYTES;
-            return Err(Error::OutOfHostMemory { bytes, purpose: "an expression" }.into());
+            return Err(NO_MEMORY.into());
         }
-        let program = ::gpuvec_expr::compile(text, inputs).map_err(Refused::Expression)?;
-        Self::of(text, program)
+        let program = ::gpuvec_expr::compile(text, inputs).map_err(|error| {
+            if error.lacks_memory() { NO_MEMORY.into() } else { Refused::Expression(error) }
+        })?;
+        let mut expression = Self::of(program)?;
+        expression.text.try_reserve_exact(text.len())?;
+        expression.text.push_str(text);
+        Ok(expression)
     }
 
-    /// The expression of a program, with those of its earlier passes.
-    fn of(text: &str, program: Program) -> Result<Self, Refused> {
-        let pass = |pass: &Program| Self::of(text, pass.clone());
+    /// The expression of a program, with those of its passes, without a text.
+    fn of(program: Program) -> Result<Self, Refused> {
+        let all = |pass: &Program| (0..pass.outputs().len()).collect::<Vec<_>>();
+        let pass = |pass: &Program| Self::of(pass.of_outputs(&all(pass))?);
         let before = program.before().iter().map(pass).collect::<Result<_, _>>()?;
-        let blocks = BlockProgram::new(&program, cpu::version());
+        let (single, others): (Vec<usize>, Vec<usize>) =
+            (0..program.outputs().len()).partition(|&output| program.outputs()[output].is_single);
+        let has_passes = !program.before().is_empty() || !single.is_empty();
+        let last = |outputs: Vec<usize>| Ok((Self::of(program.of_outputs(&outputs)?)?, outputs));
+        let last = match single.is_empty() || others.is_empty() {
+            true => Vec::new(),
+            false => [others, single].into_iter().map(last).collect::<Result<_, Refused>>()?,
+        };
+        let blocks = BlockProgram::new(&program, cpu::version())?;
         let uses = inputs_of(program.nodes().iter());
-        let integers = Integers::of(&program);
+        let integers = Integers::of(&program)?;
         let formula = formula(program, blocks.cost() as usize)?;
-        Ok(Expression { text: text.to_owned(), formula, blocks, before, uses, integers })
+        let text = String::new();
+        Ok(Expression { text, formula, blocks, before, last, has_passes, uses, integers })
     }
 
     fn is(&self, text: &str, inputs: &[Input<'_>]) -> bool {
@@ -245,8 +272,7 @@ impl Expression {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program().to_string()),
             _ if form == GPUVEC_EXPR_PTX as i32 => {
                 let mut text = String::new();
-                let passes = self.before.iter().chain([self]);
-                for (kernel, _) in passes.flat_map(|pass| pass.formula.kernels()) {
+                for (kernel, _) in self.passes().flat_map(|pass| pass.formula.kernels()) {
                     let image = kernels::kernel_of(kernel)?.image().to_string_lossy();
                     let (bytes, purpose) = (image.len(), "the text of a kernel");
                     let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
@@ -270,7 +296,18 @@ impl Expression {
 
     /// Says whether a pass uses the input of this index.
     pub(crate) fn any_pass_uses(&self, input: usize) -> bool {
-        self.before.iter().chain([self]).any(|pass| pass.uses(input))
+        self.passes().any(|pass| pass.uses(input))
+    }
+
+    /// The passes, in the order in which they run.
+    pub(crate) fn passes(&self) -> impl Iterator<Item = &Expression> {
+        let last = self.last.iter().map(|(pass, _)| pass);
+        self.before.iter().chain(last).chain(self.last.is_empty().then_some(self))
+    }
+
+    /// Says whether all outputs are single values, for which a call has one element.
+    pub(crate) fn is_single(&self) -> bool {
+        self.formula.program().outputs().iter().all(|output| output.is_single)
     }
 
     /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
@@ -303,7 +340,7 @@ impl Expression {
 
 /// The formula of a program, which costs a core `cost` picoseconds for an element.
 fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
-    let (of_sums, numbers) = program.of_sums();
+    let (of_sums, numbers) = program.of_sums().map_err(|_| NO_MEMORY)?;
     let kernels = outputs_of_kernels(&of_sums);
     if kernels.len() == 1 {
         return Ok(of_kernel(program, cost));
@@ -313,10 +350,12 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
         return Err(Error::OutOfHostMemory { bytes, purpose: "the kernels of an expression" });
     }
     let with_formula = |outputs: Vec<usize>| {
-        let formula = of_kernel(of_sums.of_outputs(&outputs), cost);
-        (formula, outputs.into_iter().map(|output| numbers[output]).collect())
+        let formula = of_kernel(of_sums.of_outputs(&outputs).map_err(|_| NO_MEMORY)?, cost);
+        Ok((formula, outputs.into_iter().map(|output| numbers[output]).collect()))
     };
-    let mut formulas: Vec<(Formula, Vec<usize>)> = kernels.into_iter().map(with_formula).collect();
+    let formulas: Result<Vec<(Formula, Vec<usize>)>, Error> =
+        kernels.into_iter().map(with_formula).collect();
+    let mut formulas = formulas?;
     for second in 1..formulas.len() {
         if formulas[second].1 == formulas[second - 1].1 {
             let before = &formulas[second - 1].0;
@@ -330,6 +369,8 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
 #[inline(never)]
 fn of_kernel(program: Program, cost: usize) -> Formula {
     let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
+    let is_single = program.outputs()[0].is_single;
+    let state = state.map(|(bytes, has_empty_result)| (bytes, has_empty_result || is_single));
     Formula::new(number(), program, cost, state)
 }
 
@@ -368,6 +409,8 @@ impl Drop for Expression {
 
 /// Memory that is enough to compile any text: few characters may make as many nodes as there may be.
 const MOST_BYTES: usize = 1 << 20;
+
+const NO_MEMORY: Error = Error::OutOfHostMemory { bytes: MOST_BYTES, purpose: "an expression" };
 
 /// Memory that is enough for the program of each of several kernels.
 const MOST_KERNEL_BYTES: usize = 256 << 10;

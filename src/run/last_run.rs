@@ -260,6 +260,17 @@ pub(super) fn set(report: Report) {
     });
 }
 
+/// Does the work of a call that is not the last run: the one before stays it.
+pub(super) fn keep<R>(work: impl FnOnce() -> R) -> R {
+    let before = LAST.with(|last| (last.report.get(), last.times.get()));
+    let result = work();
+    LAST.with(|last| {
+        last.report.set(before.0);
+        last.times.set(before.1);
+    });
+    result
+}
+
 /// Stores the time of the last run, unless there was none, or it was measured before.
 pub(super) fn set_time(ns: u64) {
     let last = last();

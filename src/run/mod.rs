@@ -41,7 +41,7 @@ use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
-use passes::evaluate_passes;
+use passes::{Contiguous, evaluate_passes};
 use std::ffi::c_void;
 pub use strided::gpuvec_array;
 pub(crate) use strided::{Strided, evaluate_strided, read_shape};
@@ -81,9 +81,9 @@ pub(crate) unsafe fn evaluate(
     log::begin(Subject::Expression(Some(&expression.text)), n);
     // SAFETY: this function's promise.
     unsafe {
-        match expression.before[..] {
-            [] => evaluate_pass(expression, inputs, outputs, n, stream),
-            _ => evaluate_passes(expression, inputs, outputs, n, stream),
+        match expression.has_passes {
+            false => evaluate_pass(expression, inputs, outputs, n, stream),
+            true => evaluate_passes(expression, &Contiguous::new(inputs, outputs, n, stream)),
         }
     }
 }
@@ -151,10 +151,7 @@ unsafe fn accumulate<O: Exact>(
 /// Makes the driver of a device compile an expression, where there is a GPU.
 pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error> {
     match device::asked_for(settings::placement()?, device)? {
-        Some(device) => {
-            let mut passes = expression.before.iter().chain([expression]);
-            passes.try_for_each(|pass| device.prepare(&pass.formula))
-        }
+        Some(device) => expression.passes().try_for_each(|pass| device.prepare(&pass.formula)),
         None => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::last_run::Backend;
 use super::memory_kinds::MemoryKinds;
-use super::passes::evaluate_strided_passes;
+use super::passes::{AnyStrides, evaluate_passes};
 use super::reduce_axes::{ReduceAxes, Views};
 use super::walk::{Walk, address};
 use super::work::{Evaluating, Steps};
@@ -58,9 +58,9 @@ pub(crate) unsafe fn evaluate_strided(
     log::begin(Subject::Expression(Some(&expression.text)), saturated_elements(strided.shape));
     // SAFETY: this function's promise.
     unsafe {
-        match expression.before[..] {
-            [] => evaluate_part(expression, strided, stream),
-            _ => evaluate_strided_passes(expression, strided, stream),
+        match expression.has_passes {
+            false => evaluate_part(expression, strided, stream),
+            true => evaluate_passes(expression, &AnyStrides::new(strided, stream)),
         }
     }
 }

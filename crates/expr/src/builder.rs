@@ -1,6 +1,6 @@
 //! Types and appends nodes; equal nodes are one.
 
-use crate::error::{Result, fault};
+use crate::error::{Error, Result, fault};
 use crate::literal::{Folded, Number, fold};
 use crate::passes;
 use crate::types::Class;
@@ -401,7 +401,7 @@ impl Builder {
             }
             None => {
                 let input = (FIRST_RESULT + self.reductions.len()) as u8;
-                let id = self.new_node(Node::new(Source::Input(input), ty, &[]));
+                let id = self.new_node(Node::new(Source::Input(input), ty, &[]))?;
                 self.reductions.push((output, id));
                 id
             }
@@ -418,9 +418,9 @@ impl Builder {
     /// The program with these outputs, after the passes that compute reductions inside their formulas.
     pub(crate) fn end(
         self, inputs: &[Input<'_>], outputs: Vec<Output>,
-    ) -> std::result::Result<Program, String> {
+    ) -> std::result::Result<Program, Error> {
         if self.reductions.is_empty() {
-            return Ok(Program::new(inputs, &self.nodes, outputs));
+            return Ok(Program::new(inputs, &self.nodes, outputs)?);
         }
         passes::program(inputs, self.nodes, &self.reductions, outputs)
     }
@@ -491,14 +491,16 @@ impl Builder {
         if self.nodes.len() - self.reductions.len() >= MAX_NODES {
             return fault(place, passes::too_many_operations());
         }
-        Ok(self.new_node(node))
+        self.new_node(node)
     }
 
-    fn new_node(&mut self, node: Node) -> NodeId {
+    fn new_node(&mut self, node: Node) -> Result<NodeId> {
         let id = self.nodes.len() as NodeId;
+        self.nodes.try_reserve(1)?;
+        self.known.try_reserve(1)?;
         self.nodes.push(node);
         self.known.insert(node, id);
-        id
+        Ok(id)
     }
 }
 

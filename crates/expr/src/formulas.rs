@@ -149,7 +149,7 @@ pub(crate) const FORMULAS: &[Formula] = &[
     numbers(
         "fmod",
         2,
-        "x % y; u - where((u != 0) & ((x < 0) ^ (y < 0)), y, 0)",
+        "x % y; minimum(sign(u) * sign(x), 0); u - v * v * y",
         "copysign(abs(x) % abs(y), x)",
     ),
     // Of f32 a number of f64, rounded: its error of 2^-52 is less than its distance to the middle of two f32, which

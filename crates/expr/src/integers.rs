@@ -3,8 +3,9 @@
 //! In Python such an integer has any size, and NumPy refuses one that its partner's type lacks. So a call
 //! computes them before all else, and fails if one does not fit.
 
+use crate::literal::integers;
 use crate::{Element, Form, NodeId, Op, Program, Source, Type};
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 
 /// The integers of a program that are computed from Python's integers alone.
 #[derive(Debug)]
@@ -46,15 +47,18 @@ enum Value {
 
 impl Integers {
     /// The integers of a program.
-    #[must_use]
-    pub fn of(program: &Program) -> Integers {
+    ///
+    /// # Errors
+    ///
+    /// If memory is too short.
+    pub fn of(program: &Program) -> Result<Integers, TryReserveError> {
         let is_number: Vec<bool> = program
             .inputs()
             .map(|input| input.form == Form::Number && input.element == Element::I64)
             .collect();
         let mut steps = Integers(Vec::new());
         if !is_number.contains(&true) {
-            return steps;
+            return Ok(steps);
         }
         let mut places = HashMap::new();
         for (id, node) in program.nodes().iter().enumerate() {
@@ -78,6 +82,8 @@ impl Integers {
             if input.is_none() && value.is_computed() {
                 continue;
             }
+            places.try_reserve(1)?;
+            steps.0.try_reserve(1)?;
             places.insert(id as NodeId, steps.0.len());
             steps.0.push(Step { value, input });
         }
@@ -85,7 +91,7 @@ impl Integers {
         if !steps.0.iter().any(|step| step.value.is_computed()) {
             steps.0.clear();
         }
-        steps
+        Ok(steps)
     }
 
     /// Checks that every integer fits, with the inputs of a call.
@@ -140,30 +146,11 @@ fn has(ty: Type, value: i64) -> bool {
 
 /// The result of an operation, if there is one that fits.
 fn computed(op: Op, a: i64, b: i64) -> Option<i64> {
-    match op {
-        Op::Neg => a.checked_neg(),
-        Op::Abs => a.checked_abs(),
-        Op::Sign => Some(a.signum()),
-        Op::Add => a.checked_add(b),
-        Op::Sub => a.checked_sub(b),
-        Op::Mul => a.checked_mul(b),
-        Op::FloorDiv | Op::Mod if b == 0 => Some(0),
-        Op::FloorDiv => a.checked_sub(modulo(a, b))?.checked_div(b),
-        Op::Mod => Some(modulo(a, b)),
-        Op::And => Some(a & b),
-        Op::Or => Some(a | b),
-        Op::Xor => Some(a ^ b),
-        Op::Shl if a == 0 || b < 0 => Some(0),
-        Op::Shl => Some(a.checked_shl(b.try_into().ok()?)?).filter(|shifted| shifted >> b == a),
-        Op::Shr => Some(a >> if (0..64).contains(&b) { b } else { 63 }),
-        Op::Minimum => Some(a.min(b)),
-        Op::Maximum => Some(a.max(b)),
-        _ => None,
-    }
-}
-
-/// The remainder, with the sign of the divisor.
-fn modulo(a: i64, b: i64) -> i64 {
-    let remainder = a.wrapping_rem(b);
-    if remainder != 0 && (remainder < 0) != (b < 0) { remainder + b } else { remainder }
+    let result = match op {
+        Op::FloorDiv | Op::Mod if b == 0 => return Some(0),
+        Op::Shl if b < 0 => return Some(0),
+        Op::Shr if b < 0 => integers(op, a.into(), 64),
+        _ => integers(op, a.into(), b.into()),
+    };
+    result??.try_into().ok()
 }

@@ -84,29 +84,36 @@ pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
         }
         (Op::Not, [Number::Int(a)]) => Folded::Number(Number::Int(!a)),
         (Op::Neg, [Number::Float(a)]) => Folded::Number(Number::Float(-a)),
-        (Op::Neg, [Number::Int(a)]) => integer(a.checked_neg()),
         (Op::Div, [a, b]) => Folded::Number(Number::Float(a.float() / b.float())),
-        (_, [Number::Int(a), Number::Int(b)]) => integers(op, *a, *b),
+        (_, [Number::Int(a)]) => folded(integers(op, *a, *a)),
+        (_, [Number::Int(a), Number::Int(b)]) => folded(integers(op, *a, *b)),
         (_, [a, b]) => floats(op, a.float(), b.float()),
         _ => Folded::Not,
     }
 }
 
-fn integers(op: Op, a: i128, b: i128) -> Folded {
-    let remainder =
-        || Some(a.checked_rem(b)?).map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r });
-    integer(match op {
+/// Python's result of an operation whose operands and result are integers, or nothing if it has no such result; the
+/// inner option is nothing if the result is too large. The only operand of an operation is `a`, and no divisor is 0.
+pub(crate) fn integers(op: Op, a: i128, b: i128) -> Option<Option<i128>> {
+    // A division rounds toward zero, and has a remainder of the sign of `a`.
+    let is_rounded_up = || a.checked_rem(b).is_some_and(|r| r != 0 && (r < 0) != (b < 0));
+    Some(match op {
+        Op::Neg => a.checked_neg(),
+        Op::Abs => a.checked_abs(),
+        Op::Sign => Some(a.signum()),
+        Op::Minimum => Some(a.min(b)),
+        Op::Maximum => Some(a.max(b)),
         Op::Add => a.checked_add(b),
         Op::Sub => a.checked_sub(b),
         Op::Mul => a.checked_mul(b),
-        Op::Mod => remainder(),
+        Op::Mod => Some(a.wrapping_rem(b) + if is_rounded_up() { b } else { 0 }),
+        Op::FloorDiv => a.checked_div(b).map(|q| q - i128::from(is_rounded_up())),
         Op::And => Some(a & b),
         Op::Or => Some(a | b),
         Op::Xor => Some(a ^ b),
         Op::Shl => shifted(a, b),
         Op::Shr => Some(a >> b.min(127)),
-        Op::FloorDiv => remainder().and_then(|r| a.checked_sub(r)?.checked_div(b)),
-        _ => return Folded::Not,
+        _ => return None,
     })
 }
 
@@ -118,10 +125,11 @@ fn shifted(a: i128, count: i128) -> Option<i128> {
     count.map_or((a == 0).then_some(0), |count| Some(a << count))
 }
 
-fn integer(value: Option<i128>) -> Folded {
+fn folded(value: Option<Option<i128>>) -> Folded {
     match value {
-        Some(value) => Folded::Number(Number::Int(value)),
-        None => Folded::Error("the integer is too large: write a float, as in 1e40"),
+        Some(Some(value)) => Folded::Number(Number::Int(value)),
+        Some(None) => Folded::Error("the integer is too large: write a float, as in 1e40"),
+        None => Folded::Not,
     }
 }
 

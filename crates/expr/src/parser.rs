@@ -51,7 +51,7 @@ pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program,
     let mut builder = Builder::default();
     let outputs = Parser::outputs(text, inputs, &mut builder);
     let outputs = outputs.map_err(|fault| Error::in_text(text, fault))?;
-    builder.end(inputs, outputs).map_err(Error::of_inputs)
+    builder.end(inputs, outputs)
 }
 
 fn check_text(text: &str) -> std::result::Result<(), String> {
@@ -142,14 +142,40 @@ struct Parser<'t> {
     depth: usize,
     /// The keyword argument of the reduction that ends next.
     ddof: i32,
+    /// The contents of the formula, and of each reduction that is being read, but for those of reductions inside.
+    contents: Vec<Contents>,
+}
+
+/// The kinds of values in a text.
+#[derive(Clone, Copy, Default)]
+struct Contents {
+    has_array: bool,
+    has_reduction: bool,
+}
+
+impl Contents {
+    /// Says whether there is one value, which is computed of reductions.
+    const fn is_single(self) -> bool {
+        self.has_reduction && !self.has_array
+    }
 }
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str, scope: Scope<'t>, builder: &'t mut Builder) -> Result<Self> {
         let mut lexer = Lexer::new(text);
         let (token, place) = lexer.next()?;
-        let (values, pending) = (Vec::new(), Vec::new());
-        Ok(Parser { lexer, token, place, scope, builder, values, pending, depth: 0, ddof: 0 })
+        Ok(Parser {
+            lexer,
+            token,
+            place,
+            scope,
+            builder,
+            values: Vec::new(),
+            pending: Vec::new(),
+            depth: 0,
+            ddof: 0,
+            contents: Vec::new(),
+        })
     }
 
     /// Reads all formulas of a text.
@@ -181,9 +207,17 @@ impl<'t> Parser<'t> {
 
     /// Reads a formula.
     fn output(&mut self) -> Result<Output> {
+        self.contents = vec![Contents::default()];
         self.read()?;
         let values = std::mem::take(&mut self.values);
-        self.builder.output(values[0])
+        let mut output = self.builder.output(values[0])?;
+        output.is_single = output.reduction.is_none() && self.contents[0].is_single();
+        Ok(output)
+    }
+
+    /// The contents of the formula, or of the innermost reduction.
+    fn contents(&mut self) -> Option<&mut Contents> {
+        self.contents.last_mut()
     }
 
     /// Reads a part of a function's formula.
@@ -199,7 +233,7 @@ impl<'t> Parser<'t> {
     fn read(&mut self) -> Result<()> {
         loop {
             let value = self.operand()?;
-            self.values.push(value);
+            self.push(value)?;
             if self.end_of_value()? {
                 return Ok(());
             }
@@ -272,6 +306,8 @@ impl<'t> Parser<'t> {
             },
         };
         if let Some(index) = inputs.iter().position(|input| input.name == name) {
+            let is_array = inputs[index].form == Form::Array;
+            self.contents().expect("the text of inputs").has_array |= is_array;
             return self.builder.input(index, &inputs[index], place);
         }
         match CONSTANTS.iter().find(|(constant, _)| *constant == name) {
@@ -290,6 +326,9 @@ impl<'t> Parser<'t> {
     /// Reads the opening parenthesis of a call.
     fn open_call(&mut self, callee: Callee, place: usize) -> Result<()> {
         let call = Call { callee, place, open: self.place, first: self.values.len() };
+        if let Callee::Reduction(_) = callee {
+            self.contents.push(Contents::default());
+        }
         self.advance()?;
         if self.token == Token::Symbol(")") { self.too_few(call) } else { self.argument(call) }
     }
@@ -406,14 +445,24 @@ impl<'t> Parser<'t> {
             Callee::Function(op) => self.builder.apply(op, arguments, place)?,
             Callee::Formula(formula) => expanded(self.builder, formula, arguments, place)?,
             Callee::Reduction(reduction) => {
+                if self.contents.pop().is_some_and(Contents::is_single) {
+                    return fault(
+                        place,
+                        "a reduction has arrays only inside other reductions, whose results are one value: leave it \
+                         out, or compute these reductions as formulas of their own",
+                    );
+                }
+                if let Some(contents) = self.contents() {
+                    contents.has_reduction = true;
+                }
+                let arguments = &self.values[first..];
                 let mut output = self.builder.reduce(reduction, arguments, place)?;
                 output.ddof = std::mem::take(&mut self.ddof);
                 self.builder.reduced(output, place)?
             }
         };
         self.values.truncate(first);
-        self.values.push(value);
-        Ok(())
+        self.push(value)
     }
 
     /// Reads an operator behind the last value, for which it then waits with those that bind less strongly.
@@ -429,11 +478,11 @@ impl<'t> Parser<'t> {
                 self.apply_pending(Operator::COMPARISON + 1)?;
                 let operator =
                     Operator::Comparison(Comparison { is_chained: self.link()?, ..comparison });
-                self.pending.push(Pending::Operator(operator, place));
+                self.wait(Pending::Operator(operator, place))?;
             }
             _ => {
                 self.apply_pending(operator.strength())?;
-                self.pending.push(Pending::Operator(operator, place));
+                self.wait(Pending::Operator(operator, place))?;
             }
         }
         self.advance()
@@ -471,8 +520,7 @@ impl<'t> Parser<'t> {
                 self.builder.power(base, exponent, place)?
             }
         };
-        self.values.push(value);
-        Ok(())
+        self.push(value)
     }
 
     /// Applies the comparison that waits for the last value, which then is the left operand of the next:
@@ -484,7 +532,7 @@ impl<'t> Parser<'t> {
         };
         self.pending.pop();
         let right = self.compare(comparison, place)?;
-        self.values.push(right);
+        self.push(right)?;
         Ok(true)
     }
 
@@ -498,8 +546,22 @@ impl<'t> Parser<'t> {
             let [chain] = self.take();
             holds = self.builder.apply(Op::And, &[chain, holds], place)?;
         }
-        self.values.push(holds);
+        self.push(holds)?;
         Ok(right)
+    }
+
+    /// Adds a value behind the last.
+    fn push(&mut self, value: Value) -> Result<()> {
+        self.values.try_reserve(1)?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Lets an operator, a parenthesis or a call wait.
+    fn wait(&mut self, pending: Pending) -> Result<()> {
+        self.pending.try_reserve(1)?;
+        self.pending.push(pending);
+        Ok(())
     }
 
     /// Removes the last values, and returns them.
@@ -519,8 +581,7 @@ impl<'t> Parser<'t> {
             );
         }
         self.depth += 1;
-        self.pending.push(pending);
-        Ok(())
+        self.wait(pending)
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Passes: reductions inside formulas are computed first, and are scalars of later passes.
 
+use crate::error::Error;
 use crate::program::needed;
 use crate::{
     Form, Input, MAX_INPUTS, MAX_NODES, MAX_OUTPUTS, Node, NodeId, Output, Program, Source,
@@ -10,23 +11,9 @@ use crate::{
 pub(crate) fn program(
     inputs: &[Input<'_>], mut nodes: Vec<Node>, reductions: &[(Output, NodeId)],
     mut outputs: Vec<Output>,
-) -> Result<Program, String> {
-    let depends = dependences(inputs, &nodes);
-    let is_one_value = |output: &Output| {
-        any(&depends, output.operands()) == Depends { on_arrays: false, on_results: true }
-    };
-    if reductions
-        .iter()
-        .map(|(output, _)| output)
-        .chain(&outputs)
-        .any(|output| output.reduction.is_some() && is_one_value(output))
-    {
-        return Err("a reduction has arrays only inside other reductions, whose results are one value: leave it out, or \
-                    compute these reductions as formulas of their own"
-            .into());
-    }
-    for output in outputs.iter_mut().filter(|output| is_one_value(output)) {
-        *output = output.as_reduction();
+) -> Result<Program, Error> {
+    for output in outputs.iter_mut().filter(|output| output.is_single) {
+        *output = output.as_single(&mut nodes);
     }
     let levels = levels(&nodes, reductions);
     let is_needed = needed_by(&nodes, reductions, &outputs);
@@ -39,11 +26,11 @@ pub(crate) fn program(
     }
     let count = passes.iter().flatten().count();
     if inputs.len() + count > MAX_INPUTS {
-        return Err(format!(
+        return Err(Error::of_inputs(format!(
             "there are {} inputs and {count} reductions inside formulas, but at most {MAX_INPUTS} together are taken: \
              split the expression",
             inputs.len()
-        ));
+        )));
     }
     let mut all: Vec<Input<'_>> = inputs.to_vec();
     let names: Vec<String> = (1..=count).map(|number| format!("result {number}")).collect();
@@ -57,49 +44,16 @@ pub(crate) fn program(
         let outputs = numbers.iter().map(|&number| reductions[number].0.unrounded()).collect();
         Program::new(&all, &nodes, outputs)
     };
-    let before: Vec<Program> = passes.iter().map(of_pass).collect();
-    let last = Program::new(&all, &nodes, outputs);
+    let before = passes.iter().map(of_pass).collect::<Result<Vec<Program>, _>>()?;
+    let last = Program::new(&all, &nodes, outputs)?;
     if before.iter().chain([&last]).any(|pass| pass.nodes().len() > MAX_NODES) {
-        return Err(too_many_operations());
+        return Err(Error::of_inputs(too_many_operations()));
     }
     Ok(last.after(before, inputs.len()))
 }
 
 pub(crate) fn too_many_operations() -> String {
     format!("the expression has more than {MAX_NODES} operations: split it")
-}
-
-/// The kinds of values on which one depends.
-#[derive(Clone, Copy, Default, PartialEq)]
-struct Depends {
-    on_arrays: bool,
-    on_results: bool,
-}
-
-/// Says of each node whether it depends on arrays outside of reductions, and on results of reductions.
-fn dependences(inputs: &[Input<'_>], nodes: &[Node]) -> Vec<Depends> {
-    let mut of_nodes = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        of_nodes.push(match node.source {
-            Source::Input(input) => match inputs.get(usize::from(input)) {
-                Some(input) => Depends { on_arrays: input.form == Form::Array, on_results: false },
-                None => Depends { on_arrays: false, on_results: true },
-            },
-            _ => any(&of_nodes, node.operands()),
-        });
-    }
-    of_nodes
-}
-
-/// The kinds on which any of some nodes depends.
-fn any(of_nodes: &[Depends], nodes: &[NodeId]) -> Depends {
-    nodes.iter().fold(Depends::default(), |all, &node| {
-        let of_node = of_nodes[usize::from(node)];
-        Depends {
-            on_arrays: all.on_arrays || of_node.on_arrays,
-            on_results: all.on_results || of_node.on_results,
-        }
-    })
 }
 
 /// The level of each reduction: above those on which it depends.

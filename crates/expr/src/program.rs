@@ -1,6 +1,7 @@
 //! Programs: typed nodes, each of which uses earlier ones.
 
 use crate::{Element, Op, Reduction, Type, half};
+use std::collections::TryReserveError;
 use std::fmt;
 
 /// The form of an input.
@@ -89,6 +90,8 @@ pub struct Output {
     pub element: Element,
     /// Of `Var` and `Std`, the number that is subtracted from that of the elements to divide by; else 0.
     pub ddof: i32,
+    /// True of one value that is computed of scalars: the reduction of one element, however many the call has.
+    pub is_single: bool,
     operands: [NodeId; 2],
     /// The number of operands.
     count: u8,
@@ -101,13 +104,23 @@ impl Output {
     ) -> Output {
         let mut operands = [0; 2];
         operands[..nodes.len()].copy_from_slice(nodes);
-        Output { reduction, ty, element, ddof: 0, operands, count: nodes.len() as u8 }
+        let count = nodes.len() as u8;
+        Output { reduction, ty, element, ddof: 0, is_single: false, operands, count }
     }
 
-    /// The same for elements that are all equal, as one value: that of a reduction which returns it.
-    pub(crate) fn as_reduction(self) -> Output {
-        let reduction = if self.ty == Type::Bool { Reduction::Any } else { Reduction::Max };
-        Output { reduction: Some(reduction), ..self }
+    /// The same as one value: that of a reduction which returns its only element.
+    pub(crate) fn as_single(self, nodes: &mut Vec<Node>) -> Output {
+        let single = |reduction| Output { reduction: Some(reduction), ..self };
+        match self.ty {
+            Type::Bool => single(Reduction::Any),
+            // The sum of integers of 64 bits is that of i64.
+            Type::U64 => {
+                let id = nodes.len() as NodeId;
+                nodes.push(Node::new(Source::Op(Op::Cast), Type::I64, self.operands()));
+                Output { ty: Type::I64, operands: [id, 0], ..single(Reduction::Sum) }
+            }
+            _ => single(Reduction::Max),
+        }
     }
 
     /// The exact sums from which the host computes a result, if it does: each by its reduction and its operands' places
@@ -181,7 +194,9 @@ pub struct Program {
 
 impl Program {
     /// A program of the nodes that its outputs need.
-    pub(crate) fn new(inputs: &[Input<'_>], nodes: &[Node], outputs: Vec<Output>) -> Program {
+    pub(crate) fn new(
+        inputs: &[Input<'_>], nodes: &[Node], outputs: Vec<Output>,
+    ) -> Result<Program, TryReserveError> {
         let needed = needed(nodes, &outputs);
         let mut program = Program {
             inputs: inputs.iter().map(|i| (i.name.to_owned(), i.element, i.form)).collect(),
@@ -190,6 +205,7 @@ impl Program {
             declared: inputs.len(),
             before: Vec::new(),
         };
+        program.nodes.try_reserve_exact(needed.iter().filter(|needed| **needed).count())?;
         let mut places = vec![0; nodes.len()];
         for (id, node) in nodes.iter().enumerate().filter(|(id, _)| needed[*id]) {
             places[id] = program.nodes.len() as NodeId;
@@ -199,7 +215,7 @@ impl Program {
         for output in &mut program.outputs {
             output.operands = output.operands.map(|operand| places[usize::from(operand)]);
         }
-        program
+        Ok(program)
     }
 
     /// The inputs, as they were declared; not every one need be used.
@@ -248,8 +264,11 @@ impl Program {
     }
 
     /// The program of these outputs alone, given by their indices, of the same inputs.
-    #[must_use]
-    pub fn of_outputs(&self, outputs: &[usize]) -> Program {
+    ///
+    /// # Errors
+    ///
+    /// If memory is too short.
+    pub fn of_outputs(&self, outputs: &[usize]) -> Result<Program, TryReserveError> {
         let inputs: Vec<Input<'_>> = self.inputs().collect();
         let outputs = outputs.iter().map(|&output| self.outputs[output]).collect();
         Program::new(&inputs, &self.nodes, outputs)
@@ -257,8 +276,11 @@ impl Program {
 
     /// The program with the sums from which outputs are computed in place of these, and for each of its outputs the
     /// number of that to which it belongs.
-    #[must_use]
-    pub fn of_sums(&self) -> (Program, Vec<usize>) {
+    ///
+    /// # Errors
+    ///
+    /// If memory is too short.
+    pub fn of_sums(&self) -> Result<(Program, Vec<usize>), TryReserveError> {
         let inputs: Vec<Input<'_>> = self.inputs().collect();
         let numbered = self.outputs.iter().enumerate();
         let (outputs, numbers) = numbered
@@ -266,7 +288,7 @@ impl Program {
                 output.of_kernels().into_iter().map(move |sum| (sum, number))
             })
             .unzip();
-        (Program::new(&inputs, &self.nodes, outputs), numbers)
+        Ok((Program::new(&inputs, &self.nodes, outputs)?, numbers))
     }
 
     /// The nodes that the outputs take.

@@ -501,8 +501,9 @@ pub(in crate::call) fn formula(text: &str) -> Formula {
         Formula::new(0, program, 1000, state)
     };
     let kernels = gpuvec_ptx::outputs_of_kernels(&program).into_iter();
-    let kernels: Vec<_> =
-        kernels.map(|outputs| (of_kernel(program.of_outputs(&outputs)), outputs)).collect();
+    let kernels: Vec<_> = kernels
+        .map(|outputs| (of_kernel(program.of_outputs(&outputs).unwrap()), outputs))
+        .collect();
     if kernels.len() == 1 {
         return of_kernel(program);
     }

@@ -4,11 +4,12 @@ use super::fuse::Pairs;
 use super::loops::{GRAIN, Loop, Loops};
 use super::operations::{copy, load, operation, store};
 use crate::arch::Version;
-use crate::call::picoseconds as cost;
+use crate::call::{MAX_OUTPUTS, picoseconds as cost};
 use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES, SEARCHED_BLOCK, SEARCHED_COST};
 use gpuvec_expr::{
     Element, Form, Input, Node, NodeId, Op, Output, Program, Reduction, Source, Type,
 };
+use std::collections::TryReserveError;
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
@@ -83,11 +84,11 @@ pub(super) struct Step {
 }
 
 impl BlockProgram {
-    /// Compiles a program for a set of vector instructions, which the processor has.
-    pub(crate) fn new(program: &Program, version: Version) -> Self {
+    /// Compiles a program for a set of vector instructions, which the processor has. Fails if memory is too short.
+    pub(crate) fn new(program: &Program, version: Version) -> Result<Self, TryReserveError> {
         let mut compiler = Compiler::new(program, version);
         for id in 0..program.nodes().len() {
-            let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id) };
+            let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id)? };
             compiler.values.push(value);
         }
         compiler.finish()
@@ -144,7 +145,7 @@ impl<'p> Compiler<'p> {
     }
 
     /// The place of a node's value, which steps compute if need be.
-    fn node(&mut self, id: usize) -> Place {
+    fn node(&mut self, id: usize) -> Result<Place, TryReserveError> {
         let Node { source, ty, .. } = self.program.nodes()[id];
         match source {
             Source::Constant(bits) => self.known(ty.bytes(), Bits::Constant(bits)),
@@ -153,13 +154,14 @@ impl<'p> Compiler<'p> {
         }
     }
 
-    fn known(&mut self, bytes: usize, bits: Bits) -> Place {
+    fn known(&mut self, bytes: usize, bits: Bits) -> Result<Place, TryReserveError> {
         let place = self.buffer(Buffer::Uniform);
+        self.compiled.known.try_reserve(1)?;
         self.compiled.known.push(Known { place, bytes, bits });
-        place
+        Ok(place)
     }
 
-    fn input(&mut self, id: usize, input: usize) -> Place {
+    fn input(&mut self, id: usize, input: usize) -> Result<Place, TryReserveError> {
         let declared = self.program.inputs().nth(input).expect("the inputs are declared");
         let stored = match declared.form {
             Form::Array => {
@@ -167,16 +169,16 @@ impl<'p> Compiler<'p> {
                 array(input)
             }
             Form::Scalar | Form::Number => {
-                self.known(declared.element.bytes(), Bits::Scalar(input))
+                self.known(declared.element.bytes(), Bits::Scalar(input))?
             }
         };
         match load_loops(self.program, id, &declared) {
             Some(loops) => self.step(id, loops, cost::MOVE, &[stored], &[]),
-            None => stored,
+            None => Ok(stored),
         }
     }
 
-    fn operation(&mut self, id: usize, op: Op) -> Place {
+    fn operation(&mut self, id: usize, op: Op) -> Result<Place, TryReserveError> {
         let nodes = self.program.nodes();
         let (operands, number) = self.pairs.operands(nodes, id);
         let operands = &operands[..number];
@@ -193,21 +195,23 @@ impl<'p> Compiler<'p> {
     /// Appends the step that computes a node's value from what is in places, of nodes if there are any.
     fn step(
         &mut self, id: usize, loops: Loops, cost: u32, places: &[Place], nodes: &[NodeId],
-    ) -> Place {
+    ) -> Result<Place, TryReserveError> {
         if places.iter().all(|place| place.is_uniform) {
             let out = self.buffer(Buffer::Uniform);
             let step = self.loop_on(loops, places, out);
+            self.compiled.uniform.try_reserve(1)?;
             self.compiled.uniform.push(step);
-            return out;
+            return Ok(out);
         }
         let size = self.program.nodes()[id].ty.bytes();
         self.release(id, nodes, |operand| operand >= size);
         let out = self.output_of(id).unwrap_or_else(|| self.register(size));
         self.release(id, nodes, |operand| operand < size);
         let step = self.loop_on(loops, places, out);
+        self.compiled.steps.try_reserve(1)?;
         self.compiled.steps.push(step);
         self.compiled.cost += cost;
-        out
+        Ok(out)
     }
 
     fn loop_on(&self, loops: Loops, places: &[Place], out: Place) -> Step {
@@ -261,7 +265,9 @@ impl<'p> Compiler<'p> {
         Place { index, is_uniform: buffer == Buffer::Uniform }
     }
 
-    fn finish(mut self) -> BlockProgram {
+    fn finish(mut self) -> Result<BlockProgram, TryReserveError> {
+        // A copy of each value that is reduced or stored, and the store.
+        self.compiled.steps.try_reserve(3 * MAX_OUTPUTS)?;
         for output in self.program.outputs() {
             if let Some(reduction) = output.reduction {
                 self.reduce(reduction, output);
@@ -271,7 +277,7 @@ impl<'p> Compiler<'p> {
         let streams: usize = self.compiled.arrays.iter().sum();
         self.compiled.cost += cost::BYTE * streams as u32;
         self.compiled.block = self.block();
-        self.compiled
+        Ok(self.compiled)
     }
 
     fn reduce(&mut self, reduction: Reduction, output: &Output) {

@@ -21,6 +21,7 @@ type Wrong = (u32, u32, u32);
 fn program(name: &str, version: Version) -> BlockProgram {
     let x = Input { name: "x", element: Element::F32, form: Form::Array };
     BlockProgram::new(&compile(&format!("{name}(x)"), &[x]).expect("a function"), version)
+        .expect("memory")
 }
 
 /// Returns the wrong results on some blocks of consecutive inputs, at most one of each block.

@@ -8,7 +8,7 @@ use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 /// A node's loop and operands, when pairs are one loop.
 pub(super) struct Pairs {
     /// The operand that a node's loop computes as well: 0 or 1.
-    absorbed: Vec<Option<usize>>,
+    absorbed: Vec<Option<u8>>,
     /// The nodes that are computed in the loop of another one.
     is_absorbed: Vec<bool>,
 }
@@ -34,8 +34,8 @@ impl Pairs {
                     && matches!(arithmetic(&nodes[operand]), Some(Add | Sub | Mul))
                     && pairs.absorbed[operand].is_none()
             };
-            pairs.absorbed[id] = node.operands().iter().position(is_free);
-            if let Some(operand) = pairs.absorbed[id] {
+            if let Some(operand) = node.operands().iter().position(is_free) {
+                pairs.absorbed[id] = Some(operand as u8);
                 pairs.is_absorbed[usize::from(node.operands()[operand])] = true;
             }
         }
@@ -51,7 +51,7 @@ impl Pairs {
     pub(super) fn operands(&self, nodes: &[Node], id: usize) -> ([NodeId; 3], usize) {
         let operands = nodes[id].operands();
         let mut all = [0; 3];
-        let Some(absorbed) = self.absorbed[id] else {
+        let Some(absorbed) = self.absorbed[id].map(usize::from) else {
             all[..operands.len()].copy_from_slice(operands);
             return (all, operands.len());
         };
@@ -62,7 +62,7 @@ impl Pairs {
 
     /// The loops of a pair, if a node has one.
     pub(super) fn loops(&self, nodes: &[Node], id: usize) -> Option<Loops> {
-        let absorbed = self.absorbed[id]?;
+        let absorbed = usize::from(self.absorbed[id]?);
         let first = arithmetic(&nodes[usize::from(nodes[id].operands()[absorbed])])?;
         let second = arithmetic(&nodes[id])?;
         Some(match nodes[id].ty {

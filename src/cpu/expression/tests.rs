@@ -205,7 +205,7 @@ impl Case<'_> {
     fn found(
         &self, version: Version, parts: &[(usize, usize)], places: &[Option<usize>],
     ) -> Vec<Vec<u64>> {
-        let program = BlockProgram::new(self.program, version);
+        let program = BlockProgram::new(self.program, version).unwrap();
         let mut scratch = program.scratch(self.n).expect("memory");
         let mut arrays = self.arrays();
         let stored = self.stored();
@@ -571,7 +571,7 @@ fn many_values_that_live_long_make_short_blocks() {
     let back: Vec<String> = terms.iter().rev().cloned().collect();
     let text = format!("({}) - ({})", terms.join(" + "), back.join(" * 0.5 + "));
     let program = compile(&text, &INPUTS).expect("a program");
-    let compiled = BlockProgram::new(&program, Version::all().next().unwrap());
+    let compiled = BlockProgram::new(&program, Version::all().next().unwrap()).unwrap();
     assert!(compiled.block < 512);
     check_sized(&text, 1500, 1, true);
 }
@@ -579,7 +579,7 @@ fn many_values_that_live_long_make_short_blocks() {
 #[test]
 fn an_operation_costs_what_its_program_costs() {
     for &op in gpuvec_ops::Op::ALL {
-        let blocks = BlockProgram::new(&op.program(), Version::all().next().unwrap());
+        let blocks = BlockProgram::new(&op.program(), Version::all().next().unwrap()).unwrap();
         assert_eq!(Formula::of(op).cost, blocks.cost() as usize, "{op:?}");
     }
 }

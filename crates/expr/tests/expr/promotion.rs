@@ -139,7 +139,7 @@ fn numbers_that_are_made_of_numbers_alone_are_weak() {
 
 /// The first integer that does not fit, for a value of k.
 fn unfit(text: &str, k: i64) -> Option<(Type, bool)> {
-    let Unfit { input, is_input, ty } = Integers::of(&program(text)).check(|_| k).err()?;
+    let Unfit { input, is_input, ty } = Integers::of(&program(text)).unwrap().check(|_| k).err()?;
     assert_eq!(input, 14, "k");
     Some((ty, is_input))
 }
@@ -177,6 +177,11 @@ fn integers_of_pythons_integers_do_not_wrap() {
         ("clip(k, 0, 5) + x_i32", i64::MAX, None),
         ("fmod(0, k) * a", i64::MIN, None),
         ("fmod(k, 3) * a", i64::MIN, None),
+        ("fmod(k, -9223372036854775808) * a", 1 - i64::MAX, None),
+        ("fmod(k, 4294967298) + x_i32", 4_294_967_297, NARROW),
+        ("fmod(k, 4294967296) + x_i32", 4_294_967_297, None),
+        ("k // -64 * a", i64::MAX, None),
+        ("k // 3 * a", i64::MIN, None),
         ("minimum(k, 5) + x_i32", i64::MAX, None),
         ("minimum(k, 5) + x_i32", i64::MIN, NARROW),
         ("k + x_i32", 1 << 31, INPUT),

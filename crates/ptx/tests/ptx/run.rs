@@ -211,7 +211,7 @@ pub(crate) fn check_kernels(program: &Program, inputs: &[Vec<Bits>], launch: Lau
     let elements: Vec<Vec<Bits>> = (0..launch.n).map(element).collect();
     let expected = gpuvec_oracle::outputs(program, &elements);
     for outputs in outputs_of_kernels(program) {
-        let of_kernel = program.of_outputs(&outputs);
+        let of_kernel = program.of_outputs(&outputs).unwrap();
         for limits in LIMITS {
             let found = run(&of_kernel, &text(&of_kernel, limits), inputs, launch);
             for (found, &output) in found.iter().zip(&outputs) {
