@@ -2,7 +2,7 @@
 //! are scalars of the later ones. Outputs that are one value of scalars alone are computed in a pass of one element.
 
 use super::bindings::{Bindings, OUTPUT_NAMES};
-use super::strided::{Given, GivenStrides, Strided, evaluate_part, gpuvec_array};
+use super::strided::{Given, Strided, evaluate_part, gpuvec_array};
 use super::{evaluate_pass, last_run};
 use crate::call::{
     Arguments, Arrays, Call, Evaluation, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output,
@@ -221,12 +221,12 @@ unsafe impl Passes for AnyStrides<'_> {
             return Ok(());
         }
         let strided = Strided { inputs: inputs.as_ptr(), ..*self.strided };
-        let mut strides = GivenStrides::new();
+        let mut given = Given::new(strided.shape);
         // SAFETY: the promise of `new`.
-        let given = unsafe { Given::read(expression, &strided, &mut strides)? };
+        unsafe { given.read(expression, &strided)? };
         let mut views: ArrayVec<View, MAX_ARRAYS> =
             given.arrays.iter().map(|_| View::default()).collect();
-        given.axes(expression, reduced_axes, &strides, &mut views).map(drop)
+        given.axes(expression, reduced_axes, &mut views).map(drop)
     }
 
     fn evaluate(
