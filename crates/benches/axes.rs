@@ -1,7 +1,7 @@
 //! Times the analysis of the axes of a call: `cargo bench -p gpuvec_benches --bench axes`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use gpuvec_axes::{Argument, Arguments, Axes, View};
+use gpuvec_axes::{Argument, Arguments, Axes, Stride, View};
 use std::hint::black_box;
 
 /// The axes of three arrays of f32 with these strides, the last one the output.
@@ -9,10 +9,12 @@ fn measure(
     criterion: &mut Criterion, name: &str, shape: &[i64], reduced_axes: u64,
     strides: [Option<&[i64]>; 3],
 ) {
+    let bytes = |strides: &[i64]| strides.iter().map(|stride| stride.to_ne_bytes()).collect();
+    let strides: [Option<Vec<Stride>>; 3] = strides.map(|strides| strides.map(bytes));
     let [a, b, out] = [1, 2, 3].map(|place| Argument {
         address: place << 40,
         element_bytes: 4,
-        strides: strides[place - 1],
+        strides: strides[place - 1].as_deref(),
     });
     let (inputs, outputs) = ([a, b], [out]);
     let arguments = Arguments {
