@@ -128,7 +128,7 @@ struct Wide {
     }
 };
 
-// The leading bits of a number: its magnitude is (bits + f)·2^exponent, where `high` and `low` have 128 bits and f is in
+// The leading bits of a number: its magnitude is (bits + f) * 2^exponent, where `high` and `low` have 128 bits and f is in
 // [0, 1). The highest bit is set; the lowest one is set, too, if f is not 0. Zero has no bits, and NaN only the lowest.
 struct Leading {
     u64 high, low;
