@@ -167,7 +167,7 @@ def axes() -> int:
     cases = [
         (reduction, shape, kinds)
         for reduction, shape, kinds in itertools.product(REDUCTIONS, shapes, layouts)
-        # The host computes these of several states of each result: gigabytes of the longest array's.
+        # The host computes these of states, which are gigabytes for the longest array.
         if shape != OF_WARPS or reduction.name not in SPREADS or "f" in str(reduction.inputs)
     ]
     sums = [reduction for reduction in REDUCTIONS if str(reduction) in ("sum(x)-f4", "mean(x)-f4")]
