@@ -51,7 +51,8 @@ fn is_one_guard_call(function: &ItemFn) -> bool {
         callee.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     names.len() == 2
         && names[0] == "guard"
-        && ["operation", "call", "choice", "query", "constant", "report"].contains(&names[1].as_str())
+        && ["operation", "call", "choice", "query", "constant", "report"]
+            .contains(&names[1].as_str())
 }
 
 #[test]

@@ -359,7 +359,7 @@ impl Builder {
             self.convert(value, ty, place)
         };
         let nodes: Vec<NodeId> = match values {
-            [value @ Value { kind: Kind::Node(..), .. }] if done.has_halves(class.value_type()) => {
+            [value @ Value { kind: Kind::Node(..), .. }] if done.has_halves(class) => {
                 self.halves(*value, place)?.into()
             }
             _ => values.iter().map(node).collect::<Result<_>>()?,
@@ -644,9 +644,10 @@ impl Reduction {
     }
 
     /// True if its result is a float of integers that an f64 may not hold.
-    const fn has_halves(self, ty: Type) -> bool {
+    const fn has_halves(self, class: Class) -> bool {
         use Reduction::{Mean, Norm, Std, Var};
-        matches!((self, ty), (Mean | Norm | Var | Std, Type::I64 | Type::U64))
+        let is_wide = matches!(class, Class::Of(Element::I64 | Element::U64) | Class::WeakInt);
+        is_wide && matches!(self, Mean | Norm | Var | Std)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reductions along axes, on random shapes and strides, against the oracle for each result.
 
-use crate::run::{AXES_FRAMES, LIMITS, of_one_kernel, program_of};
+use crate::run::{AXES_FRAMES, LIMITS, of_kernels, program_of};
 use crate::values::{Bits, Random};
 use gpuvec_axes::Divisor;
 use gpuvec_emulator::HostMemory;
@@ -155,7 +155,7 @@ fn check_every_reduction(times: usize) {
         Element::F16,
         Element::Bf16,
     ] {
-        for reduction in of_one_kernel() {
+        for &reduction in Reduction::ALL {
             let name = reduction.name();
             let text = match reduction {
                 Reduction::Any | Reduction::All | Reduction::Count => format!("{name}(x < y * s)"),
@@ -165,9 +165,10 @@ fn check_every_reduction(times: usize) {
                 Reduction::Prod => format!("{name}(i32(x * y - z) | 1)"),
                 _ => format!("{name}(x * y - z)"),
             };
-            let program = program_of(&text, element);
-            (0..times).for_each(|_| check(&mut random, &program, element));
-            checked += times;
+            for program in of_kernels(&program_of(&text, element)) {
+                (0..times).for_each(|_| check(&mut random, &program, element));
+                checked += times;
+            }
         }
     }
     println!("{checked} random reductions along axes");

@@ -2,7 +2,7 @@
 
 use crate::values::Bits;
 use gpuvec_emulator::HostMemory;
-use gpuvec_expr::{Element, Form, Input, Program, Reduction, compile};
+use gpuvec_expr::{Element, Form, Input, Program, compile};
 use gpuvec_oracle::results;
 use gpuvec_ptx::{Kernel, Limits, NAME, outputs_of_kernels};
 
@@ -221,9 +221,10 @@ pub(crate) fn check_kernels(program: &Program, inputs: &[Vec<Bits>], launch: Lau
     }
 }
 
-/// The reductions that a kernel computes; the host computes others from several sums.
-pub(crate) fn of_one_kernel() -> impl Iterator<Item = Reduction> {
-    Reduction::ALL.iter().copied().filter(|reduction| !reduction.takes_ddof())
+/// The program of each kernel of a reduction: the host computes some from several sums.
+pub(crate) fn of_kernels(program: &Program) -> Vec<Program> {
+    let (sums, _) = program.of_sums().unwrap();
+    (0..sums.outputs().len()).map(|output| sums.of_outputs(&[output]).unwrap()).collect()
 }
 
 /// Compiles an expression of arrays x, y, z and a scalar s, all of a type.
