@@ -33,7 +33,7 @@ use crate::call::{Input, Layout};
 use crate::error::Error;
 use crate::objects::stream::gpuvec_stream;
 use crate::run;
-use gpuvec_ops::Operation;
+use gpuvec_ops::{Op, Operation};
 use std::ffi::c_void;
 
 /// A status as C receives it. The header calls it `gpuvec_status`.
@@ -68,19 +68,30 @@ unsafe fn operation<O: Operation, const COUNT: usize>(
     op: O, inputs: [*const O::Element; COUNT], out: *mut O::Output, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let inputs = named::<O, COUNT>(inputs.map(|input| input.cast()));
+    let inputs = inputs.map(|input| input.cast());
     // SAFETY: this function's promise.
-    unsafe { run::operation(O::OP, op.alpha(), &inputs, out.cast(), n, stream) }
+    unsafe { operation_of(O::OP, op.alpha(), inputs, out.cast(), n, stream) }
+}
+
+/// Runs an operation of any type. Not inlined, to keep the library small.
+///
+/// # Safety
+/// As for every function of this module.
+#[inline(never)]
+unsafe fn operation_of<const COUNT: usize>(
+    op: Op, alpha: u64, inputs: [*const c_void; COUNT], out: *mut c_void, n: usize,
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    // SAFETY: this function's promise.
+    unsafe { run::operation(op, alpha, &named(op, inputs), out, n, stream) }
 }
 
 /// An operation's inputs, with the arguments' names.
-fn named<O: Operation, const COUNT: usize>(
-    inputs: [*const c_void; COUNT],
-) -> [Input<'static>; COUNT] {
+fn named<const COUNT: usize>(op: Op, inputs: [*const c_void; COUNT]) -> [Input<'static>; COUNT] {
     const NAMES: [&str; 2] = ["a", "b"];
     std::array::from_fn(|i| Input {
         name: NAMES[i],
         pointer: inputs[i],
-        layout: Layout::contiguous(size_of::<O::Element>()),
+        layout: Layout::contiguous(op.element_bytes()),
     })
 }

@@ -48,7 +48,7 @@ pub(super) enum Outputs<'a> {
 
 /// Evaluates all passes of an expression.
 #[inline(never)]
-pub(super) fn evaluate_passes(expression: &Expression, call: &impl Passes) -> Result<(), Error> {
+pub(super) fn evaluate_passes(expression: &Expression, call: &dyn Passes) -> Result<(), Error> {
     let values = Box::new([const { Cell::new(0) }; MAX_INPUTS]);
     let inputs = inputs(expression, call, &values)?;
     call.check(expression, &inputs)?;
@@ -69,7 +69,7 @@ pub(super) fn evaluate_passes(expression: &Expression, call: &impl Passes) -> Re
 /// The inputs of all passes: the caller's, and then the results of reductions in earlier passes. Scalars are in
 /// `values`, since a pass may read them after another has written an output.
 fn inputs(
-    expression: &Expression, call: &impl Passes, values: &[Cell<u64>; MAX_INPUTS],
+    expression: &Expression, call: &dyn Passes, values: &[Cell<u64>; MAX_INPUTS],
 ) -> Result<ArrayVec<gpuvec_array, MAX_INPUTS>, Error> {
     let program = expression.formula.program();
     let declared = program.declared().len();

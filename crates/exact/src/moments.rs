@@ -40,7 +40,7 @@ pub fn mean<K: Kind>(sum: &State<K>) -> K::Element {
 pub fn quotient<K: Kind, T: Float>(sum: &State<K>, divisor: u64) -> T {
     match divisor {
         0 => T::from_encoding(T::NAN),
-        _ => of_sum(sum, |sum| sum.over(divisor)),
+        _ => of_sum(sum, &|sum| sum.over(divisor)),
     }
 }
 
@@ -51,11 +51,11 @@ pub fn norm<K: Kind>(squares: &State<K>) -> K::Element {
 
 /// The square root of a sum that is not negative, rounded to nearest in any format.
 pub fn root<K: Kind, T: Float>(sum: &State<K>) -> T {
-    of_sum(sum, Leading::root)
+    of_sum(sum, &Leading::root)
 }
 
 /// A function of the magnitude of a finite sum, rounded to nearest, with the sum's sign.
-fn of_sum<K: Kind, T: Float>(sum: &State<K>, function: impl FnOnce(Leading) -> Leading) -> T {
+fn of_sum<K: Kind, T: Float>(sum: &State<K>, function: &dyn Fn(Leading) -> Leading) -> T {
     let mut words = *sum.words();
     let words = words.as_mut();
     if let Some(encoding) = special::<T>(words) {
@@ -133,6 +133,7 @@ impl Variance {
 impl Leading {
     /// The integer of digits that are normalised and not negative, in units of 2^low: its 128 bits from the highest one
     /// down.
+    #[inline(never)]
     fn of_digits(digits: &[i64], highest: i32, low: i32) -> Self {
         let first = highest - 127;
         let [lower, upper] =
@@ -175,6 +176,7 @@ impl Leading {
     }
 
     /// The nearest float.
+    #[inline(never)]
     fn rounded<T: Float>(self) -> T {
         let digit = |place: u32| i64::from((self.bits >> (32 * place)) as u32);
         let mut digits = [i64::from(self.has_more), digit(0), digit(1), digit(2), digit(3)];

@@ -183,6 +183,7 @@ impl<K: Kind> State<K> {
     }
 
     /// Adds a part of each of the same elements, whose number is the other state's.
+    #[inline(never)]
     pub fn merge_part(&mut self, other: &Self) {
         self.merge(other);
         self.words.as_mut()[0] = other.elements();

@@ -104,6 +104,7 @@ where
     }
 
     /// The bits of the result.
+    #[inline(never)]
     fn finish(&self, Finish { reduction, ddof }: Finish) -> u64 {
         match reduction {
             Reduction::Mean => mean(&self.sum),
@@ -153,6 +154,7 @@ where
 }
 
 /// The exact sum of values.
+#[inline(never)]
 fn sum_of<K: Vectorised<Element: Element>>(version: Version, values: Values<'_>) -> State<K> {
     let mut state = State::ZERO;
     add_exactly(version, &mut state, values, 0);
