@@ -381,12 +381,11 @@ __device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain
         asm volatile("FINISH %0;" : "=r"(what));
         if constexpr (HAS_LEVELS<K>) {
             if (part.in_plain()) {
-                *place =
-                    what == FINISH_MEAN ? plain.mean(part.n, __drcp_rn(part.n)) : __double2float_rn(plain.sum);
+                *place = what == FINISH_MEAN ? plain.mean(part.n, __drcp_rn(part.n)) : __double2float_rn(plain.sum);
                 return is_done;
             }
         }
-        const auto store = [&](const Leading &sum) { *place = result_of<K, T>(sum, part.n, what); };
+        const auto store = [&](const Leading &sum) { *place = result_of<T>(sum, part.n, what); };
         if (part.in_window()) {
             store(leading(window.sum(), window.lowest_unit()));
         } else if (part.in_levels()) {

@@ -337,16 +337,12 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
 }
 
 // The result of a sum of `n` elements, rounded once.
-template <class K, class T>
+template <class T>
 __device__ inline T result_of(Leading sum, u64 n, int what) {
-    if constexpr (K::HAS_MEANS) {
-        if (what == FINISH_MEAN) {
-            sum.divide(n);
-        }
-    } else if constexpr (K::HAS_NORMS) {
-        if (what == FINISH_NORM) {
-            sum.root();
-        }
+    if (what == FINISH_MEAN) {
+        sum.divide(n);
+    } else if (what == FINISH_NORM) {
+        sum.root();
     }
     return sum.rounded<T>();
 }

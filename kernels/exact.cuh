@@ -201,7 +201,6 @@ __device__ inline long long units(double sum, double none) {
 template <class T, int D, int L>
 struct Sum {
     typedef T Element;
-    static constexpr bool HAS_MEANS = true, HAS_NORMS = false;
     static constexpr int LOW = Format<T>::LEAST, FLOOR = LOW, BATCH = ::BATCH<T, 1>;
     static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L;
 
@@ -299,7 +298,6 @@ constexpr int BATCH_OF_PRODUCTS = sizeof(T) == 8 && INPUTS == 1 ? 6 : BATCH<T, I
 template <class T, int D, int L, int F, int INPUTS>
 struct Dot {
     typedef T Element;
-    static constexpr bool HAS_MEANS = false, HAS_NORMS = INPUTS == 1;
     static constexpr int LOW = 2 * Format<T>::LEAST, FLOOR = F, BATCH = BATCH_OF_PRODUCTS<T, INPUTS>;
     static constexpr int DIGITS = D, ROWS = COUNTS + D, LEVELS = L;
 

@@ -26,7 +26,7 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
         if (result != nullptr && threadIdx.x == 0) {
             int what;
             asm volatile("FINISH %0;" : "=r"(what));
-            *result = result_of<K, T>(leading<K>(words, first, last), words[0], what);
+            *result = result_of<T>(leading<K>(words, first, last), words[0], what);
         }
     });
 }

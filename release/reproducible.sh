@@ -12,6 +12,7 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 again() { # PROCESSOR [COMMAND that runs another with a compiler for it]
     GPUVEC_PROCESSOR=$1 "${@:2}" pip wheel --quiet --no-index --no-deps --no-build-isolation \
         --wheel-dir "$folder" "$PWD"/dist/gpuvec-*.tar.gz
+    advzip --recompress --shrink-insane --quiet "$folder"/*_"$1".whl
     sha256sum dist/*_"$1".whl "$folder"/*_"$1".whl
     cmp dist/*_"$1".whl "$folder"/*_"$1".whl
 }

@@ -1,6 +1,6 @@
 //! The kinds of states by their numbers, and states as words in memory, for code that knows the kind only at run time.
 
-use crate::state::rounded;
+use crate::state::{add_words, rounded};
 use crate::{COUNTS, Dot, Float, Kind, Sum, digits};
 
 /// The kinds, by their number on the wire.
@@ -69,8 +69,6 @@ impl Code {
 /// Adds the terms of a state, given by its words, to another one of the same kind, which is normalised before and
 /// afterwards. Together they are fewer than 2^63.
 pub fn merge_words(words: &mut [i64], others: &[i64]) {
-    for (word, &addend) in words.iter_mut().zip(others) {
-        *word = word.wrapping_add(addend);
-    }
+    add_words(words, others);
     digits::normalise(&mut words[COUNTS..]);
 }

@@ -177,9 +177,7 @@ impl<K: Kind> State<K> {
     /// Adds the terms of another state. Together they are fewer than 2^63.
     pub fn merge(&mut self, other: &Self) {
         self.reserve(other.pending + 1);
-        for (word, &addend) in self.words.as_mut().iter_mut().zip(other.words.as_ref()) {
-            *word = word.wrapping_add(addend);
-        }
+        add_words(self.words.as_mut(), other.words.as_ref());
     }
 
     /// Adds a part of each of the same elements, whose number is the other state's.
@@ -219,6 +217,14 @@ impl<K: Kind> State<K> {
     /// The number of elements.
     pub fn elements(&self) -> i64 {
         self.words.as_ref()[0]
+    }
+}
+
+/// Adds words to others. In one loop for all kinds, to keep the library small.
+#[inline(never)]
+pub(crate) fn add_words(words: &mut [i64], others: &[i64]) {
+    for (word, &addend) in words.iter_mut().zip(others) {
+        *word = word.wrapping_add(addend);
     }
 }
 

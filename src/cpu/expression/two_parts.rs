@@ -56,6 +56,7 @@ fn to_odd(near: f64, rest: f64) -> f64 {
 /// Sums of fewer terms are divided in f64: their number has at most 26 bits.
 const TERMS: usize = 1 << 26;
 
+#[inline(never)]
 fn mean_f32(parts: [f64; 2], terms: usize) -> f32 {
     if terms >= TERMS {
         return quotient(&state(parts), terms as u64);
@@ -67,6 +68,7 @@ fn mean_f32(parts: [f64; 2], terms: usize) -> f32 {
 
 /// Divides twice: the second time the remainder of the first. The new remainder proves that the quotient is the nearest
 /// float; else integers decide.
+#[inline(never)]
 fn mean_f64(parts @ [high, low]: [f64; 2], terms: usize) -> f64 {
     if terms < TERMS {
         let n = terms as f64;
