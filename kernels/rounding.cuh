@@ -235,7 +235,7 @@ struct Leading {
     }
 
    private:
-    // Drops the lowest bits, of which there are some, and fewer than 64. Returns whether they and f are not 0.
+    // Drops the lowest bits, from 1 to 63 of them. Returns whether they or f are not 0.
     __device__ bool shift(int bits) {
         const bool is_inexact = low << (64 - bits) != 0;
         low = low >> bits | high << (64 - bits);

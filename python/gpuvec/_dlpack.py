@@ -236,7 +236,7 @@ def _check_bits(name: str, producer: Any) -> None:
 
 
 def _is_immutable(producer: Any) -> bool:
-    """Says whether an array must not be written, though its tensor may have no flag for that.
+    """Returns whether an array must not be written, though its tensor may have no flag for that.
 
     Arrays of JAX share their memory with others.
     """

@@ -40,7 +40,7 @@ class World:
             }
         self.states = {name: [array.copy()] for name, array in self.arrays.items()}
         self.garbage: list = []
-        # The arrays of exporters, which keep their memory as long as somebody uses it.
+        # The arrays of exporters, which keep their memory as long as anything uses it.
         self.exported: set[str] = set()
         self.most_changes = rng.randrange(4)
 

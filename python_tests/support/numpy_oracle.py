@@ -633,7 +633,7 @@ class Oracle(ast.NodeVisitor):
 
 
 def is_one_value(nodes: list[ast.expr], inputs: dict[str, Value]) -> bool:
-    """Says whether nodes have a reduction inside, and no array outside of reductions."""
+    """Returns whether nodes have a reduction inside, and no array outside of reductions."""
     has_reduction, rest = False, list(nodes)
     while rest:
         node = rest.pop()
@@ -647,7 +647,7 @@ def is_one_value(nodes: list[ast.expr], inputs: dict[str, Value]) -> bool:
 
 
 def is_reduction(node: ast.AST) -> bool:
-    """Says whether a node is a reduction."""
+    """Returns whether a node is a reduction."""
     return isinstance(node, ast.Call) and node.func.id in REDUCTIONS
 
 

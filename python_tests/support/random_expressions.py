@@ -259,7 +259,7 @@ class Guarded:
         self.out = inside.reshape(result.shape)
 
     def is_intact(self) -> bool:
-        """Says whether the bytes around the array are as they were."""
+        """Returns whether the bytes around the array are as they were."""
         around = np.concatenate([self.bytes[:GUARD], self.bytes[self.bytes.size - GUARD :]])
         return bool((around == GUARD_BYTE).all())
 

@@ -122,7 +122,7 @@ pub(crate) struct Expression {
     /// The last passes, if the outputs need two: of those that are single values, and before it of the others. Each has
     /// the numbers of its outputs.
     pub(crate) last: Vec<(Expression, Vec<usize>)>,
-    /// Says whether there are several passes, or one for single values.
+    /// True if there are several passes, or one for single values.
     pub(crate) has_passes: bool,
     /// A bit for each input that the formula uses.
     uses: u32,
@@ -305,7 +305,7 @@ impl Expression {
         self.before.iter().chain(last).chain(self.last.is_empty().then_some(self))
     }
 
-    /// Says whether all outputs are single values, for which a call has one element.
+    /// True if all outputs are single values, for which a call has one element.
     pub(crate) fn is_single(&self) -> bool {
         self.formula.program().outputs().iter().all(|output| output.is_single)
     }

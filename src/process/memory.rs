@@ -51,7 +51,7 @@ impl Extent {
         }
     }
 
-    /// Says whether one of these addresses may be in such memory.
+    /// True if one of these addresses may be in such memory.
     #[inline(always)]
     pub(crate) fn may_have_any(&self, addresses: [usize; 2]) -> bool {
         let noted = self.lowest.load(Ordering::Relaxed)..=self.highest.load(Ordering::Relaxed);

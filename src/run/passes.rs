@@ -23,7 +23,7 @@ use std::ptr::{null, null_mut};
 /// # Safety
 /// The arguments are as the header demands, until the call returns or, on a stream, until the stream has done the work.
 pub(super) unsafe trait Passes {
-    /// Says whether the call has elements.
+    /// True if the call has elements.
     fn has_elements(&self) -> bool;
 
     /// The input of this number, or nothing if the caller passed none.

@@ -78,7 +78,7 @@ impl Error {
         Error { message: message.into(), line: String::new(), column: 0, lacks_memory: false }
     }
 
-    /// Says whether memory was too short to read the text: it may be right.
+    /// True if memory was too short to read the text: it may be right.
     #[must_use]
     pub fn lacks_memory(&self) -> bool {
         self.lacks_memory

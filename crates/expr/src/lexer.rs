@@ -111,7 +111,7 @@ impl<'t> Lexer<'t> {
         Ok((token, place))
     }
 
-    /// Says whether a character comes next.
+    /// True if a character comes next.
     pub(crate) fn at(&mut self, character: char) -> bool {
         self.skip_blanks().starts_with(character)
     }

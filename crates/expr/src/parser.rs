@@ -154,7 +154,7 @@ struct Contents {
 }
 
 impl Contents {
-    /// Says whether there is one value, which is computed of reductions.
+    /// True if there is one value, which is computed of reductions.
     const fn is_single(self) -> bool {
         self.has_reduction && !self.has_array
     }

@@ -98,7 +98,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// An output with operands: as many as the reduction's arity, or an integer's two halves.
+    /// An output with operands: those of the reduction, or the two halves of an integer.
     pub(crate) fn new(
         reduction: Option<Reduction>, ty: Type, element: Element, nodes: &[NodeId],
     ) -> Output {

@@ -182,14 +182,14 @@ macro_rules! reductions {
 reductions! {
     Sum "sum" 1 "The sum: exact and rounded once for floats, of integers an i64 that wraps. That of \
         bools is their `Count`.";
-    Mean "mean" 1 "The exact sum divided by the number of elements, rounded once; NaN for no elements. That of integers and \
+    Mean "mean" 1 "The exact sum divided by the number of elements, rounded once; NaN for no elements. The mean of integers and \
         bools is an f64.";
     Dot "dot" 2 "The sum of `a * b`: exact and rounded once for floats, of integers an i64 that wraps.";
     Prod "prod" 1 "The product of integers, an i64 that wraps.";
-    Norm "norm" 1 "The square root of the exact sum of squares, rounded once. That of integers is an f64.";
+    Norm "norm" 1 "The square root of the exact sum of squares, rounded once. The norm of integers is an f64.";
     Var "var" 1 "The variance: of n elements the sum of the squares of their differences from the mean, divided by \
         n - ddof. It is exact and rounded once. NaN for no elements, and for equal ones if n - ddof is not positive; \
-        others then have an infinite variance. That of integers and bools is an f64.";
+        others then have an infinite variance. The variance of integers and bools is an f64.";
     Std "std" 1 "The standard deviation: the square root of the exact variance, rounded once.";
     Min "min" 1 "The smallest element; NaN wins, and -0 < +0.";
     Max "max" 1 "The largest element; NaN wins, and -0 < +0.";

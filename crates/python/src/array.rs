@@ -107,7 +107,7 @@ impl NumPy {
         self.foreign.exchange.capsule(object, stream)
     }
 
-    /// Says whether another library's array must not be written: see [`Foreign::is_immutable`].
+    /// True if another library's array must not be written: see [`Foreign::is_immutable`].
     pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.foreign.is_immutable(object)
     }

@@ -176,7 +176,7 @@ impl Foreign {
         }
     }
 
-    /// Says whether the elements of a tensor of PyTorch's are those in memory with another sign, which DLPack cannot
+    /// True if the elements of a tensor of PyTorch's are those in memory with another sign, which DLPack cannot
     /// tell. (Complex elements, which may be conjugated, are not for this module.)
     fn is_negated(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         if imported(object.py(), &self.torch)?.is_none() {
@@ -185,7 +185,7 @@ impl Foreign {
         object.getattr_opt(&self.is_neg)?.map_or(Ok(false), |is_neg| is_neg.call0()?.is_truthy())
     }
 
-    /// Says whether an array must not be written, though its tensor may have no flag for that: arrays of JAX share
+    /// True if an array must not be written, though its tensor may have no flag for that: arrays of JAX share
     /// their memory with others.
     pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Some(jax) = imported(object.py(), &self.jax)? else { return Ok(false) };

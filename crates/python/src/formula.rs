@@ -213,19 +213,19 @@ impl Formula {
         })
     }
 
-    /// Says whether the arrays have the inputs' types.
+    /// True if the arrays have the inputs' types.
     fn accepts(&self, values: &Values) -> bool {
         self.arrays_of(values).all(|(input, array)| input.accepts(array))
     }
 
-    /// Says whether the arrays that have the elements' shape are contiguous, and have one shape.
+    /// True if the arrays that have the elements' shape are contiguous, and have one shape.
     fn are_plain(&self, values: &Values) -> bool {
         let first = &values.arrays[0];
         let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
         values.arrays.iter().all(is_plain) && first.shape().len() <= self.most_axes
     }
 
-    /// Says whether all outputs fit.
+    /// True if all outputs fit.
     fn fit<'py>(
         &self, targets: &[Target<'py>], fits: impl Fn(&Output, &Array<'py>) -> bool,
     ) -> bool {

@@ -51,7 +51,7 @@ impl Input {
         self.form == Form::Array
     }
 
-    /// Says whether the library can read an array as this input.
+    /// True if the library can read an array as this input.
     pub(crate) fn accepts(&self, array: &Array) -> bool {
         array.is_input() && array.has_dtype(&self.dtype)
     }

@@ -128,7 +128,7 @@ impl Operation {
 }
 
 impl Operation {
-    /// Says whether inputs are contiguous and have one shape.
+    /// True if inputs are contiguous and have one shape.
     fn are_plain(&self, inputs: &Inputs) -> bool {
         let first = &inputs.first;
         let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
@@ -177,7 +177,7 @@ impl Operation {
 }
 
 impl Typed {
-    /// Says whether the function can read an array.
+    /// True if the function can read an array.
     fn accepts(&self, array: &Array) -> bool {
         array.is_input() && array.has_dtype(&self.dtype)
     }

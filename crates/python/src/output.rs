@@ -39,14 +39,14 @@ impl Output {
         Target::found(arrays, array, self.is_reduction)
     }
 
-    /// Says whether the library can write the results there for contiguous inputs like `first`.
+    /// True if the library can write the results there for contiguous inputs like `first`.
     pub(crate) fn fits(&self, out: &Array, first: &Array) -> bool {
         let is_long_enough =
             if self.is_reduction { out.size() == 1 } else { out.shape() == first.shape() };
         is_long_enough && out.is_contiguous() && self.is_typed(out)
     }
 
-    /// Says whether the library can write elements of the result's type there.
+    /// True if the library can write elements of the result's type there.
     pub(crate) fn is_typed(&self, out: &Array) -> bool {
         out.is_output() && out.has_dtype(&self.dtype)
     }

@@ -42,8 +42,7 @@ fn sum_to_odd([high, low]: [f64; 2]) -> f64 {
     to_odd(sum, (high - (sum - of_low)) + (low - of_low))
 }
 
-/// The number that is rounded to odd of which `near` leaves a rest, which has the right sign and is less than a unit in
-/// the last place.
+/// The sum of a float and a rest, rounded to odd. The rest is below a unit in the last place, and only its sign counts.
 fn to_odd(near: f64, rest: f64) -> f64 {
     if rest == 0.0 || near.to_bits() & 1 == 1 {
         return near;
