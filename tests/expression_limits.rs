@@ -177,7 +177,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// Floats of so many exponents that no shorter way to an exact sum serves them.
+    /// Floats whose exponents differ too much for a window: their exact sum takes the longest way.
     fn new() -> Self {
         Arrays {
             integers: (0..N as i32).collect(),

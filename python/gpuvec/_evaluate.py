@@ -126,7 +126,7 @@ def evaluate(
     try:
         latest = _latest.get(text)
     except TypeError:
-        # A list, for example, is no key, and no text.
+        # A list, for example, is not hashable, and is not a text.
         joined(text)
         raise
     if latest is not None:

@@ -310,7 +310,7 @@ NULLS = {
     ),
     "pyarrow": lambda library, dtype: library.array([None], library.from_numpy_dtype(dtype)),
 }
-# What is not a number, and what some or all types do not hold.
+# Values that are not numbers, and numbers that some or all types do not hold.
 WRONG = ["0", {"x": 0}, [0], np.zeros(1), np.array(0), 1j, np.datetime64("NaT"), b"0", int]
 LIMITED = [0, -1, 300, 2**40, 2**63, -(2**63) - 1, 2**64, 10**5000, 0.5, np.nan, np.float32(1)]
 

@@ -18,7 +18,7 @@ enum Source {
     Pinned { ordinal: usize, bytes: usize, before: usize },
     /// The driver, of a device.
     Device { ordinal: usize, bytes: usize },
-    /// The system: whole pages, of which callers may use `bytes`.
+    /// The system allocated whole pages. Callers may use `bytes` of them.
     System { bytes: usize },
 }
 
