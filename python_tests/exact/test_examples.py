@@ -7,6 +7,8 @@ import pytest
 from bindings import ROOT
 from programs import HAS_MPI, MPI_ENVIRONMENT, MPIEXEC, library_environment, run
 
+pytestmark = pytest.mark.long_as_cpu
+
 EXAMPLES = ROOT / "python_examples"
 
 

@@ -18,6 +18,8 @@ from arrays import (
 from bindings import Place, Status, last_error, lib
 from operations import CLASSIC, FAMILY, OPERATIONS, sized
 
+pytestmark = pytest.mark.long_as_cpu
+
 SMALL = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, 1000, 4095, 4096, 4097]
 MEDIUM = [8191, 8192, 8193, 12_289, 65_535, 65_536, 65_537]
 LARGE = [n + d for n in (131_072, 262_144, 1_048_576) for d in (-1, 0, 1)]
@@ -45,6 +47,7 @@ def check(operation, kinds, n):
     assert out.guards_are_intact()
 
 
+@pytest.mark.long_as_gpu
 @each_classic
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", SMALL)
@@ -69,6 +72,7 @@ def test_large_arrays(placement, operation, kinds, n):
     check(operation, kinds, n)
 
 
+@pytest.mark.long_as_gpu
 @each_classic
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pinned+3",) * 3, *MIXED], ids=",".join)
 def test_several_chunks(placement, operation, kinds):
@@ -76,6 +80,7 @@ def test_several_chunks(placement, operation, kinds):
     check(operation, kinds, SEVERAL_CHUNKS)
 
 
+@pytest.mark.long_as_gpu
 @each_of_family
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pageable+1",) * 3, MIXED[1]], ids=",".join)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 9, 33, 129, 4095, 4096, 4097, 65_537])
@@ -84,6 +89,7 @@ def test_the_family_at_every_edge(placement, operation, kinds, n):
     check(operation, kinds, n)
 
 
+@pytest.mark.long_as_gpu
 @each_of_family
 @pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned+3",) * 3, MIXED[2]], ids=",".join)
 def test_the_family_in_several_chunks(placement, operation, kinds):
@@ -109,6 +115,7 @@ def aliases(operation) -> list:
     return of_inputs + (of_output if operation.may_be_in_place else [])
 
 
+@pytest.mark.long_as_gpu
 @pytest.mark.parametrize(
     "operation, n, alias",
     [

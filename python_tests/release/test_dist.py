@@ -12,6 +12,8 @@ import pytest
 from bindings import LIBRARY, ROOT
 from programs import compile_c, run
 
+pytestmark = [pytest.mark.wheel, pytest.mark.any_driver]
+
 C_PROGRAM = """\
 #include <gpuvec.h>
 

@@ -5,6 +5,8 @@ import re
 import pytest
 from bindings import ROOT, lib
 
+pytestmark = [pytest.mark.wheel, pytest.mark.any_driver]
+
 PROCESSORS = ("x86_64", "aarch64")
 CARGO = (ROOT / "Cargo.toml").read_text()
 [VERSION] = re.findall(r'^version = "(.+)"', CARGO.split("[dependencies]")[0], re.MULTILINE)
