@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 # `make quick TESTS=…` runs these tests, `make test-wheel WHEEL_TESTS=…` passes options to pytest, and
-# `make bench BENCH=…` to benches/bench.py. With ALL=1 no test is left out because it takes long.
+# `make bench BENCH=…` to benches/bench.py; PROCESSORS=x86_64 releases for it alone; ALL=1 leaves out no long test.
 # cargo builds in ./target, whichever folder the caller's environment or cargo's configuration names.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
@@ -85,8 +85,8 @@ test-python: build fake-driver $(VENV)/ready ## the Python tests, without those 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
 	# The wheel's build and valgrind have work for one core in most of their time.
 	$(MAKE) -j3 test-interleavings test-sanitized test-wheel test-aarch64 \
-	    $(if $(ALL),,WHEEL_TESTS="-m 'wheel and $(WITHOUT_DRIVER)'")
-	$(MAKE) test-long test-as-cpu test-fake-driver
+	    $(if $(ALL),,PROCESSORS=x86_64 WHEEL_TESTS="-m 'wheel and $(WITHOUT_DRIVER)'")
+	$(MAKE) test-long test-fake-driver $(if $(ALL),test-as-cpu)
 test-interleavings: ## every interleaving of the threads that share a piece of work
 	RUSTFLAGS="--cfg loom" cargo test -p gpuvec_interleavings --target-dir target/loom
 test-sanitized: build ## the C examples under sanitizers and, if it is installed, valgrind
@@ -94,12 +94,12 @@ test-sanitized: build ## the C examples under sanitizers and, if it is installed
 	$(MAKE) -C c_examples sanitize $(if $(shell command -v valgrind),valgrind)
 test-long: build fake-driver $(VENV)/ready ## the long Python tests
 	$(TEST_PYTHON) "long and not large and not exhaustive and not as_cpu"
-test-as-cpu: build $(VENV)/ready ## the Python tests of placement auto without a GPU (ALL=1 for all)
-	$(TEST_PYTHON) "as_cpu and not large and not exhaustive $(if $(ALL),,and not long_as_cpu)"
+test-as-cpu: build $(VENV)/ready ## the Python tests of placement auto without a GPU
+	$(TEST_PYTHON) "as_cpu and not large and not exhaustive"
 test-exhaustive: build fake-driver $(VENV)/ready ## combinations; `make test-thorough` tries some of them
 	$(TEST_PYTHON) exhaustive
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs (ALL=1 for all)
-	cargo run --release -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
+	cargo run --profile fast -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
 	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto $(TEST_PYTHON) \
@@ -108,12 +108,12 @@ test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake drive
 coverage: fake-driver build $(VENV)/ready ## the lines of src and crates that the tests run, in a table (with llvm-19)
 	RUST_TESTS="$(RUST_TESTS)" tools/coverage.sh $(BIN)/python $(FAKE_DRIVER) "$(WITHOUT_DRIVER)" "$(WITH_DRIVER)"
 
-dist: $(VENV)/release ## make the files of a release in dist/: wheel, sources, archive for C, checksums
-	release/dist.sh
+dist: $(VENV)/release ## make the files of a release in dist/: wheels, sources, archives for C, checksums
+	release/dist.sh $(PROCESSORS)
 test-wheel: dist build fake-driver ## install the wheel in an empty environment and run the tests on it
 	release/test_wheel.sh $(WHEEL_TESTS)
-test-aarch64: dist ## the release's library for AArch64 in QEMU: examples, hashes of results, the loops' tests (ALL=1 for all)
-	tools/test_aarch64.sh target/wheel/2.17/aarch64-unknown-linux-gnu/release $(if $(ALL),--all)
+test-aarch64: $(VENV)/ready $(if $(ALL),dist) ## AArch64 in QEMU: examples, hashes of results, the loops' tests (ALL=1: the release's)
+	tools/test_aarch64.sh $(if $(ALL),target/wheel/2.17/aarch64-unknown-linux-gnu/release)
 
 check-all: export ALL := 1
 check-all: ## everything: takes two hours on two cores

@@ -24,7 +24,7 @@ fresh) ## the header, the PTX and the functions' constants match their sources
     python tools/fast_functions.py | rustfmt --edition 2024 | diff - crates/math/src/fast/constants.rs
     ;;
 usage) ## registers and spills of each kernel, and of expressions (ARCHITECTURES= for all)
-    cargo run --release -q -p gpuvec_ptx --example formulas -- target/formulas --texts
+    cargo run --profile fast -q -p gpuvec_ptx --example formulas -- target/formulas --texts
     # Words, not one argument.
     # shellcheck disable=SC2086
     python kernels/build.py --usage $ARCHITECTURES target/formulas
@@ -61,7 +61,7 @@ function-errors) ## errors of functions, of f64 on a million arguments each and 
 function-bounds) ## prove bounds of the errors of functions, in three minutes of CPU time
     python tools/function_bounds/two_arguments.py
     mkdir -p target/function_bounds
-    cargo run --release -q -p gpuvec_math --example record >target/function_bounds/recordings
+    cargo run --profile fast -q -p gpuvec_math --example record >target/function_bounds/recordings
     python tools/function_bounds/double.py target/function_bounds/recordings
     ;;
 fault-injection) ## every driver call fails in turn, in every way, on the fake driver; half an hour

@@ -11,8 +11,6 @@ from fork import in_child
 from header import enumeration
 from streams import ok
 
-pytestmark = pytest.mark.long_as_cpu
-
 NUMBERS = {
     name.removeprefix("GPUVEC_ACCUMULATOR_").lower(): number
     for name, number in enumeration("gpuvec_accumulator_kind").items()

@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 from streams import Resources, ok
 from views import located, made
 
-pytestmark = pytest.mark.long_as_cpu
-
 each_kind = pytest.mark.parametrize("kind", [pytest.param(kind, id=str(kind)) for kind in KINDS])
 needs_gpu = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 

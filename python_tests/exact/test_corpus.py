@@ -10,8 +10,6 @@ from on_fake_driver import needs_fake_driver
 from on_fake_driver import run as run_on_fake_driver
 from programs import run_python
 
-pytestmark = pytest.mark.long_as_cpu
-
 # The sets of vector instructions, as GPUVEC_VECTORS has them.
 VECTORS = ["portable", "avx2", "avx512"] if platform.machine() == "x86_64" else ["portable"]
 CHECK = "from corpus_calls import check_all\ncheck_all({folder!r}, {kinds!r}, {streams})"

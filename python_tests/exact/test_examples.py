@@ -7,8 +7,6 @@ import pytest
 from bindings import ROOT
 from programs import HAS_MPI, MPI_ENVIRONMENT, MPIEXEC, library_environment, run
 
-pytestmark = pytest.mark.long_as_cpu
-
 EXAMPLES = ROOT / "python_examples"
 
 

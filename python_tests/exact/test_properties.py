@@ -11,8 +11,6 @@ from hypothesis.extra import numpy as hnp
 from operations import CLASSIC, SPECIAL_BITS, any_bits, named
 from oracles import unsigned
 
-pytestmark = pytest.mark.long_as_cpu
-
 SUMS = [named(f"gpuvec_{name}") for name in ("dot_f32", "sum_f32", "dot_f64", "sum_f64")]
 each_sum = pytest.mark.parametrize("operation", SUMS, ids=str)
 

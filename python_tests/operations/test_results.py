@@ -18,8 +18,6 @@ from arrays import (
 from bindings import Place, Status, last_error, lib
 from operations import CLASSIC, FAMILY, OPERATIONS, sized
 
-pytestmark = pytest.mark.long_as_cpu
-
 SMALL = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, 1000, 4095, 4096, 4097]
 MEDIUM = [8191, 8192, 8193, 12_289, 65_535, 65_536, 65_537]
 LARGE = [n + d for n in (131_072, 262_144, 1_048_576) for d in (-1, 0, 1)]

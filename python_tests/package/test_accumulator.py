@@ -11,8 +11,6 @@ from arrays import assert_same_bits
 from corpus import KINDS, corpus
 from exact_sums import by_exponents
 
-pytestmark = pytest.mark.long_as_cpu
-
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 

@@ -16,8 +16,6 @@ from on_fake_driver import run as run_on_fake_driver
 from operations import OPERATIONS
 from programs import compile_c
 
-pytestmark = pytest.mark.long_as_cpu
-
 HISTORIES = {
     "nothing": lambda: None,
     "small calls": lambda: check(SMALL),

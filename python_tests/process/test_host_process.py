@@ -10,8 +10,6 @@ import pytest
 from bindings import ROOT
 from programs import library_environment, run, run_silently
 
-pytestmark = pytest.mark.long_as_cpu
-
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 

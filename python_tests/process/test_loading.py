@@ -8,7 +8,7 @@ import pytest
 from bindings import LIBRARY, ROOT, lib
 from programs import run, run_python, run_silently
 
-pytestmark = [pytest.mark.wheel, pytest.mark.long_as_cpu]
+pytestmark = pytest.mark.wheel
 
 # Compares a process before and after the library is loaded.
 AROUND_LOADING = """

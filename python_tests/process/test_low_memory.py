@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from programs import compile_program, run_program, run_silently
 
-pytestmark = pytest.mark.long_as_cpu
-
 MIB = 1 << 20
 
 # Bytes that a process may map in addition: for the first calls without helpers, for the

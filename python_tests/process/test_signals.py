@@ -6,8 +6,6 @@ Each case runs in a process of its own.
 import pytest
 from programs import run_silently
 
-pytestmark = pytest.mark.long_as_cpu
-
 
 @pytest.mark.parametrize("timer", ["ITIMER_REAL", "ITIMER_PROF"])
 def test_a_storm_of_signals_changes_no_result(placement_variables, timer):

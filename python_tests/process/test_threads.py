@@ -10,8 +10,6 @@ from operations import OPERATIONS, SAMPLE
 from programs import run_python
 from threads import THREADS, in_threads
 
-pytestmark = pytest.mark.long_as_cpu
-
 ROUNDS = 12
 SIZES = [0, 1, 1000, 65_537, 300_001, 1_100_001]
 
