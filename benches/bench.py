@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "python_tests/support"))
 # these limits they stay awake between their own calls, and sleep after the pause before a batch.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-from suites import PAGE, SUITES, measured, quicker  # noqa: E402
+from suites import DEVICE, PAGE, SUITES, measured, quicker  # noqa: E402
 
 # The seconds that a suite may take beyond its own limit, to import libraries and to make arrays.
 MORE_SECONDS = 300
@@ -130,8 +130,6 @@ def machine() -> dict[str, Any]:
     models = [line for line in info if "model name" in line]
     gpu = device.device_if_any()
     return {
-        "name": platform.node(),
-        "system": f"{platform.system()} {platform.release()}",
         "cpu": models[0].split(":", 1)[1].strip() if models else platform.machine(),
         "cores": cores(),
         "gpu": gpu.name() if gpu else "",
@@ -158,8 +156,8 @@ def run_all(given: argparse.Namespace) -> dict[str, Any]:
     name = "-".join(given.suite) if given.suite else "bench"
     given.output.mkdir(parents=True, exist_ok=True)
     for suite in suites:
-        if SUITES[suite].needs_gpu and not data["machine"]["gpu"]:
-            data["missing"][suite] = "the suite needs a GPU"
+        if settings_of(suite, given).kinds == DEVICE and not data["machine"]["gpu"]:
+            data["missing"][suite] = "it needs a GPU"
             continue
         run_elsewhere(suite, given, data)
         data["seconds"] = time.perf_counter() - start

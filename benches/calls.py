@@ -97,38 +97,15 @@ class Loops:
             raise RuntimeError(f"the driver does not load the kernel {kernel}")
         return opened
 
-    def naive(self, opened: int, addresses: tuple, n: int) -> Batch:
-        """Makes a loop of calls of the naive function."""
-        return self.calls(self.built.naive_call, *addresses, n, opened)
-
-    def launch(self, opened: int, array: Optional[int], n: int) -> Batch:
-        """Makes a loop of synchronized launches on an array's first `n` elements."""
-        return self.calls(self.built.launch_call, array, array, array, n, opened)
-
-    def synchronize(self, opened: int) -> Batch:
-        """Makes a loop of synchronizations with the default stream."""
-        return self.calls(self.built.synchronize_call, None, None, None, 0, opened)
-
-    def query(self, opened: int, array: int, attributes: int) -> Batch:
-        """Makes a loop of queries for `attributes` attributes at once; 0: one single query."""
-        call = self.built.query_call if attributes else self.built.one_query_call
-        return self.calls(call, array, None, None, attributes, opened)
-
 
 class Run(ctypes.Structure):
-    """The fields of `gpuvec_run`; a build that has fewer leaves the others 0."""
+    """The first fields of `gpuvec_run`."""
 
     _fields_ = [
         ("backend", c_int32),
         ("path", c_uint32),
         ("devices", c_uint64),
         ("threads", c_uint64),
-        ("chunks", c_uint64),
-        ("bytes_staged", c_uint64),
-        ("choice", c_int32),
-        ("reason", c_int32),
-        ("time_ns", c_uint64),
-        ("predicted_ns", c_uint64 * 8),
     ]
 
     def where(self) -> str:
@@ -152,13 +129,8 @@ class Library:
         self.functions = functions = ctypes.CDLL(path)
         functions.gpuvec_last_error.restype = functions.gpuvec_version.restype = c_char_p
         functions.gpuvec_expr_compile.argtypes = [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p]
-        functions.gpuvec_expr_run_nd.argtypes = [
-            c_void_p,
-            c_int32,
-            *[c_void_p] * 3,
-            c_uint64,
-            c_void_p,
-        ]
+        places = [c_void_p] * 3
+        functions.gpuvec_expr_run_nd.argtypes = [c_void_p, c_int32, *places, c_uint64, c_void_p]
         functions.gpuvec_expr_prepare.argtypes = [c_void_p, c_int32]
         functions.gpuvec_last_run.argtypes = [c_void_p, c_size_t]
         functions.gpuvec_stream_create.restype = c_void_p
@@ -267,13 +239,7 @@ class Library:
         return Contender(f"gpuvec{self.suffix}", batch)
 
     def nd_call(
-        self,
-        text: str,
-        arrays: dict[str, tuple],
-        shape: tuple,
-        out: tuple,
-        reduced: int,
-        stream: Any,
+        self, text: str, arrays: dict, shape: tuple, out: tuple, reduced: int, stream: Any
     ) -> Call:
         """Returns a call on arrays of any strides, each with its address and strides."""
         expression = self.expression(text, list(arrays), TYPE_NUMBERS["f32"])
@@ -369,15 +335,11 @@ class Callers:
             now = from_package(data, placement)
             yield now
             for suffix, process in self.packages.items() if case.kind != "device" else ():
-                yield self.elsewhere(process, f"{now.name}{suffix}", "package", case, placement)
+                name = f"{now.name}{suffix}"
+                yield process.contender(name, self.most, "package", case, placement)
         if self.core and case.kind != "device" and case.n <= MOST_ON_CORE:
-            yield self.elsewhere(
-                self.core, "gpuvec core", "c", case._replace(kind="pageable"), "cpu"
-            )
-
-    def elsewhere(self, process: OtherProcess, name: str, *question: Any) -> Contender:
-        """Returns calls in another process."""
-        return process.contender(name, self.most, *question)
+            question = (self.most, "c", case._replace(kind="pageable"), "cpu")
+            yield self.core.contender("gpuvec core", *question)
 
     def close(self) -> None:
         """Ends the other processes."""

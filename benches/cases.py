@@ -365,6 +365,8 @@ class Data:
         names = zip(self.formula.inputs, self.formula.data)
         self.inputs = {name: first(arrays.input(name, data), case.n) for name, data in names}
         self.out = first(arrays.out(), case.n)
+        # True while results are compared: peers on the GPU then store those of reductions.
+        self.is_compared = False
 
     def buffers(self) -> tuple[dict[str, DeviceMemory], DeviceMemory]:
         """Returns the inputs and the output in device memory."""

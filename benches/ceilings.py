@@ -220,30 +220,35 @@ def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
     except DRIVER_ERRORS as error:
         yield {"missing": {"launch_synchronize": str(error)}}
         return
+    launch, none, of_pinned = loops.built.launch_call, (None, None, None), addresses["pinned"]
     table = {
         "launch_synchronize": (
-            *("empty launch and synchronize, from C", loops.launch(empty, None, 0)),
+            *("empty launch and synchronize, from C", launch),
+            *(*none, 0, empty),
         ),
         "synchronize_default": (
-            *("synchronize the idle default stream", loops.synchronize(empty)),
+            *("synchronize the idle default stream", loops.built.synchronize_call),
+            *(*none, 0, empty),
         ),
         "launch_pinned_1000": (
             "launch of an add of 1,000 floats in pinned memory and synchronize, from C",
-            loops.launch(add, addresses["pinned"], 1000),
+            *(launch, of_pinned, of_pinned, of_pinned, 1000, add),
         ),
         **{
             f"query_{kind}_{count or 'alone'}": (
                 f"query of a {kind} pointer's memory kind: {what}",
-                loops.query(empty, address, count),
+                loops.built.query_call if count else loops.built.one_query_call,
+                *(address, None, None, count, empty),
             )
             for kind, address in {**addresses, "device": there.address}.items()
             for count, what in queries.items()
         },
     }
-    found = measure([Contender(name, batch) for name, (_, batch) in table.items()], seconds, rounds)
+    contenders = [Contender(name, loops.calls(*call)) for name, (_, *call) in table.items()]
+    found = measure(contenders, seconds, rounds)
     device.free_pinned(pinned)
     device.free(there)
-    for name, (what, _) in table.items():
+    for name, (what, *_) in table.items():
         yield figure(name, sorted([found["us"][name], *found["spread"][name]]), "µs", what)
 
 

@@ -8,14 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from statistics import median
 from threading import Barrier
 
 from calls import Library, library_path
 from cases import Arrays, Case, Data
-from ceilings import OfGpu
+from ceilings import OfGpu, figure
 from device import Device, count
-from harness import Call, Row, measure
+from harness import Call, Row
 
 # Repetitions of a GPU's work in a round, so that all GPUs are busy most of the time.
 REPETITIONS = 4
@@ -26,12 +25,6 @@ MIB = 1 << 20
 PROBE = 64 * MIB
 # Lengths of the repeated calls: one for each kind of transfer.
 SHORT, LONG = (1_000, 100_000), 10_000_000
-
-
-def of_rates(what: str, figures: list[float], unit: str, **more: object) -> Row:
-    """Makes a row of rates."""
-    spread = {"min": min(figures), "max": max(figures)}
-    return {**more, "what": what, "figure": median(figures), "unit": unit, **spread}
 
 
 def works(gpu: OfGpu) -> dict[str, tuple[Call, float, str]]:
@@ -65,7 +58,7 @@ def in_parallel(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Call]) -
 
 
 def gpus(given: Namespace) -> Iterator[Row]:
-    """Measures the ceilings of 1, 2, 4, … and all GPUs concurrently, then gpuvec on all of them."""
+    """Measures the ceilings of 1, 2, 4, … and all GPUs concurrently."""
     number = count()
     all_gpus = [OfGpu(Device(index), int(given.bytes), given.rounds) for index in range(number)]
     tables = [works(gpu) for gpu in all_gpus]
@@ -75,32 +68,10 @@ def gpus(given: Namespace) -> Iterator[Row]:
                 todo = [table[name][0] for table in tables[:used]]
                 timed = [in_parallel(pool, all_gpus[:used], todo) for _ in range(given.rounds + 1)]
                 figures = [used * REPETITIONS * amount / seconds for seconds in timed[1:]]
-                yield of_rates(name, figures, unit, GPUs=used)
+                yield {"GPUs": used, **figure(name, figures, unit, f"{name}, all at once")}
     for gpu in all_gpus:
         gpu.device.enter()
         gpu.close()
-    library, n = Library(library_path()), max(given.n)
-    library.functions.gpuvec_init()
-    for kind in HOST:
-        with closing(Arrays("f32", kind, n, Device())) as arrays:
-            for op in OPS:
-                yield from on_all(library, Data(Case(op, "f32", kind, n), arrays), given)
-
-
-def on_all(library: Library, data: Data, given: Namespace) -> Iterator[Row]:
-    """Measures a call under each placement."""
-    placements = [
-        one for one in ("auto", "gpu", "cpu", "all") if one != "all" or data.case.kind == "pinned"
-    ]
-    contenders = [library.from_c(data, placement) for placement in placements]
-    used = {}
-    for contender in contenders:
-        contender.batch(1)
-        used[contender.name] = bin(library.last_run().devices).count("1")
-    found = measure(contenders, given.seconds * len(contenders), given.rounds)
-    for name, spread in found["spread"].items():
-        figures = [data.case.n / 1e3 / us for us in (spread[0], found["us"][name], spread[-1])]
-        yield of_rates(f"{name}, {data.case}", figures, "Gelements/s", GPUs=used[name])
 
 
 def shared_bytes() -> int:

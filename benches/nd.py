@@ -10,13 +10,13 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 from calls import Library, library_path, package, suffix_of
 from device import DeviceMemory, device_if_any
 from harness import Call, Contender, Row, batch_of, measure
-from peers import PEERS
+from peers import installed
 from strided_cases import CASES, StridedCase
 
 # The number of columns, and the axis that is reduced. The number of rows follows from the elements.
@@ -38,12 +38,7 @@ class Place:
         self.libraries = [Library(library_path())]
         self.libraries += [Library(path, suffix_of(path)) for path in given.against]
         names = ("CuPy", "PyTorch CUDA") if self.is_device else ("NumPy", "PyTorch CPU")
-        self.peers, self.missing = [], {}
-        for name in names:
-            try:
-                self.peers.append(PEERS[name]())
-            except Exception as error:
-                self.missing[name] = f"{type(error).__name__}: {error}"
+        self.peers, self.missing = installed(names)
         for library in self.libraries:
             library.set_placement("gpu" if self.is_device else "cpu")
         self.made: list[DeviceMemory] = []
@@ -119,18 +114,9 @@ def with_shares(rows: Iterator[Row]) -> Iterator[Row]:
         yield row
 
 
-def places_of(given: Namespace) -> Iterator[Place]:
-    """Returns the places to measure; names those that are missing."""
-    for kind in given.kinds:
-        if kind == "device" and device_if_any() is None:
-            print("without device arrays: there is no GPU", file=sys.stderr)
-            continue
-        yield Place(given, kind)
-
-
 def axes(given: Namespace) -> Iterator[Row]:
     """Measures reductions along one of two axes; checks them first, on smaller arrays."""
-    for place in places_of(given):
+    for place in (Place(given, kind) for kind in given.kinds):
         yield {"missing": place.missing}
         for text in given.calls:
             yield from with_shares(axes_at(place, given, text))
@@ -170,11 +156,13 @@ class Reduction:
 
     def ours(self) -> Iterator[Contender]:
         """Returns gpuvec's calls."""
-        # An output has as many bytes as an integer at most: of 32 bits if it is a float.
-        item = 8 if self.text.startswith(("arg", "count")) else 4
-        strides = (0, item) if self.axis == 0 else (item, 0)
-        x, out = (start_of(self.array), self.x.strides), (start_of(self.out), strides)
+        x, out = (start_of(self.array), self.x.strides), (start_of(self.out), self.strides())
         return self.place.ours(self.text, {"x": x}, self.shape, out, 1 << self.axis)
+
+    def strides(self) -> tuple[int, int]:
+        """Returns the strides of the results: integers of 64 bits, or floats."""
+        item = 8 if self.text.startswith(("arg", "count")) else 4
+        return (0, item) if self.axis == 0 else (item, 0)
 
     def theirs(self) -> Iterator[Contender]:
         """Returns the calls of the libraries that have the reduction."""
@@ -190,23 +178,21 @@ class Reduction:
 
     def check(self) -> None:
         """Fails unless the results are those of cores."""
+        library = self.place.libraries[0]
         for contender in self.ours():
             contender.batch(1)
             found = self.place.values(self.out, (self.shape[1 - self.axis],))
             wanted = np.full_like(found, 7)
-            on_cores = Library(library_path())
-            on_cores.set_placement("cpu")
-            item = 8 if self.text.startswith(("arg", "count")) else 4
-            strides = (0, item) if self.axis == 0 else (item, 0)
-            x, out = (self.x.ctypes.data, self.x.strides), (wanted.ctypes.data, strides)
-            on_cores.nd_call(self.text, {"x": x}, self.shape, out, 1 << self.axis, None)()
-            on_cores.set_placement("gpu" if self.place.is_device else "cpu")
+            x, out = (self.x.ctypes.data, self.x.strides), (wanted.ctypes.data, self.strides())
+            library.set_placement("cpu")
+            library.nd_call(self.text, {"x": x}, self.shape, out, 1 << self.axis, None)()
+            library.set_placement("gpu" if self.place.is_device else "cpu")
             assert found.tobytes() == wanted.tobytes(), f"{contender.name}: other results"
 
 
 def strides(given: Namespace) -> Iterator[Row]:
     """Measures formulas on arrays of any strides; checks them first, on smaller arrays."""
-    for place in places_of(given):
+    for place in (Place(given, kind) for kind in given.kinds):
         yield {"missing": place.missing}
         yield from with_shares(strides_at(place, given))
 
@@ -244,10 +230,8 @@ def eager_calls(
 ) -> Iterator[Contender]:
     """Returns the libraries' own ways to compute a case."""
     for peer in place.peers:
-        as_strided = (
-            getattr(peer.library, "as_strided", None) or peer.library.lib.stride_tricks.as_strided
-        )
         is_torch = "PyTorch" in peer.name
+        tricks = peer.library if is_torch else peer.library.lib.stride_tricks
         if is_torch and any(stride < 0 for _, view in pairs for stride in view.strides):
             continue
         views = []
@@ -255,7 +239,7 @@ def eager_calls(
             flat = peer.array(at)
             start = (view.ctypes.data - parent.ctypes.data) // 4
             steps = [stride // 4 for stride in view.strides] if is_torch else view.strides
-            views.append(as_strided(flat[start:], view.shape, steps))
+            views.append(tricks.as_strided(flat[start:], view.shape, steps))
         *inputs, out = views
         names = dict(zip(case.inputs(), inputs))
         code = compile(case.text.replace(" + 0", ""), case.text, "eval")
@@ -269,12 +253,14 @@ def eager_calls(
         yield Contender(peer.name, batch_of(call, wait))
 
 
-class Task:
-    """A program: its arrays, by names, and how gpuvec and a library of arrays do it."""
+class Task(NamedTuple):
+    """A program: its arrays, by names, and how gpuvec, a library of arrays and numexpr do it."""
 
-    def __init__(self, name: str, arrays: dict[str, np.ndarray], ours: Callable, eager: Callable):
-        self.name, self.arrays, self.ours, self.eager = name, arrays, ours, eager
-        self.numexpr: Optional[str] = None
+    name: str
+    arrays: dict[str, np.ndarray]
+    ours: Callable
+    eager: Callable
+    numexpr: str = ""
 
 
 def programs(given: Namespace) -> Iterator[Row]:
@@ -387,6 +373,5 @@ def tasks(gpuvec: ModuleType) -> Iterator[Task]:
     yield Task("NCHW to NHWC + bias", arrays, channels_last, channels_last_eagerly)
     for axis, what in ((1, "sums of 16,384 rows"), (0, "sums of 4,096 columns")):
         ours = partial(evaluate, "sum(x)", axis=axis)
-        task = Task(what, {"x": rows}, ours, lambda _, x, axis=axis: x.sum(axis))
-        task.numexpr = f"sum(x, axis={axis})"
-        yield task
+        eager = lambda _, x, axis=axis: x.sum(axis)  # noqa: E731
+        yield Task(what, {"x": rows}, ours, eager, f"sum(x, axis={axis})")

@@ -25,10 +25,7 @@ DIGITS = 4
 Data = dict[str, Any]
 
 # The fields of rows that the page does not show, and of the whole.
-LEFT_OUT = (
-    *("results", "after_pause_us", "calls_before", "alone_us", "again", "reason", "predicted_us"),
-    *("system", "library", "bytes"),
-)
+LEFT_OUT = ("after_pause_us", "calls_before", "alone_us", "again", "library", "bytes")
 # The lengths of the table of calls on NumPy arrays.
 TABLE_SIZES = [100_000, 1_000_000, 10_000_000, 100_000_000]
 # Paragraphs of the page.
@@ -256,29 +253,44 @@ def missed(data: Data) -> Lines:
             *table(["target", "result", "limit", "reference"], rows),
         ]
     items = [
-        *slower_calls(data),
-        *slower_formulas(data),
-        *slower_axes(data),
-        *slower_functions(data),
+        *slower(data, "libraries", "calls on NumPy arrays"),
+        *slower(data, "formulas", "formulas on the device"),
+        *slower(data, "axes", "sums along axes"),
+        *slower(data, "functions", "functions on one core"),
+        *slow_functions(data),
         *failed_calls(data),
         *(f"not measured: {name}: {why}" for name, why in data["missing"].items()),
     ]
     return [*lines, *(f"- {item}" for item in items), ""]
 
 
-def slower_calls(data: Data) -> Lines:
-    """Names the calls on NumPy arrays in which another library is faster."""
-    rows = compared(data.get("libraries", []))
-    slower = [row for row in rows if behind(row) < BEHIND]
-    lines = [
-        f"calls on NumPy arrays, {len(slower)} of {len(rows)} slower than the fastest library, "
-        "whose time is divided by gpuvec's:"
+def slower(data: Data, suite: str, what: str) -> Lines:
+    """Names the cases of a suite in which another library is faster, in a line for each call."""
+    rows = compared(data.get(suite, []))
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if behind(row) < BEHIND:
+            ratio = f"({behind(row):.2f}, {best(row)[1]})"
+            if suite == "libraries":
+                found.setdefault(f"{TITLES[row['call']]} of ", []).append(f"{row['n']:,} {ratio}")
+            else:
+                name = row.get("what") or f"{row['call']} of {row['dtype']}"
+                found.setdefault("", []).append(f"{name} {ratio}")
+    number = sum(map(len, found.values()))
+    about = "slower than the fastest library, whose time is divided by gpuvec's:"
+    lines = (f"\n  - {call}{', '.join(cases)}" for call, cases in found.items())
+    return [f"{what}, {number} of {len(rows)} {about}{''.join(lines)}"] if found else []
+
+
+def slow_functions(data: Data) -> Lines:
+    """Names the functions that are slow on the GPU."""
+    below = [
+        f"{row['what']} ({row['of copy']:.2f})"
+        for row in data.get("functions-device", [])
+        if row["of copy"] < LEAST_OF_FUNCTIONS
     ]
-    for call in SIX:
-        of_call = [row for row in slower if row["call"] == call]
-        text = ", ".join(f"{row['n']:,} ({behind(row):.2f}, {best(row)[1]})" for row in of_call)
-        lines[0] += f"\n  - {TITLES[call]} of {text}" * bool(text)
-    return lines if slower else []
+    text = f"functions on the GPU below {LEAST_OF_FUNCTIONS} of a copy: {', '.join(below)}"
+    return [text] if below else []
 
 
 def failed_calls(data: Data) -> Lines:
@@ -292,50 +304,6 @@ def failed_calls(data: Data) -> Lines:
         f"left out, {name}'s {', '.join(cases)}; of the last, {list(cases.values())[-1]}"
         for name, cases in failed.items()
     ]
-
-
-def slower_formulas(data: Data) -> Lines:
-    """Names the formulas on the device in which another library is faster."""
-    found = [
-        f"{row['call']} of {row['dtype']} ({behind(row):.2f}, {best(row)[1]})"
-        for row in compared(data.get("formulas", []))
-        if behind(row) < BEHIND
-    ]
-    return [f"formulas on the device, slower than another library: {', '.join(found)}"] * bool(
-        found
-    )
-
-
-def slower_axes(data: Data) -> Lines:
-    """Names the sums along axes in which another library is faster."""
-    found = [
-        f"{row['what']} ({behind(row):.2f}, {best(row)[1]})"
-        for row in compared(data.get("axes", []))
-        if "×" in row["what"] and behind(row) < BEHIND
-    ]
-    return [f"sums along axes, slower than another library's: {', '.join(found)}"] if found else []
-
-
-def slower_functions(data: Data) -> Lines:
-    """Names the functions that are slow on the GPU, or slower than another library's on a core."""
-    below = [
-        f"{row['what']} ({row['of copy']:.2f})"
-        for row in data.get("functions-device", [])
-        if row["of copy"] < LEAST_OF_FUNCTIONS
-    ]
-    slower = []
-    for row in data.get("functions", []):
-        other, mine = best(row), row["us"]["gpuvec cpu"]
-        if other and mine * BEHIND > other[0]:
-            slower.append(f"{row['call']} ({mine / other[0]:.2f})")
-    lines = []
-    if below:
-        lines.append(
-            f"functions on the GPU below {LEAST_OF_FUNCTIONS} of a copy: {', '.join(below)}"
-        )
-    if slower:
-        lines.append(f"functions on one core, times the faster library's time: {', '.join(slower)}")
-    return lines
 
 
 def repeat(_: Data) -> Lines:

@@ -53,8 +53,7 @@ class Peer:
         """Returns calls of a case."""
         if data.case.kind == "device" and not self.on_gpu:
             raise Unsupported
-        call = self.call(data)
-        return Contender(self.name, batch_of(call, getattr(call, "wait", lambda: None)))
+        return Contender(self.name, batch_of(self.call(data)))
 
     def call(self, data: Data) -> Call:
         """Returns a function that makes the call once."""
@@ -172,10 +171,10 @@ class Eager(Peer):
         """Supports host arrays."""
         inputs = {name: self.array(array) for name, array in data.inputs.items()}
         evaluate = self.evaluate(data, inputs, self.array(data.out))
-        return stored(evaluate, data) if data.formula.is_reduction() else evaluate
+        return stored_on_host(evaluate, data) if data.formula.is_reduction() else evaluate
 
 
-def stored(evaluate: Call, data: Data) -> Call:
+def stored_on_host(evaluate: Call, data: Data) -> Call:
     """Returns a function that stores a reduction's value in host memory."""
     out = data.out[data.compared()].view(np.int64 if data.formula.is_integer() else data.out.dtype)
     return lambda: out.__setitem__(0, evaluate().item())
@@ -250,10 +249,11 @@ class OnGpu(Eager):
         out = self.array(out_memory)
         evaluate = self.evaluate(data, inputs, out)
         if data.case.kind == "device":
-            return lambda: (evaluate(), self.wait())[0]
+            store = self.stored(evaluate, data, out)
+            return lambda: (store(), self.wait())
         put = self.put(list(inputs.values()), data)
         if data.formula.is_reduction():
-            return stored(lambda: (put(), evaluate())[1], data)
+            return stored_on_host(lambda: (put(), evaluate())[1], data)
         get = self.get(out, data)
         return lambda: (put(), evaluate(), get())
 
@@ -261,9 +261,24 @@ class OnGpu(Eager):
         """Returns calls on device arrays that are waited for at the end of a batch."""
         memory, out = data.buffers()
         inputs = {name: self.array(array) for name, array in memory.items()}
-        return Contender(
-            self.name, batch_of(self.evaluate(data, inputs, self.array(out)), self.wait)
-        )
+        there = self.array(out)
+        call = self.stored(self.evaluate(data, inputs, there), data, there)
+        return Contender(self.name, batch_of(call, self.wait))
+
+    def stored(self, evaluate: Call, data: Data, out: Any) -> Call:
+        """Returns a function that stores a reduction's value while results are compared."""
+        if not data.formula.is_reduction():
+            return evaluate
+        result = out[data.compared()]
+        if data.formula.is_integer():
+            result = result.view(self.library.int64)
+
+        def call() -> None:
+            value = evaluate()
+            if data.is_compared:
+                result[...] = value
+
+        return call
 
 
 class CuPy(OnGpu):
@@ -436,7 +451,8 @@ class NaiveC(Peer):
         image = data.arrays.device.image()
         opened = Loops().open(image, name, data.out.itemsize, is_dot)
         addresses = (*map(address, data.inputs.values()), address(data.out))
-        return Contender(self.name, Loops().naive(opened, addresses, case.n))
+        naive = Loops().built.naive_call
+        return Contender(self.name, Loops().calls(naive, *addresses, case.n, opened))
 
 
 class PlainC(Peer):

@@ -9,7 +9,7 @@ from contextlib import closing
 from statistics import median
 
 from calls import Library, library_path, suffix_of
-from cases import FORMULAS, TYPE_NUMBERS, Arrays, Case, Data
+from cases import FORMULAS, TYPE_NUMBERS, Arrays, Case, Data, formula
 from device import device_if_any
 from harness import OtherProcess, Row, batch_of, spread_of
 
@@ -19,21 +19,6 @@ FIRST = {
     "init": "dlopen of the library, gpuvec_init",
     "add": "dlopen of the library, gpuvec_add_f32 of 1,000 elements on the GPU",
 }
-TEXTS = (
-    "a * b",
-    "exp(a)",
-    "sin(a)",
-    "sin(a) * cos(b) + exp(a)",
-    "log1p(exp(a)) + tanh(b) * erf(a)",
-    "sqrt(a * a + b * b) + atan2(b, a)",
-    "pow(a, b) + log(a)",
-    "where(a > 0, log(a), exp(a)) * tan(b) + asin(a) + acos(b)",
-    "exp(a) + sin(a) + cos(a) + tan(a) + log(a) + tanh(a) + cbrt(a) + erf(a)",
-    "a * (0.5 + 0.5 * erf((log(a / b) + 0.05 * c) / sqrt(c)))"
-    " - b * exp(-0.02 * c) * (0.5 + 0.5 * erf((log(a / b) + 0.01 * c) / sqrt(c)))",
-    "sum(exp(a) * sin(b))",
-    "dot(a, b)",
-)
 
 
 def first_call(what: str) -> float:
@@ -66,25 +51,25 @@ def first_call_of(name: str) -> float:
     return 1e3 * library.from_c(Data(Case(name, "f32", "pageable", 1000), arrays), "gpu").batch(1)
 
 
-def compile_all() -> list[float]:
+def compile_all(texts: list[str]) -> list[float]:
     """Returns the milliseconds that the driver takes for each formula in this process."""
     library, found = Library(library_path()), []
     library.check(library.functions.gpuvec_init())
     library.set_placement("gpu")
-    for text in TEXTS:
+    for text in texts:
         for number in TYPE_NUMBERS.values():
-            handle = library.expression(text, ["a", "b", "c"], number)
+            handle = library.expression(text, list("abcd"), number)
             prepare = library.functions.gpuvec_expr_prepare
             found.append(1e3 * batch_of(lambda: library.check(prepare(handle, 0)))(1))  # noqa: B023
     return found
 
 
-def answer(question: str) -> object:
+def answer(question: object) -> object:
     """Measures in this process, for another one."""
-    return compile_all() if question == "compile" else first_call(question)
+    return first_call(question) if isinstance(question, str) else compile_all(question)
 
 
-def in_new_process(question: str, cache: str, library: str = "") -> object:
+def in_new_process(question: object, cache: str, library: str = "") -> object:
     """Measures in a new process, whose driver caches compiled kernels in `cache`, or nowhere."""
     environment = {"CUDA_CACHE_PATH": cache, "CUDA_CACHE_DISABLE": "0" if cache else "1"}
     path = library or library_path()
@@ -126,12 +111,13 @@ def compile_times(given: Namespace) -> Iterator[Row]:
     """Times the driver compiling formulas, of two libraries by turns; takes the least times."""
     libraries = {"gpuvec": library_path()}
     libraries |= {f"gpuvec{suffix_of(path)}": path for path in given.against}
+    texts = [formula(call).text for call in given.calls]
     runs = [
-        {name: in_new_process("compile", "", path) for name, path in libraries.items()}
+        {name: in_new_process(texts, "", path) for name, path in libraries.items()}
         for _ in range(given.rounds)
     ]
     for number, (text, dtype) in enumerate(
-        (text, dtype) for text in TEXTS for dtype in TYPE_NUMBERS
+        (text, dtype) for text in texts for dtype in TYPE_NUMBERS
     ):
         us = {name: 1e3 * min(run[name][number] for run in runs) for name in libraries}
         yield {"what": f"{text} of {dtype}", "us": us}

@@ -22,8 +22,8 @@ BEHIND, CLOSE = 0.95, 1.15
 SLOWER = 0.97
 MARKS = {True: "reached", False: "**MISSED**", None: "not measured"}
 # Fields of rows that are not columns of their own.
-FIGURES = ("us", "spread", "after_pause_us", "ran", "missing", "results", "of copy", "bytes")
-NOT_SHOWN = (*FIGURES, "calls_before", "alone_us", "again", "reason", "predicted_us")
+NOT_SHOWN = ("us", "spread", "after_pause_us", "ran", "missing", "of copy", "bytes")
+NOT_SHOWN += ("calls_before", "alone_us", "again")
 
 
 def unit_of(microseconds: float) -> tuple[str, float]:
@@ -84,15 +84,14 @@ def cell(row: Row, name: str, ceilings: list[Row]) -> str:
     """
     if name not in row["us"]:
         return "–"
-    mine = row["us"].get("gpuvec") or row["us"].get("gpuvec cpu")
     ceiling = share_of_ceiling(row, name, ceilings) if "n" in row else None
     share = ""
     if "of copy" in row:
         share = f"{row['of copy'][name]:.3f}"
     elif ceiling:
         share = f"{ceiling:.2f}"
-    elif mine and is_peer(name):
-        share = f"{row['us'][name] / mine:.2f}×"
+    elif ours(row) and is_peer(name):
+        share = f"{row['us'][name] / ours(row):.2f}×"
     where = row.get("ran", {}).get(name, "") if name.endswith("auto") else ""
     return ", ".join(filter(None, [spread(row, name), share, where]))
 
@@ -128,15 +127,12 @@ def tables(rows: list[Row], ceilings: list[Row]) -> Lines:
             lines += [f"{', '.join(str(texts[key]) for key in constant)}:", ""]
         cells = [
             [
-                *(
-                    length_text(row[key]) if key == "n" else cell_text(row.get(key, ""))
-                    for key in names
-                ),
+                *(cell_text(row.get(key, "")) for key in names),
                 *(cell(row, one, ceilings) for one in contenders),
             ]
             for row in group
         ]
-        lines += table([*names, *contenders], cells) + after_a_pause(group)
+        lines += table([*names, *contenders], cells)
     return lines
 
 
@@ -145,20 +141,6 @@ def of_rows(name: str, rows: list[Row], ceilings: list[Row]) -> Lines:
     failures = {f"{one}: {why}" for row in rows for one, why in row.get("missing", {}).items()}
     missing = [f"- missing: {failure}" for failure in sorted(failures)]
     return [f"## {name}", "", f"{SUITES[name].about}.", "", *tables(rows, ceilings), *missing, ""]
-
-
-def after_a_pause(rows: list[Row]) -> Lines:
-    """Formats the times of the first call after a pause, of gpuvec from C and every peer."""
-    names = dict.fromkeys(name for row in rows for name in row.get("after_pause_us", {}))
-    names = [name for name in names if "," not in name]
-    cells = [
-        [length_text(row["n"]), *(time_text(us) if us else "–" for us in found)]
-        for row in rows
-        if "call" in row and row["call"] in ("add", "dot")
-        for found in [[row["after_pause_us"].get(name) for name in names]]
-        if any(found)
-    ]
-    return ["The first call after a pause:", "", *table(["n", *names], cells)] if cells else []
 
 
 def ratio(row: Row, names: Sequence[str] = FIXED, us: Optional[float] = None) -> float:
@@ -247,14 +229,19 @@ def of_script(rows: list[Row]) -> Lines:
     return table(heads, cells)
 
 
+def ours(row: Row) -> float:
+    """Returns the time of gpuvec where it has one contender."""
+    return row["us"].get("gpuvec") or row["us"].get("gpuvec cpu", 0.0)
+
+
 def behind(row: Row) -> float:
     """Returns the best peer's time over gpuvec's."""
-    return float(best(row)[0] / row["us"]["gpuvec"])
+    return float(best(row)[0] / ours(row))
 
 
 def compared(rows: list[Row]) -> list[Row]:
     """Returns the rows that have gpuvec and a peer."""
-    return [row for row in rows if "gpuvec" in row["us"] and any(map(is_peer, row["us"]))]
+    return [row for row in rows if ours(row) and any(map(is_peer, row["us"]))]
 
 
 def of_libraries(rows: list[Row]) -> Lines:

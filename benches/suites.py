@@ -14,6 +14,7 @@ HOST_PEERS = ("NumPy", "numexpr", "PyTorch CPU", "plain C loop")
 DECADES = tuple(10**power for power in range(1, 9))
 HALF_DECADES = tuple(round(10 ** (half / 2)) for half in range(4, 17))
 BOTH, HOST = ("f32", "f64"), ("pageable", "pinned")
+DEVICE = ("device",)
 ALL = ("auto", "gpu", "cpu", "all")
 
 
@@ -33,10 +34,9 @@ class Suite:
     placements: tuple[str, ...] = ("auto",)
     # The time for a case and contender, the rounds, and the time for all cases.
     seconds: float = 0.05
-    rounds: int = 3
+    rounds: int = 5
     at_most: float = 110.0
     environment: dict[str, str] = field(default_factory=dict)
-    needs_gpu: bool = False
 
     def settings(self) -> dict[str, Any]:
         """Returns what the command line may change."""
@@ -49,7 +49,6 @@ SUITES = {
         "the machine's limits: transfers, launches and memory, without gpuvec",
         program="ceilings.run",
         seconds=0.7,
-        rounds=5,
     ),
     "calls": Suite(
         "an add and a dot product of every length, memory and placement, beside all peers",
@@ -74,12 +73,11 @@ SUITES = {
         "formulas on device arrays, queued, beside CuPy and PyTorch",
         calls=("ELEMENTWISE", "REDUCTIONS"),
         types=BOTH,
-        kinds=("device",),
+        kinds=DEVICE,
         n=(1 << 27,),
         callers=("queued",),
         peers=("CuPy kernel", "CuPy", "PyTorch CUDA"),
         placements=("gpu",),
-        needs_gpu=True,
     ),
     "formulas-core": Suite(
         "formulas on one thread, in its cache, beside other libraries",
@@ -113,7 +111,6 @@ SUITES = {
         peers=("NumPy", "PyTorch CPU"),
         placements=("cpu",),
         seconds=0.1,
-        at_most=60,
         environment=ONE_THREAD,
     ),
     "functions-device": Suite(
@@ -122,59 +119,52 @@ SUITES = {
         calls=("OF_ONE",),
         n=(1 << 27,),
         rounds=31,
-        needs_gpu=True,
+        kinds=DEVICE,
     ),
     "axes": Suite(
         "reductions along axes, as shares of a copy's rate; --calls names others than sum(x)",
         program="nd.axes",
         calls=("sum(x)",),
-        kinds=("device",),
+        kinds=DEVICE,
         n=(1 << 28,),
-        at_most=60,
     ),
     "axes-unlike": Suite(
         "the same on elements that are as far apart in size as floats can be",
         program="nd.axes",
         calls=("sum(x)",),
-        kinds=("device",),
+        kinds=DEVICE,
         n=(1 << 28,),
-        at_most=60,
     ),
     "strides": Suite(
         "formulas on arrays of any strides, as shares of a copy's rate",
         program="nd.strides",
-        kinds=("device",),
+        kinds=DEVICE,
         n=(1 << 27,),
-        at_most=60,
     ),
     "programs": Suite(
         "the programs of docs/howto/arrays_of_several_axes.md, beside other libraries",
         program="nd.programs",
         seconds=0.4,
-        rounds=7,
     ),
     "sums": Suite(
         "exact sums and norms on device arrays, beside plain loops and an add",
         calls=("dot", "sum", "norm", "1 op"),
-        kinds=("device",),
+        kinds=DEVICE,
         n=tuple(1 << power for power in range(24, 31)),
         callers=("c",),
         peers=("plain GPU loop",),
         placements=("gpu",),
         seconds=0.25,
         rounds=15,
-        needs_gpu=True,
     ),
     "sums-by-data": Suite(
         "exact sums of device arrays beside plain loops and integers alone, by the data",
         calls=("SUMS",),
         types=BOTH,
-        kinds=("device",),
+        kinds=DEVICE,
         n=(1 << 28,),
         peers=("plain GPU loop", "integers alone"),
         placements=("gpu",),
-        rounds=5,
-        needs_gpu=True,
     ),
     "sums-core": Suite(
         "exact sums on one thread beside vectors of plain sums, by the data",
@@ -192,14 +182,13 @@ SUITES = {
     "kernels": Suite(
         "each kernel's registers, spills and rate, on device arrays",
         program="device_rates.kernels",
-        rounds=5,
-        needs_gpu=True,
+        kinds=DEVICE,
     ),
     "compile": Suite(
         "the driver's time to compile formulas, in new processes without its cache",
         program="processes.compile_times",
-        rounds=3,
-        needs_gpu=True,
+        calls=("ELEMENTWISE", "OF_ONE", "dot", "pow(x, y)", "atan2(x, y)"),
+        kinds=DEVICE,
     ),
     "first": Suite(
         "first calls in new processes, with an empty and a warm driver cache",
@@ -221,7 +210,6 @@ SUITES = {
         n=(1_000, 10_000, 100_000, 316_228, 1_000_000, 10_000_000, 100_000_000),
         callers=("c", "core"),
         placements=ALL,
-        rounds=5,
     ),
     "cold": Suite(
         "random calls of a new process under placement auto, beside an oracle",
@@ -247,7 +235,6 @@ SUITES = {
     "script": Suite(
         "whole processes that make twenty adds",
         program="placement.script",
-        rounds=7,
     ),
     "short": Suite(
         "short calls from C, from ctypes and by the package; for --against",
@@ -259,16 +246,16 @@ SUITES = {
         rounds=10,
     ),
     "gpus": Suite(
-        "all visible GPUs concurrently, and gpuvec on all of them",
+        "the ceilings of all visible GPUs concurrently",
         program="machine.gpus",
         n=(100_000_000,),
-        needs_gpu=True,
+        kinds=DEVICE,
     ),
     "memory": Suite(
         "the memory that the library keeps; takes minutes",
         program="machine.memory",
         n=(1_000_000_000,),
-        needs_gpu=True,
+        kinds=DEVICE,
     ),
 }
 # The suites of the page.

@@ -29,11 +29,8 @@ class Seen(NamedTuple):
         return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
 
-class Target(NamedTuple):
-    """A row of the list: its text, and the rule that evaluates a run's data."""
-
-    text: str
-    rule: Callable[[Data], Optional[Seen]]
+# Evaluates a run's data; returns None if the case was not measured.
+Rule = Callable[[Data], Optional[Seen]]
 
 
 def case(data: Data, call: str, dtype: str, kind: str, n: int) -> Optional[Row]:
@@ -42,7 +39,7 @@ def case(data: Data, call: str, dtype: str, kind: str, n: int) -> Optional[Row]:
     return next((row for row in data.get("calls", []) if key.items() <= row.items()), None)
 
 
-def share(key: tuple, name: str, least: float, time: Callable) -> Callable:
+def share(key: tuple, name: str, least: float, time: Callable) -> Rule:
     """Requires at least this share of a ceiling; `time` gives the microseconds at the ceiling."""
 
     def rule(data: Data) -> Optional[Seen]:
@@ -66,7 +63,7 @@ def both_ways(row: Row, ceilings: list[Row]) -> Optional[Bound]:
     return Bound(2 * row["n"] * 4 / rate / 1e3, "both_ways") if rate else None
 
 
-def times_faster(key: tuple, name: str, peers: list[str], least: float) -> Callable:
+def times_faster(key: tuple, name: str, peers: list[str], least: float) -> Rule:
     """Requires at least `least` times the speed of the fastest peer."""
 
     def rule(data: Data) -> Optional[Seen]:
@@ -79,7 +76,7 @@ def times_faster(key: tuple, name: str, peers: list[str], least: float) -> Calla
     return rule
 
 
-def within(key: tuple, name: str, extra: float, other: Callable) -> Callable:
+def within(key: tuple, name: str, extra: float, other: Callable) -> Rule:
     """Allows at most `extra` microseconds more than `other` takes."""
 
     def rule(data: Data) -> Optional[Seen]:
@@ -92,7 +89,7 @@ def within(key: tuple, name: str, extra: float, other: Callable) -> Callable:
     return rule
 
 
-def cpu_at(wanted: Callable[[int], bool], peers: list[str], least: float) -> Callable:
+def cpu_at(wanted: Callable[[int], bool], peers: list[str], least: float) -> Rule:
     """Compares placement cpu with peers on pageable arrays of every wanted length."""
 
     def rule(data: Data) -> Optional[Seen]:
@@ -120,7 +117,7 @@ def sweep(data: Data) -> Optional[Seen]:
     return Seen(max(ratios)[0], 1.10, False, "×", max(ratios)[1]) if ratios else None
 
 
-def first_call(what: str) -> Callable:
+def first_call(what: str) -> Rule:
     """Compares the first call with the driver alone, with an empty cache."""
 
     def rule(data: Data) -> Optional[Seen]:
@@ -143,111 +140,68 @@ def plain_loop(row: Optional[Row], _: Data) -> Optional[float]:
     return us(row, "plain C loop")
 
 
-def host_targets() -> list[Target]:
-    """Lists the targets for host arrays."""
-    add, dot = ("add", "f32", "pinned", LARGE), ("dot", "f32", "pinned", LARGE)
-    targets = [
-        Target(
-            "pinned add f32 1e8: share of the both-ways transfers",
-            share(add, "gpuvec auto", 0.93, both_ways),
-        ),
-        Target(
-            "pinned add f32 1e8: against the fastest GPU peer",
-            times_faster(add, "gpuvec auto", GPU_PEERS, 1.35),
-        ),
-        Target(
-            "pinned dot f32 1e8: share of host to device",
-            share(dot, "gpuvec auto", 0.97, by_the_bound),
-        ),
-    ]
-    for op, times in (("add", 1.8), ("dot", 2.0)):
-        case = (op, "f32", "pageable", LARGE)
-        text = f"pageable {op} f32 1e8, placement gpu: against"
-        targets += [
-            Target(
-                f"{text} the fastest GPU peer", times_faster(case, "gpuvec gpu", GPU_PEERS, times)
-            ),
-            Target(f"{text} NumPy", times_faster(case, "gpuvec gpu", ["NumPy"], 1.0)),
-        ]
-        for length in ("1e6", "1e7"):
-            case = (op, "f32", "pageable", int(float(length)))
-            targets.append(
-                Target(
-                    f"pageable {op} f32 {length}, placement gpu: against the fastest GPU peer",
-                    times_faster(case, "gpuvec gpu", GPU_PEERS, 1.0),
-                )
-            )
-    return targets
-
-
-def device_targets() -> list[Target]:
-    """Lists the targets for device arrays."""
-    targets = []
-    for dtype in ("f32", "f64"):
-        add, dot = ((op, dtype, "device", LARGEST) for op in ("add", "dot"))
-        text = f"{dtype} 2^28:"
-        targets += [
-            Target(
-                f"device add {text} share of the device copy",
-                share(add, "gpuvec auto", 0.97, by_the_bound),
-            ),
-            Target(
-                f"device dot {text} share of a plain fma loop",
-                share(dot, "gpuvec auto", 0.95, by_the_bound),
-            ),
-            Target(
-                f"device dot {text} against CuPy",
-                times_faster(dot, "gpuvec auto", ["CuPy"], 3.0),
-            ),
-        ]
-    return targets
-
-
-def small_targets() -> list[Target]:
-    """Lists the targets for small arrays, the cores, placement auto and the first call."""
-    targets = []
-    for op in ("add", "dot"):
-        targets += [
-            Target(
-                f"pinned {op} f32 1e3, placement gpu: more than an empty launch and synchronize",
-                within((op, "f32", "pinned", 1000), "gpuvec gpu", 3.0, launch),
-            ),
-            *(
-                Target(
-                    f"{kind} {op} f32 1e3, placement auto{where}: more than a plain C loop",
-                    within((op, "f32", kind, 1000), f"gpuvec auto{where}", 0.5, plain_loop),
-                )
-                for kind in ("pageable", "pinned")
-                for where in (", no context", "")
-            ),
-        ]
-    return [
-        *targets,
-        Target(
-            "placement auto: against the best of the others and one core, worst case",
-            sweep,
-        ),
-        Target(
-            "placement cpu, n from 1e5: against the fastest CPU peer, worst case",
-            cpu_at(lambda n: n >= 100_000, CPU_PEERS, 0.9),
-        ),
-        Target(
-            "placement cpu, n below 1e5: against NumPy, worst case",
-            cpu_at(lambda n: n < 100_000, ["NumPy"], 1.0),
-        ),
-        Target("first call (init), empty cache: against the driver alone", first_call("init")),
-        Target("first call (add), empty cache: against the driver alone", first_call("add")),
-    ]
-
-
-TARGETS = [*host_targets(), *device_targets(), *small_targets()]
+PINNED_ADD, PINNED_DOT = ((call, "f32", "pinned", LARGE) for call in ("add", "dot"))
+TARGETS: dict[str, Rule] = {
+    "pinned add f32 1e8: share of the both-ways transfers": share(
+        PINNED_ADD, "gpuvec auto", 0.93, both_ways
+    ),
+    "pinned add f32 1e8: against the fastest GPU peer": times_faster(
+        PINNED_ADD, "gpuvec auto", GPU_PEERS, 1.35
+    ),
+    "pinned dot f32 1e8: share of host to device": share(
+        PINNED_DOT, "gpuvec auto", 0.97, by_the_bound
+    ),
+    **{
+        f"pageable {call} f32 {n:.0e}, placement gpu: against {whom}": times_faster(
+            (call, "f32", "pageable", n), "gpuvec gpu", peers, least
+        )
+        for call, most in (("add", 1.8), ("dot", 2.0))
+        for n, whom, peers, least in (
+            (LARGE, "the fastest GPU peer", GPU_PEERS, most),
+            (LARGE, "NumPy", ["NumPy"], 1.0),
+            (1_000_000, "the fastest GPU peer", GPU_PEERS, 1.0),
+            (10_000_000, "the fastest GPU peer", GPU_PEERS, 1.0),
+        )
+    },
+    **{
+        f"device {call} {dtype} 2^28: {what}": rule((call, dtype, "device", LARGEST), *limits)
+        for dtype in ("f32", "f64")
+        for call, what, rule, *limits in (
+            ("add", "share of the device copy", share, "gpuvec auto", 0.97, by_the_bound),
+            ("dot", "share of a plain fma loop", share, "gpuvec auto", 0.95, by_the_bound),
+            ("dot", "against CuPy", times_faster, "gpuvec auto", ["CuPy"], 3.0),
+        )
+    },
+    **{
+        f"{kind} {call} f32 1e3, placement {name}: more than {than}": within(
+            (call, "f32", kind, 1000), f"gpuvec {name}", extra, other
+        )
+        for call in ("add", "dot")
+        for kind, name, extra, other, than in (
+            ("pinned", "gpu", 3.0, launch, "an empty launch and synchronize"),
+            ("pageable", "auto, no context", 0.5, plain_loop, "a plain C loop"),
+            ("pageable", "auto", 0.5, plain_loop, "a plain C loop"),
+            ("pinned", "auto, no context", 0.5, plain_loop, "a plain C loop"),
+            ("pinned", "auto", 0.5, plain_loop, "a plain C loop"),
+        )
+    },
+    "placement auto: against the best of the others and one core, worst case": sweep,
+    "placement cpu, n from 1e5: against the fastest CPU peer, worst case": cpu_at(
+        lambda n: n >= 100_000, CPU_PEERS, 0.9
+    ),
+    "placement cpu, n below 1e5: against NumPy, worst case": cpu_at(
+        lambda n: n < 100_000, ["NumPy"], 1.0
+    ),
+    "first call (init), empty cache: against the driver alone": first_call("init"),
+    "first call (add), empty cache: against the driver alone": first_call("add"),
+}
 
 
 def judged(data: Data) -> list[Row]:
     """Evaluates each target; `reached` is None if it was not measured."""
     lines = []
-    for target in TARGETS:
-        seen = target.rule(data)
-        line = {"text": target.text, "reached": seen.reached if seen else None}
+    for text, rule in TARGETS.items():
+        seen = rule(data)
+        line = {"text": text.replace("e+0", "e"), "reached": seen.reached if seen else None}
         lines.append({**line, **(seen._asdict() if seen else {})})
     return lines
