@@ -35,7 +35,7 @@ from suites import DEVICE, PAGE, SUITES, measured, quicker  # noqa: E402
 
 # The seconds that a suite may take beyond its own limit, to import libraries and to make arrays.
 MORE_SECONDS = 300
-# What is missing, of all rows of a suite, is kept apart.
+# Fields of rows that are of the whole run.
 NOTES = ("versions", "missing")
 
 

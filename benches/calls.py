@@ -109,7 +109,7 @@ class Run(ctypes.Structure):
     ]
 
     def where(self) -> str:
-        """Tells where the call ran."""
+        """Returns the processors that the call ran on."""
         if self.backend == 1:
             return f"cpu {self.threads}"
         return "gpu and cores" if self.path & 2 else "gpu"

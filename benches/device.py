@@ -24,7 +24,7 @@ DRIVER_ERRORS = (AssertionError, AttributeError, RuntimeError)
 
 
 def why_no_gpu() -> str:
-    """Tells why there is no GPU; empty if there is one."""
+    """Returns the reason why there is no GPU; empty if there is one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:

@@ -135,7 +135,8 @@ class Grid:
                     results = data.results()
                     wanted = results if wanted is None else wanted
                     self.compare(contender.name, data.case, results, wanted)
-                if contender.name in ("gpuvec", "gpuvec auto"):
+                is_auto = "auto" in self.given.placements
+                if is_auto and contender.name in ("gpuvec", "gpuvec auto"):
                     self.before = warmed_up(contender)
                 yield contender
             except Exception as error:

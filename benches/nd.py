@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from calls import Library, library_path, package, suffix_of
+from cases import address
 from device import DeviceMemory, device_if_any
 from harness import Call, Contender, Row, batch_of, measure
 from peers import installed
@@ -81,7 +82,7 @@ class Place:
         """Measures the copy of `n` floats: the driver's, and gpuvec's expression `a`."""
         source, to = (self.array(np.ones(n, np.float32)) for _ in range(2))
         library, strides = self.libraries[0], (4,)
-        places = (start_of(source), strides), (start_of(to), strides)
+        places = (address(source), strides), (address(to), strides)
         contenders = [*self.ours("a", {"a": places[0]}, (n,), places[1], 0)][:1]
         if self.is_device:
             arguments = (places[1][0], places[0][0], 4 * n, library.stream())
@@ -90,11 +91,6 @@ class Place:
         row = measured(self.given, "copy, as an expression", contenders, 8 * n)
         self.free()
         return row
-
-
-def start_of(array: Any) -> int:
-    """Returns the address of an array."""
-    return array.ctypes.data if isinstance(array, np.ndarray) else array.address
 
 
 def measured(given: Namespace, what: str, contenders: list[Contender], moved: int) -> Row:
@@ -126,18 +122,21 @@ def axes_at(place: Place, given: Namespace, text: str) -> Iterator[Row]:
     """Measures a reduction."""
     n = max(given.n)
     yield place.copy(n)
-    for columns, axis in AXES:
-        for size in (min(CHECKED, n), n):
-            columns_ = min(columns, max(size // 64, 3))
-            shape = (size // columns_, columns_)
-            reduction = Reduction(place, text, shape, axis, given.suite.endswith("unlike"))
-            if size < n or size == CHECKED:
-                reduction.check()
-            else:
-                contenders = [*reduction.ours(), *reduction.theirs()]
-                what = f"{shape[0]} × {shape[1]}, {'rows' if axis else 'columns'}"
-                yield measured(given, what, contenders, reduction.x.nbytes)
-            place.free()
+    is_unlike = given.suite.endswith("unlike")
+    for most, axis in AXES:
+
+        def of(n: int) -> Reduction:
+            columns = min(most, max(n // 64, 3))  # noqa: B023
+            return Reduction(place, text, (n // columns, columns), axis, is_unlike)  # noqa: B023
+
+        of(min(CHECKED, n)).check()
+        place.free()
+        reduction = of(n)
+        contenders = [*reduction.ours(), *reduction.theirs()]
+        rows, columns = reduction.shape
+        what = f"{rows} × {columns}, {'rows' if axis else 'columns'}"
+        yield measured(given, what, contenders, reduction.x.nbytes)
+        place.free()
 
 
 class Reduction:
@@ -156,7 +155,7 @@ class Reduction:
 
     def ours(self) -> Iterator[Contender]:
         """Returns gpuvec's calls."""
-        x, out = (start_of(self.array), self.x.strides), (start_of(self.out), self.strides())
+        x, out = (address(self.array), self.x.strides), (address(self.out), self.strides())
         return self.place.ours(self.text, {"x": x}, self.shape, out, 1 << self.axis)
 
     def strides(self) -> tuple[int, int]:
@@ -208,7 +207,7 @@ def strides_at(place: Place, given: Namespace) -> Iterator[Row]:
         pairs = case.views(n)
         parents = [place.array(np.ones(parent.shape, np.float32).ravel()) for parent, _ in pairs]
         views = [
-            (start_of(at) + view.ctypes.data - parent.ctypes.data, view.strides)
+            (address(at) + view.ctypes.data - parent.ctypes.data, view.strides)
             for at, (parent, view) in zip(parents, pairs)
         ]
         shape = pairs[-1][1].shape

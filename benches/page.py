@@ -169,7 +169,7 @@ def dropdown(title: str, lines: Lines) -> Lines:
 
 
 def head(data: Data) -> Lines:
-    """Tells what was measured, when and where."""
+    """Describes the run: the machine, the versions and the time."""
     machine, versions = data["machine"], data["versions"]
     where = f"{machine['gpu']}, driver {machine['driver']}" if machine["gpu"] else "no GPU"
     numbers = ", ".join(
@@ -307,7 +307,7 @@ def failed_calls(data: Data) -> Lines:
 
 
 def repeat(_: Data) -> Lines:
-    """Tells how to repeat the run."""
+    """Shows the commands that repeat the run."""
     return ["## Repeat the run", REPEAT]
 
 

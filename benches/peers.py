@@ -1,8 +1,8 @@
 """The libraries and loops that gpuvec is compared with, each in its best idiom.
 
-A peer's `contender(data)` runs a case and leaves the result in the case's output, or returns it.
-Peers on the GPU use preallocated device arrays, and copy asynchronously if host memory is pinned. A
-peer raises an exception if it does not support a case.
+A peer's `contender(data)` makes the call of a case, which leaves the result in the case's output,
+and raises an exception if the peer does not support the case. Peers on the GPU use preallocated
+device arrays, and copy asynchronously if host memory is pinned.
 """
 
 import ast
@@ -63,19 +63,27 @@ class Peer:
 class Source:
     """Python that computes a formula, one operation after the other, as its author would write it.
 
-    Repeated parts are computed once. Others write into the output, and into a scratch array to the
-    right of an operator.
+    Repeated parts are computed once. Other operations write into the output or, to the right of an
+    operator, into a scratch array.
     """
 
     def __init__(self, text: str, is_reduction: bool) -> None:
         tree = ast.parse(text, mode="eval").body
-        self.counts = Counter(map(ast.dump, ast.walk(tree)))
+        self.counts: Counter[str] = Counter()
+        self.count(tree)
         self.lines: list[str] = []
         self.known: dict[str, str] = {}
         result = self.value(tree, None if is_reduction else "out")
         if not is_reduction and result != "out":
             self.lines.append(f"out[...] = {result}")
         self.lines.append(f"return {result}")
+
+    def count(self, node: ast.AST) -> None:
+        """Counts how often each part occurs; what is in a repeated part is counted once."""
+        self.counts[ast.dump(node)] += 1
+        if self.counts[ast.dump(node)] == 1:
+            for child in ast.iter_child_nodes(node):
+                self.count(child)
 
     def value(self, node: ast.AST, into: Optional[str] = None) -> str:
         """Writes the lines that compute a node; returns its name or text."""
@@ -110,10 +118,11 @@ class Source:
         else:
             assert isinstance(node, ast.Call)
             function = node.func.id
-            is_value = bool(REDUCTION.match(f"{function}("))
-            values = [self.value(one, "out" if is_value else None) for one in node.args[:1]]
-            arguments = ", ".join([*values, *map(self.value, node.args[1:])])
-            if into is None or function == "where" or is_value:
+            is_reduction = bool(REDUCTION.match(f"{function}("))
+            first_into = "out" if is_reduction else into if len(node.args) == 1 else None
+            first, *others = node.args
+            arguments = ", ".join([self.value(first, first_into), *map(self.value, others)])
+            if into is None or function == "where" or is_reduction:
                 return f"{function}({arguments})"
         self.lines.append(f"{function}({arguments}, out={into})")
         return into

@@ -151,7 +151,7 @@ def ratio(row: Row, names: Sequence[str] = FIXED, us: Optional[float] = None) ->
 
 
 def of_sweep(rows: list[Row]) -> Lines:
-    """Tells how near placement auto comes to the fastest, and shows the worst cases."""
+    """Formats the ratios of placement auto to the fastest placement, and the worst cases."""
     rows = [row for row in rows if {"gpuvec auto", "gpuvec cpu"} <= row["us"].keys()]
     if not rows:
         return []
@@ -192,7 +192,7 @@ def of_sweep(rows: list[Row]) -> Lines:
 
 
 def of_restricted(rows: list[Row]) -> Lines:
-    """Tells the same of each restriction."""
+    """Formats the same for each restriction."""
     lines: Lines = []
     for what in dict.fromkeys(row["what"] for row in rows):
         lines += [f"### {what}", "", *of_sweep([row for row in rows if row["what"] == what])]
@@ -245,7 +245,7 @@ def compared(rows: list[Row]) -> list[Row]:
 
 
 def of_libraries(rows: list[Row]) -> Lines:
-    """Tells how gpuvec compares with the best peer of each case."""
+    """Formats the ratios of the best peer of each case to gpuvec."""
     rows = compared(rows)
     if not rows:
         return []
