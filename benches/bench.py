@@ -21,6 +21,7 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -99,21 +100,21 @@ def run_here(name: str, given: argparse.Namespace) -> None:
 def run_elsewhere(name: str, given: argparse.Namespace, data: dict[str, Any]) -> None:
     """Measures a suite in a process of its own, and adds its rows to the data."""
     settings = settings_of(name, given)
-    limit = settings.at_most + MORE_SECONDS
     words = [word for word in sys.argv[1:] if word != "--json"]
     command = [sys.executable, __file__, *words, "--suite", name, "--json"]
     environment = {**os.environ, **SUITES[name].environment}
     start, rows = time.perf_counter(), []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
+        timer = threading.Timer(settings.at_most + MORE_SECONDS, process.kill)
+        timer.start()
         for line in process.stdout:
             row = json.loads(line)
             for note in NOTES if not row.keys() - set(NOTES) else ():
                 data[note] |= row.pop(note, {})
             if row:
                 rows.append(row)
-            if time.perf_counter() - start > limit:
-                process.kill()
+        timer.cancel()
     if process.returncode:
         data["failed"] = True
         data["missing"][name] = f"the suite ended with exit status {process.returncode}"
@@ -156,7 +157,7 @@ def run_all(given: argparse.Namespace) -> dict[str, Any]:
     name = "-".join(given.suite) if given.suite else "bench"
     given.output.mkdir(parents=True, exist_ok=True)
     for suite in suites:
-        if settings_of(suite, given).kinds == DEVICE and not data["machine"]["gpu"]:
+        if tuple(settings_of(suite, given).kinds) == DEVICE and not data["machine"]["gpu"]:
             data["missing"][suite] = "it needs a GPU"
             continue
         run_elsewhere(suite, given, data)

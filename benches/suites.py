@@ -68,6 +68,7 @@ SUITES = {
         n=HALF_DECADES,
         callers=("package",),
         peers=("NumPy", "numexpr", "PyTorch CPU", "PyTorch CUDA", "CuPy"),
+        rounds=3,
     ),
     "formulas": Suite(
         "formulas on device arrays, queued, beside CuPy and PyTorch",
@@ -78,6 +79,7 @@ SUITES = {
         callers=("queued",),
         peers=("CuPy kernel", "CuPy", "PyTorch CUDA"),
         placements=("gpu",),
+        rounds=3,
     ),
     "formulas-core": Suite(
         "formulas on one thread, in its cache, beside other libraries",
@@ -87,6 +89,7 @@ SUITES = {
         peers=HOST_PEERS,
         placements=("cpu",),
         environment=ONE_THREAD,
+        rounds=3,
     ),
     "formulas-cores": Suite(
         "formulas on all threads, in memory, beside other libraries",
@@ -95,6 +98,7 @@ SUITES = {
         n=(10_000_000,),
         peers=("numexpr", "PyTorch CPU"),
         placements=("cpu",),
+        rounds=3,
     ),
     "formulas-host": Suite(
         "formulas on host arrays: the GPUs, all cores, and the share of the bus",
@@ -103,6 +107,7 @@ SUITES = {
         n=(100_000_000,),
         peers=("numexpr",),
         placements=("gpu", "cpu", "auto"),
+        rounds=3,
     ),
     "functions": Suite(
         "functions of f32 on one thread, beside NumPy and PyTorch",
@@ -189,11 +194,13 @@ SUITES = {
         program="processes.compile_times",
         calls=("ELEMENTWISE", "OF_ONE", "dot", "pow(x, y)", "atan2(x, y)"),
         kinds=DEVICE,
+        rounds=3,
     ),
     "first": Suite(
         "first calls in new processes, with an empty and a warm driver cache",
         program="processes.first",
-        calls=("1 op", "3 ops", "24 ops", "exp", "Black-Scholes", "sum of 3 ops"),
+        calls=("1 op", "24 ops", "Black-Scholes"),
+        rounds=3,
     ),
     "python": Suite(
         "what a call from Python costs, with every kind of argument",
