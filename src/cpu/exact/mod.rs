@@ -19,6 +19,7 @@ mod tests;
 mod window;
 
 use crate::arch::Version;
+use crate::policy::CORES;
 pub(crate) use bounded::Bounded;
 use few::{few, sum_of_few};
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
@@ -30,17 +31,17 @@ use std::slice::from_raw_parts;
 use window::Window;
 
 /// Terms that are deposited one by one: bins would take longer to clear and to empty.
-const FEW_DEPOSITS: usize = 128;
+const FEW_DEPOSITS: usize = CORES.few_deposits;
 
 /// The terms of a part of a block that no window holds, and the most parts that are deposited term by term.
-const PART: usize = 256;
-const MOST_PARTS: usize = 2;
+const PART: usize = CORES.unheld_part;
+const MOST_PARTS: usize = CORES.most_unheld_parts;
 
 /// The number of terms above which parts of a block are tried.
-const FEWEST_IN_PARTS: usize = 1 << 10;
+const FEWEST_IN_PARTS: usize = CORES.fewest_in_parts;
 
 /// The most blocks that are added as integers, without trying a window, after windows failed.
-const MOST_SKIPPED: usize = 15;
+const MOST_SKIPPED: usize = CORES.most_skipped;
 
 /// The facts about a kind that its vector code depends on.
 pub(crate) trait Vectorised: Windowed {
@@ -235,10 +236,10 @@ fn deposit_parts<K: Vectorised, C: Conditions>(
 
 /// The number of products from which on a bounded sum costs less on average, although an exact one may have to
 /// follow.
-const BOUNDED_FROM: usize = 1 << 10;
+const BOUNDED_FROM: usize = CORES.bounded_from;
 
 /// The number of terms up to which a window for all of them is tried before a state is made.
-const MOST_IN_ONE_WINDOW: usize = 1 << 12;
+const MOST_IN_ONE_WINDOW: usize = CORES.one_window;
 
 /// The sum of terms, rounded once. Up to some thousands of ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(

@@ -3,6 +3,7 @@
 use super::plain::plain_sum;
 use super::{Conditions, Inputs, Vectorised};
 use crate::arch::{Set, Vector, Vectorized, Version, prefetch};
+use crate::policy::CORES;
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::iter::zip;
 use std::marker::PhantomData;
@@ -31,10 +32,10 @@ const FLAGS: usize = 2;
 const MAX_BLOCKS: usize = 1 << 6;
 
 /// Blocks that are summed with witnesses, after one that could not be summed without them.
-const MOST_WITNESSED: usize = 1 << 3;
+const MOST_WITNESSED: usize = CORES.most_witnessed;
 
 /// Elements of which the largest gives the window.
-const SAMPLE: usize = 128;
+const SAMPLE: usize = CORES.window_sample;
 
 /// Every level that takes parts below 2^TOO_LARGE has accumulators below 2^1023.
 const TOO_LARGE: i32 = 1014;
@@ -42,7 +43,7 @@ const TOO_LARGE: i32 = 1014;
 /// How far ahead the loop of exact sums prefetches each array, in bytes: more than the processor does by itself. Not
 /// the same, so that two arrays at the same page offset do not need the same sets of the cache at once. (The loop of
 /// bounded sums, which reads twice as fast, takes 5 to 30 % longer with it.)
-const AHEAD: [usize; 2] = [2 << 10, 3 << 10];
+const AHEAD: [usize; 2] = CORES.window_ahead;
 
 const SIGN: u64 = 1 << 63;
 const EXPONENT: u64 = 0x7FF << 52;
