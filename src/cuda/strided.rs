@@ -79,6 +79,7 @@ pub(super) unsafe fn launch(
     };
     // SAFETY: this function's promise; the parameters are those of the variant.
     unsafe {
-        device.kernels.launch_form(formula, Form::Strided(variant), blocks, stream, &mut parameters)
+        let form = Form::Strided(variant);
+        device.kernels.launch_form(formula, form, blocks, stream, &mut parameters, None)
     }
 }

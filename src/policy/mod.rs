@@ -16,4 +16,4 @@ mod kernels;
 
 pub(crate) use cores::CORES;
 pub(crate) use gpu::GPU;
-pub(crate) use kernels::KernelPolicy;
+pub(crate) use kernels::{AxisReductions, KernelPolicy};
