@@ -24,7 +24,7 @@ pub(crate) enum Kernel {
     Expression(Arc<gpuvec_emulator::Kernel>),
 }
 
-/// Returns all kernels with their names, except those of expressions.
+/// Returns all kernels with their names, except kernels of expressions.
 fn all() -> impl Iterator<Item = (&'static str, Kernel)> {
     let computing = |op: &Op| (op.kernel(), Kernel::Compute(*op));
     Op::ALL.iter().map(computing).chain([

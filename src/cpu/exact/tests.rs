@@ -178,7 +178,7 @@ fn a_few_ordinary_terms_need_no_window() {
             let few = Inputs::new(&array[..len], &array[..len]);
             let exact = deposited::<K>(few.a, few.b).value().encoding();
             for version in Version::all().filter(|version| version.has_fma() || !K::ERRORS) {
-                let sum = sum_of_few::<K>(version, few).map(Float::encoding);
+                let sum = short_sum::<K>(version, few).map(Float::encoding);
                 assert_eq!(sum, Some(exact), "{len} terms, {version:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! Blocks of f32 that are added as they are: their encodings alone say that the sums are exact.
+//! Blocks of f32 with similar exponents: the extreme encodings prove that sums in f64 are exact.
 
 use super::window::REACH;
 use super::{Conditions, Inputs, Vectorised};
@@ -7,24 +7,24 @@ use crate::policy::CORES;
 use gpuvec_exact::power;
 use std::iter::zip;
 
-/// The accumulators, each a vector: two for each half of a block.
+/// The number of accumulators, each a vector: two for each half of a block.
 const CHAINS: usize = 4;
 
-/// How far ahead the loop prefetches each half, in bytes.
-const AHEAD: usize = CORES.plain_ahead;
+/// The prefetch distance in each half, in bytes.
+const AHEAD: usize = CORES.uniform_ahead;
 
-/// A block's sum in a window of one level, with the unit 2^unit, if the encodings of its terms allow it.
+/// A block's sum in a window of one level, in units of 2^unit, if the encodings of its terms allow it.
 ///
-/// Each lane of an accumulator begins at 1.5·2^(u+52) and takes at most 2^7 terms. If they are multiples of 2^u below
-/// 2^(u+44), then so are the sums, which stay in [2^(u+52), 2^(u+53)), where f64 are the multiples of 2^u: additions
-/// are exact, and leave nothing that a witness would have to show. A term with the exponent field e is below
-/// 2^(e−126), and a multiple of 2^(max(e, 1)−150). Both grow with e, so that the greatest and the least encoding
-/// decide. (Terms of fewer digits may be too small here, and not with witnesses.)
+/// Each lane of an accumulator begins at 1.5·2^(u+52) and takes at most 2^7 terms. If the terms are multiples of 2^u below
+/// 2^(u+44), the sums are multiples of 2^u, too, and stay in [2^(u+52), 2^(u+53)), where neighbouring f64 are 2^u apart.
+/// So additions are exact, and no witness is needed. A term with the exponent field e is below 2^(e−126) and a multiple
+/// of 2^(max(e, 1)−150). Both grow with e, so the greatest and the least encoding decide. (The test refuses some blocks
+/// that a window with witnesses holds: small terms whose last digits are zeros.)
 ///
 /// # Panics
 /// If the terms are not whole rows.
 #[inline(always)]
-pub(super) fn plain_sum<K: Vectorised, C: Conditions, S: Set>(
+pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: Set>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<i64> {
     let (block, step) = (block.a(), 2 * S::F64::LANES);
@@ -59,7 +59,7 @@ pub(super) fn plain_sum<K: Vectorised, C: Conditions, S: Set>(
     Some(accumulators.into_iter().map(of_chain).fold(0, i64::wrapping_add))
 }
 
-/// The least and the greatest size.
+/// The least and the greatest magnitude of all lanes.
 #[inline(always)]
 fn total<V: Vector>(extremes: [[V; 2]; 2]) -> [u32; 2] {
     let [mut least, mut most] = [u32::MAX, 0];
