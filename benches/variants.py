@@ -1,6 +1,6 @@
 """Compares builds of the library, call by call, in one process.
 
-    python3 tools/variants.py STAGING_THREADS=2 STAGING_THREADS=8     on a machine with Rust
+    python3 tools/variants.py staging_threads=2 staging_threads=8     on a machine with Rust
     python3 benches/variants.py target/variants/*.so --n 1e6,1e8      on the machine to measure
 
 Operations are add, dot, sum, min, or an expression of a and b. Every build has to give the first
