@@ -1,8 +1,6 @@
 //! The hooks of frames: lines of compiled kernels that stand for what depends on the expression
 //! (kernels/elements.cuh). The library's build script checks every frame for them.
 
-use crate::policy::POLICY;
-
 /// A line that begins with a word in capitals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hook {
@@ -37,8 +35,8 @@ pub(crate) const ENTRY: &str = ".visible .entry ";
 /// Begins the names of frames of reductions along axes.
 pub(crate) const ALONG_AXES: &str = "axes_";
 
-/// The blocks for each multiprocessor that frames ask the driver for.
-pub(crate) const BLOCKS: u32 = POLICY.blocks;
+/// The blocks for each multiprocessor that frames ask the driver for: `BLOCKS` of kernels/policy.cuh.
+pub(crate) const BLOCKS: u32 = 3;
 
 /// The line that asks for a number of blocks.
 pub(crate) fn least_blocks(blocks: u32) -> String {

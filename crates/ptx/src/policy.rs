@@ -9,9 +9,8 @@ pub(crate) struct Policy {
     /// The most instructions of an element, and the operations of a part beyond that.
     pub(crate) limits: Limits,
     pub(crate) elementwise: Elementwise,
-    /// Blocks that a multiprocessor should hold at once of compiled kernels (kernels/policy.cuh), and of kernels whose
-    /// addresses need more registers: reductions along several axes, and arrays of any strides.
-    pub(crate) blocks: u32,
+    /// Blocks that a multiprocessor should hold at once of kernels whose addresses need many registers: reductions along
+    /// several axes, and arrays of any strides.
     pub(crate) blocks_with_addresses: u32,
     /// Reductions: the most bytes and instructions of a loop's body; and the most instructions of one that leaves
     /// registers for one more block.
@@ -69,12 +68,12 @@ pub(crate) const POLICY: Policy = Policy {
         five_blocks_to: 48,
         four_blocks_to: 96,
     },
-    // Dots of f32, 2^28, on device arrays: 4 blocks 495 µs, 3 503; some architecture spills with 4 unless a body is small.
-    blocks: 3,
+    // With 3 some architecture spills registers.
     blocks_with_addresses: 2,
     // Across the bus a load takes a microsecond: 64 bytes as in kernels/policy.cuh. Not measured alone.
     body_bytes: 64,
     body_instructions: 512,
+    // Dots of f32, 2^28, on device arrays: 4 blocks 495 µs, 3 503. With larger bodies some architecture spills with 4.
     small_body: 256,
     // Columns of 16,384: one chain 0.87, four 0.88; columns of 512: 0.93 and 0.94.
     address_chains: 4,
