@@ -8,6 +8,12 @@
 #[expect(dead_code, unused_imports, unused_macros, reason = "only exact sums are measured")]
 #[path = "../src/arch/mod.rs"]
 mod arch;
+#[expect(dead_code, reason = "only the sizes of exact sums are used")]
+#[path = "../src/policy/cores.rs"]
+mod cores;
+mod policy {
+    pub(crate) use crate::cores::CORES;
+}
 #[expect(dead_code, reason = "only forced versions are measured")]
 #[path = "../src/cpu"]
 mod cpu {
