@@ -154,8 +154,8 @@ class Operation:
         self, a: Any, b: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool
     ) -> Any:
         """Calls a reduction along axes."""
-        if stream is None and self._native is not None:
-            called = self._native.along(a, b, out, axis, keepdims)
+        if self._native is not None:
+            called = self._native.along(a, b, out, stream, axis, keepdims)
             if called is not None:
                 return called
         arrays = self._inputs(a, b)
