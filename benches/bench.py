@@ -83,6 +83,7 @@ def settings_of(name: str, given: argparse.Namespace) -> argparse.Namespace:
     own = quicker(SUITES[name]) if given.quick else SUITES[name].settings()
     chosen = {key: value for key, value in vars(given).items() if value is not None}
     settings = argparse.Namespace(**{**vars(given), **own, **chosen})
+    settings.device_n = () if given.n else own["device_n"]
     settings.against = [str(Path(library).resolve()) for library in given.against]
     return settings
 
