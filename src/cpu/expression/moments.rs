@@ -6,6 +6,7 @@ use super::reduce::{ValueColumns, Values, add_exactly};
 use super::slab::Laning;
 use crate::arch::Version;
 use crate::cpu::exact::Vectorised;
+use crate::policy::CORES;
 use arrayvec::ArrayVec;
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, standard_deviation, variance};
 use gpuvec_expr::{Output, Reduction};
@@ -14,7 +15,7 @@ use std::any::Any;
 use std::collections::TryReserveError;
 
 /// The most values that are added to one sum before they are added to the next: a core's cache holds them.
-const VALUES_AT_ONCE: usize = 2048;
+const VALUES_AT_ONCE: usize = CORES.moment_values;
 
 /// The most sums of a result.
 const MOST_SUMS: usize = 5;
