@@ -72,7 +72,7 @@ def arguments() -> argparse.Namespace:
     add("--bytes", type=float, default=512e6, help="size of the arrays of ceilings and kernels")
     add("--seeds", nargs="+", type=int, default=[1, 2, 3], help="of the suite cold")
     add("--cpus", nargs="+", type=int, default=[2, 4], help="of the suite restricted")
-    add("--count", type=int, default=1000, help="of calls, of the suites cold and memory")
+    add("--count", type=int, default=1000, help="of the calls of the suite cold")
     add("--output", type=Path, default=ROOT / "target/bench", help="folder for the results")
     add("--serve", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -257,14 +257,8 @@ SUITES = {
     ),
     "gpus": Suite(
         "the ceilings of all visible GPUs concurrently",
-        program="machine.gpus",
+        program="ceilings.gpus",
         n=(100_000_000,),
-        kinds=DEVICE,
-    ),
-    "memory": Suite(
-        "the memory that the library keeps; takes minutes",
-        program="machine.memory",
-        n=(1_000_000_000,),
         kinds=DEVICE,
     ),
 }
