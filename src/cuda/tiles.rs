@@ -11,7 +11,8 @@ use super::strided::{self, addresses_of_first};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, MAX_ARRAYS, MAX_OUTPUTS, OnStrides, Strides, Tile, Transfer, Transfers, Work, state_bytes,
+    Call, Extent, MAX_ARRAYS, MAX_OUTPUTS, OnStrides, Strides, TaskKind, Tile, Transfer, Transfers,
+    Work, state_bytes,
 };
 use crate::cpu::expression::{ErasedStates, erased_states};
 use crate::cpu::{Grid, gather, low_ends, scatter};
@@ -102,7 +103,11 @@ impl<'a> Tiled<'a> {
 
     /// The elements of an array in a tile, as they are in a buffer.
     fn packed(&self, tile: &Tile, number: usize) -> Packed {
-        Packed::of(tile, &self.strides.views()[number], self.call.task().reduces())
+        let in_memory_order = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise => false,
+            TaskKind::Reduced | TaskKind::Mixed => true,
+        };
+        Packed::of(tile, &self.strides.views()[number], in_memory_order)
     }
 
     /// Merges the states of a tile with those of others of the same results. Returns them once no tile is missing.
@@ -132,8 +137,7 @@ impl<'a> Tiled<'a> {
 
     /// The outputs that are results of reductions.
     fn reduced(&self) -> impl Iterator<Item = usize> {
-        let outputs = self.call.outputs().iter().enumerate();
-        outputs.filter(|(_, array)| array.is_value()).map(|(output, _)| output)
+        self.call.outputs_of(Extent::Results).map(|(output, _)| output)
     }
 
     /// The states of a tile's results that the kernels of an output wrote, and the bytes of each.
@@ -221,21 +225,25 @@ impl Job for Tiled<'_> {
         let arrays = (0..inputs + self.call.outputs().len())
             .map(|number| self.placed(on, slot, stream, &tile, number, progress))
             .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
-        progress.wrote |= !self.merges() || task.is_mixed();
-        if task.reduces() {
-            let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
-            return slot.scratch()?.lend_along_axes(stream, |scratch| {
-                // SAFETY: the call promises the arrays, and the buffers and the scratch memory are the slot's,
-                // which is waited for before the call returns; by its transfer the device reaches each of them.
-                unsafe { placed.queue(on.device, stream, task, scratch, self.plan.block_limits) }
-            });
-        }
-        let mut placed = Placed::new(tile.kept().lengths());
-        arrays.into_iter().for_each(|array| placed.push(array));
-        // SAFETY: as above.
-        unsafe {
-            let block_limit = self.plan.block_limits.of(task);
-            strided::launch(on.device, stream, task, placed, inputs, block_limit)
+        match task.kind() {
+            TaskKind::Copy | TaskKind::Elementwise => {
+                progress.wrote = true;
+                let mut placed = Placed::new(tile.kept().lengths());
+                arrays.into_iter().for_each(|array| placed.push(array));
+                let block_limit = self.plan.block_limits.of(task);
+                // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for before
+                // the call returns; by its transfer the device reaches each of them.
+                unsafe { strided::launch(on.device, stream, task, placed, inputs, block_limit) }
+            }
+            kind @ (TaskKind::Reduced | TaskKind::Mixed) => {
+                progress.wrote |= !self.merges() || kind == TaskKind::Mixed;
+                let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
+                slot.scratch()?.lend_along_axes(stream, |scratch| {
+                    let block_limits = self.plan.block_limits;
+                    // SAFETY: as above, of the scratch memory, too.
+                    unsafe { placed.queue(on.device, stream, task, scratch, block_limits) }
+                })
+            }
         }
     }
 

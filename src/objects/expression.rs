@@ -8,7 +8,9 @@ use crate::cuda::{device, kernels};
 use crate::error::Error;
 use crate::process::log::{self, Shown};
 use crate::process::{fork, memory};
-use ::gpuvec_expr::{Element, Form, Input, Integers, Node, Output, Program, Source, Type};
+use ::gpuvec_expr::{
+    Element, Form, Input, Integers, Node, Output, OutputKind, Program, Source, Type,
+};
 use gpuvec_ops::Accumulator;
 use gpuvec_ptx::outputs_of_kernels;
 
@@ -225,8 +227,8 @@ impl Expression {
         let all = |pass: &Program| (0..pass.outputs().len()).collect::<Vec<_>>();
         let pass = |pass: &Program| Self::of(pass.of_outputs(&all(pass))?);
         let before = program.before().iter().map(pass).collect::<Result<_, _>>()?;
-        let (single, others): (Vec<usize>, Vec<usize>) =
-            (0..program.outputs().len()).partition(|&output| program.outputs()[output].is_single);
+        let (single, others): (Vec<usize>, Vec<usize>) = (0..program.outputs().len())
+            .partition(|&output| program.outputs()[output].kind == OutputKind::Single);
         let has_passes = !program.before().is_empty() || !single.is_empty();
         let last = |outputs: Vec<usize>| Ok((Self::of(program.of_outputs(&outputs)?)?, outputs));
         let last = match single.is_empty() || others.is_empty() {
@@ -252,9 +254,12 @@ impl Expression {
         Ok(known.map_or(0, |(known, _)| *known as i32))
     }
 
-    /// Says whether an output is that of a reduction: 1 or 0.
-    pub(crate) fn is_reduction(&self, index: usize) -> Result<i32, Error> {
-        Ok(self.output(index)?.reduction.is_some().into())
+    /// Returns 1 if an output is the result of a reduction, or one value; otherwise 0.
+    pub(crate) fn has_result(&self, index: usize) -> Result<i32, Error> {
+        Ok(match self.output(index)?.kind {
+            OutputKind::Elementwise => 0,
+            OutputKind::Reduced { .. } | OutputKind::Single => 1,
+        })
     }
 
     /// The output of an index that a caller passes.
@@ -306,8 +311,9 @@ impl Expression {
     }
 
     /// True if all outputs are single values, for which a call has one element.
-    pub(crate) fn is_single(&self) -> bool {
-        self.formula.program().outputs().iter().all(|output| output.is_single)
+    pub(crate) fn has_single_values(&self) -> bool {
+        let mut outputs = self.formula.program().outputs().iter();
+        outputs.all(|output| output.kind == OutputKind::Single)
     }
 
     /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
@@ -369,7 +375,7 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
 #[inline(never)]
 fn of_kernel(program: Program, cost: usize) -> Formula {
     let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
-    let is_single = program.outputs()[0].is_single;
+    let is_single = program.outputs()[0].kind == OutputKind::Single;
     let state = state.map(|(bytes, has_empty_result)| (bytes, has_empty_result || is_single));
     Formula::new(number(), program, cost, state)
 }

@@ -14,7 +14,7 @@
 use super::walk::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, MAX_INPUTS, MAX_OUTPUTS, Work};
+use crate::call::{Binding, Extent, MAX_INPUTS, MAX_OUTPUTS, Work};
 use crate::cpu::expression::{
     BlockProgram, ErasedStates, Range, Scratch, ValueColumns, Values, erased_states,
 };
@@ -118,12 +118,12 @@ impl<'a> ReduceAxes<'a> {
         let (mut results, mut elementwise) = (ArrayVec::new(), ArrayVec::new());
         let mut reductions = AllStates::new();
         for (output, view) in outputs.iter().zip(views.outputs) {
-            match output.reduction {
-                Some(_) => {
+            match Extent::of(output.kind) {
+                Extent::Results => {
                     reductions.push(erased_states(output));
                     results.push(view);
                 }
-                None => elementwise.push(view),
+                Extent::Elements => elementwise.push(view),
             }
         }
         let largest = reductions.iter().map(|states| states.state_bytes()).max();

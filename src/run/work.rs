@@ -2,7 +2,7 @@
 
 use super::walk::Walk;
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Binding, Call, MAX_INPUTS, MAX_OUTPUTS, Work};
+use crate::call::{Array, Binding, Call, Extent, MAX_INPUTS, MAX_OUTPUTS, Work};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
@@ -310,10 +310,10 @@ impl<'a> Evaluating<'a> {
         self.call.inputs().iter().map(address).collect()
     }
 
-    /// The addresses of a chunk in those outputs of an expression that are stored, not reduced.
+    /// The addresses of a chunk in the elementwise outputs of an expression.
     fn outputs(&self, chunk: &Chunk) -> ArrayVec<*mut c_void, MAX_OUTPUTS> {
-        let stored = self.call.outputs().iter().filter(|array| !array.is_value());
-        stored.map(|array| array.host_elements(chunk)).collect()
+        let elementwise = self.call.outputs_of(Extent::Elements);
+        elementwise.map(|(_, array)| array.host_elements(chunk)).collect()
     }
 }
 

@@ -6,8 +6,7 @@ use crate::passes;
 use crate::types::Class;
 use crate::{
     Element, Form, Input, MAX_INPUTS, MAX_NODES, Node, NodeId, Op, Output, OutputKind, Program,
-    Reduction,
-    Rule, Source, Type,
+    Reduction, Rule, Source, Type,
 };
 use std::collections::HashMap;
 

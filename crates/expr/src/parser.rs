@@ -12,9 +12,8 @@ use crate::operator::{Comparison, Operator};
 use crate::suggest::suggestion;
 use crate::types::Class;
 use crate::{
-    Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output, OutputKind,
-    Reduction,
-    Program, Type,
+    Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output,
+    OutputKind, Program, Reduction, Type,
 };
 
 /// Python's keywords, which cannot be names, with what to write instead.
@@ -396,8 +395,9 @@ impl<'t> Parser<'t> {
     /// Reads what follows an argument: says whether another one begins.
     fn next_argument(&mut self, call: Call) -> Result<bool> {
         if self.token == Token::Symbol(",") {
-            let has_ddof = matches!(call.callee, Callee::Reduction(Reduction::Var | Reduction::Std))
-                && self.lexer.keyword("ddof");
+            let has_ddof =
+                matches!(call.callee, Callee::Reduction(Reduction::Var | Reduction::Std))
+                    && self.lexer.keyword("ddof");
             self.advance()?;
             if has_ddof {
                 self.ddof = self.whole_number(call)?;

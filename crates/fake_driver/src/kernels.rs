@@ -6,7 +6,7 @@ use crate::memory::reach_by_kernel;
 use crate::timing::{self, Direction};
 use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
-use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Visitor};
+use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Step, Visitor};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -75,7 +75,7 @@ impl Kernel {
         self.input_parameters()
             + match self {
                 Kernel::Probe | Kernel::Expression(_) => 0,
-                Kernel::Compute(op) if op.is_reduction() => 6,
+                Kernel::Compute(op) if matches!(op.step(), Step::Reduce(_)) => 6,
                 Kernel::Compute(_) | Kernel::Copy => 3,
             }
     }

@@ -86,7 +86,7 @@ pub(crate) fn begun_states<S: Laning>(
 /// # Panics
 /// If it is not a reduction.
 pub(crate) fn erased_states(output: &Output) -> Box<dyn ErasedStates> {
-    match (output.reduction.expect("a reduction"), output.ty) {
+    match (output.reduction().expect("a reduction"), output.ty) {
         (_, Type::F32) if !output.sums().is_empty() => Box::new(Moments::of::<f32>(output)),
         _ if !output.sums().is_empty() => Box::new(Moments::of::<f64>(output)),
         (reduction, ty) => {

@@ -8,7 +8,7 @@ use crate::arch::Version;
 use crate::cpu::exact::Vectorised;
 use arrayvec::ArrayVec;
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, standard_deviation, variance};
-use gpuvec_expr::{Output, Reduction};
+use gpuvec_expr::{Output, OutputKind, Reduction};
 use gpuvec_ops::Element;
 use std::any::Any;
 use std::collections::TryReserveError;
@@ -64,9 +64,9 @@ impl Moments {
         let states = |term: &Term| States { term: *term, states: of_one_state(term.0, T::TYPE) };
         Moments {
             sums: output.sums().iter().map(states).collect(),
-            finish: Finish {
-                reduction: output.reduction.expect("a reduction"),
-                ddof: output.ddof.into(),
+            finish: match output.kind {
+                OutputKind::Reduced { reduction, ddof } => Finish { reduction, ddof: ddof.into() },
+                OutputKind::Elementwise | OutputKind::Single => unreachable!("it has no sums"),
             },
             operations: Operations {
                 row: row::<T>,

@@ -137,7 +137,7 @@ impl Case<'_> {
     /// The outputs that are stored, not reduced.
     fn stored(&self) -> Vec<Output> {
         let outputs = self.program.outputs().iter();
-        outputs.filter(|output| output.reduction.is_none()).copied().collect()
+        outputs.filter(|output| output.reduction().is_none()).copied().collect()
     }
 
     /// The parts in which a call is done: all at once, or in two.
@@ -245,7 +245,7 @@ impl Case<'_> {
         };
         let mut values = sizes.zip(places.iter().zip(&mut outs)).map(values);
         let mut states = states.iter_mut();
-        let of_output = |output: &Output| match output.reduction {
+        let of_output = |output: &Output| match output.reduction() {
             None => values.next().expect("an array"),
             Some(reduction) => {
                 let state = states.next().expect("a state");
@@ -260,7 +260,7 @@ impl Case<'_> {
     fn states(&self) -> Vec<Box<dyn ErasedStates>> {
         let outputs = self.program.outputs().iter();
         let state = |output: &Output| {
-            output.reduction?;
+            output.reduction()?;
             let none = erased_states(output);
             Some(none.identities(1).expect("memory"))
         };

@@ -11,7 +11,9 @@ pub(crate) fn written(program: &Program) -> String {
             written_node(program, if is_ordered { unsigned(program, id) } else { id })
         };
         let operands = match output.operands() {
-            [upper, _] if output.reduction().is_some_and(|reduction| reduction.arity() == 1) => written_node(program, whole(program, *upper)),
+            [upper, _] if output.reduction().is_some_and(|reduction| reduction.arity() == 1) => {
+                written_node(program, whole(program, *upper))
+            }
             operands => operands.iter().map(node).collect::<Vec<_>>().join(", "),
         };
         match output.reduction() {
