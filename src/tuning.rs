@@ -169,6 +169,10 @@ pub(crate) const TRANSPOSED_BLOCK: usize = 1 << 14;
 /// The bytes of a line of a core's caches.
 pub(crate) const CACHE_LINE: usize = 64;
 
+/// The most values of an array that one of several reductions takes before the next one takes the same. They are in a
+/// core's nearest cache.
+pub(crate) const REDUCED_AT_ONCE: usize = 2048;
+
 /// The most elements that reductions along axes take at a time where those of each result follow each other.
 pub(crate) const REDUCED_TILE: usize = 1 << 14;
 

@@ -11,10 +11,10 @@ use super::strided::{self, addresses_of_first};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, Extent, MAX_ARRAYS, MAX_OUTPUTS, OnStrides, Strides, TaskKind, Tile, Transfer, Transfers,
-    Work, state_bytes,
+    Call, Extent, MAX_ARRAYS, OnStrides, Strides, TaskKind, Tile, Transfer, Transfers, Work,
+    state_bytes,
 };
-use crate::cpu::expression::{ErasedStates, erased_states};
+use crate::cpu::expression::OutputStates;
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
 use crate::process::memory;
@@ -38,8 +38,8 @@ pub(crate) struct Tiled<'a> {
 struct Merging {
     /// The number of the block.
     number: usize,
-    /// The states of all results, of each output.
-    states: ArrayVec<Box<dyn ErasedStates>, MAX_OUTPUTS>,
+    /// The states of all results.
+    states: OutputStates,
     /// The tiles that are merged.
     parts: usize,
 }
@@ -114,9 +114,9 @@ impl<'a> Tiled<'a> {
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;
-        for (output, states) in self.reduced().zip(&mut merging.states) {
+        for (number, output) in self.reduced().enumerate() {
             let (words, bytes) = self.states(slot, tile, output)?;
-            states.merge_words(0, words, bytes);
+            merging.states.merge_words(number, 0, words, bytes);
         }
         while merging.parts < self.on_strides.tiles.parts() {
             let mut all = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,9 +127,7 @@ impl<'a> Tiled<'a> {
             };
             let other = all.swap_remove(place);
             drop(all);
-            for (all, of) in merging.states.iter_mut().zip(&other.states) {
-                all.merge(0, &**of, tile.kept().elements());
-            }
+            merging.states.merge(0, &other.states, tile.kept().elements());
             merging.parts += other.parts;
         }
         Ok(Some(merging))
@@ -155,8 +153,7 @@ impl<'a> Tiled<'a> {
             return Err(NO_STATES);
         }
         let (reductions, results) = (self.call.task().reductions(), tile.kept().elements());
-        let states = reductions.map(|output| erased_states(output).identities(results));
-        let states = states.collect::<Result<_, _>>().map_err(|_| NO_STATES)?;
+        let states = OutputStates::of(reductions).identities(results).map_err(|_| NO_STATES)?;
         Ok(Merging { number: tile.number, states, parts: 0 })
     }
 
@@ -167,8 +164,8 @@ impl<'a> Tiled<'a> {
         let (mut results, count) = (Vec::new(), tile.kept().elements());
         results.try_reserve_exact(count).map_err(|_| NO_STATES)?;
         results.resize(count, 0);
-        for (output, states) in self.reduced().zip(&mut merging.states) {
-            states.results(&mut results);
+        for (of_states, output) in self.reduced().enumerate() {
+            merging.states.results(of_states, &mut results);
             let number = self.inputs() + output;
             let view = &self.strides.views()[number];
             let bytes = low_ends(&mut results, view.element_bytes);

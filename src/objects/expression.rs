@@ -235,10 +235,11 @@ impl Expression {
             true => Vec::new(),
             false => [others, single].into_iter().map(last).collect::<Result<_, Refused>>()?,
         };
-        let blocks = BlockProgram::new(&program, cpu::version())?;
+        let (sums, outputs_of_sums) = program.of_sums()?;
+        let blocks = BlockProgram::new(&sums, cpu::version())?;
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program)?;
-        let formula = formula(program, blocks.cost() as usize)?;
+        let formula = formula(program, blocks.cost() as usize, &sums, &outputs_of_sums)?;
         let text = String::new();
         Ok(Expression { text, formula, blocks, before, last, has_passes, uses, integers })
     }
@@ -344,10 +345,12 @@ impl Expression {
     }
 }
 
-/// The formula of a program, which costs a core `cost` picoseconds for an element.
-fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
-    let (of_sums, numbers) = program.of_sums().map_err(|_| NO_MEMORY)?;
-    let kernels = outputs_of_kernels(&of_sums);
+/// The formula of a program, which costs a core `cost` picoseconds for an element. Each output of the program of sums
+/// has a kernel, and is a sum of the program's output of this number.
+fn formula(
+    program: Program, cost: usize, sums: &Program, outputs_of_sums: &[usize],
+) -> Result<Formula, Error> {
+    let kernels = outputs_of_kernels(sums);
     if kernels.len() == 1 {
         return Ok(of_kernel(program, cost));
     }
@@ -356,8 +359,8 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
         return Err(Error::OutOfHostMemory { bytes, purpose: "the kernels of an expression" });
     }
     let with_formula = |outputs: Vec<usize>| {
-        let formula = of_kernel(of_sums.of_outputs(&outputs).map_err(|_| NO_MEMORY)?, cost);
-        Ok((formula, outputs.into_iter().map(|output| numbers[output]).collect()))
+        let formula = of_kernel(sums.of_outputs(&outputs).map_err(|_| NO_MEMORY)?, cost);
+        Ok((formula, outputs.into_iter().map(|output| outputs_of_sums[output]).collect()))
     };
     let formulas: Result<Vec<(Formula, Vec<usize>)>, Error> =
         kernels.into_iter().map(with_formula).collect();

@@ -84,7 +84,8 @@ pub(super) struct Step {
 }
 
 impl BlockProgram {
-    /// Compiles a program for a set of vector instructions, which the processor has. Fails if memory is too short.
+    /// Compiles a [program of sums](Program::of_sums) for a set of vector instructions, which the processor has. Fails
+    /// if memory is too short.
     pub(crate) fn new(program: &Program, version: Version) -> Result<Self, TryReserveError> {
         let mut compiler = Compiler::new(program, version);
         for id in 0..program.nodes().len() {
@@ -287,8 +288,7 @@ impl<'p> Compiler<'p> {
             if place.is_uniform { self.copied(ty, place) } else { place }
         });
         self.compiled.reduced.push(Reduced { ty, places });
-        let sums = output.sums().iter().map(|(sum, _)| cost::reduction(*sum, ty)).sum::<u32>();
-        self.compiled.cost += if sums > 0 { sums } else { cost::reduction(reduction, ty) };
+        self.compiled.cost += cost::reduction(reduction, ty);
     }
 
     /// Writes the outputs that no loop has written. Those of several that are in arrays are copied first:
