@@ -2,7 +2,7 @@
 //! predicts times are in crates/cost/src/tuning.rs, and the sizes of kernels and exact sums beside their code.
 //!
 //! The measurements are of one H200 with 16 cores on PCIe 5 x16, by tools/variants.py and
-//! benches/variants.py, which compare other values with these (docs/contributing/tuning.md);
+//! benches/bench.py --against, which compare other values with these (docs/contributing/tuning.md);
 //! docs/benchmarks/index.md shows what comes of them.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-"""Builds the library with other values of src/tuning.rs, for benches/variants.py to compare.
+"""Builds the library with other values of src/tuning.rs, for benches/bench.py --against to compare.
 
     python3 tools/variants.py STAGING_THREADS=2 'SLOTS=[8, 4, 8]; DMA_SLOT_BYTES=8 << 20'
 

@@ -15,6 +15,8 @@ from bindings import LIBRARY, ROOT
 from gpuvec import _library
 from programs import library_environment, run, run_python
 
+pytestmark = pytest.mark.wheel
+
 has_limited_api = ".abi3.so" in EXTENSION_SUFFIXES and sys.version_info >= (3, 10)
 
 
