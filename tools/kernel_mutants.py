@@ -26,7 +26,7 @@ GUARDS = {
     "limit": ("top <= unit + REACH", "unit != -NOT_FINITE"),
     "witness": ("left << 1 != 0", "false"),
     "range": ("unit >= this->unit - LEVEL_BITS * (LEVELS - 1)", "true"),
-    "floor": ("134, 3, -968, 2", "134, 3, -1073, 2"),
+    "floor": ("PRODUCT_LEVELS, -968, 2", "PRODUCT_LEVELS, -1073, 2"),
     "zero": (" | vanished;", ";"),
     "carry": ("            columns.normalise();\n", ""),
     "counters": (

@@ -5,7 +5,7 @@ use super::checked::Call;
 use super::task::{Task, TaskKind};
 use super::transfer::{Transfer, Transfers};
 use crate::error::Error;
-use crate::tuning;
+use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View, are_columns};
 
@@ -63,7 +63,7 @@ const MOST_ELEMENTS: usize = 1 << 30;
 pub(crate) const SECTOR_BYTES: usize = 32;
 
 /// The most bytes of the states of a tile's results in a slot.
-const STATES_BYTES: usize = tuning::STAGED_CHUNK_BYTES;
+const STATES_BYTES: usize = GPU.staged_chunk_bytes;
 
 impl<'a> Strides<'a> {
     /// The axes of a call, along which views lead to the elements of its arrays.
@@ -317,7 +317,7 @@ impl Shape<'_> {
         let results = (most / n.max(1)).min(room);
         // Rows of results that are neighbours in memory are read as such.
         let least = if self.strides.are_columns(self.call.inputs().len()) {
-            tuning::GATHERED_COLUMNS
+            GPU.gathered_columns
         } else {
             1
         };
@@ -332,11 +332,11 @@ impl Shape<'_> {
     /// The most elements of a tile if arrays are staged, or shared by devices.
     fn chunk(&self) -> usize {
         let widest = self.call.element_bytes();
-        let wanted = self.call.n() * widest / (tuning::PIPELINE_DEPTH * self.gpus);
-        let wanted = wanted.next_power_of_two().max(tuning::SMALLEST_CHUNK_BYTES);
+        let wanted = self.call.n() * widest / (GPU.pipeline_depth * self.gpus);
+        let wanted = wanted.next_power_of_two().max(GPU.smallest_chunk_bytes);
         match self.most_staged() {
-            None => wanted.min(tuning::DMA_SLOT_BYTES) / widest,
-            Some(most) => (wanted.min(tuning::STAGED_CHUNK_BYTES) / widest).min(most),
+            None => wanted.min(GPU.dma_slot_bytes) / widest,
+            Some(most) => (wanted.min(GPU.staged_chunk_bytes) / widest).min(most),
         }
     }
 
@@ -360,8 +360,8 @@ impl Shape<'_> {
     fn most_staged(&self) -> Option<usize> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
         let room = match self.call.task().kind() {
-            TaskKind::Copy | TaskKind::Elementwise => tuning::STAGED_SLOT_BYTES,
-            TaskKind::Reduced | TaskKind::Mixed => tuning::STAGED_SLOT_BYTES - STATES_BYTES,
+            TaskKind::Copy | TaskKind::Elementwise => GPU.staged_slot_bytes,
+            TaskKind::Reduced | TaskKind::Mixed => GPU.staged_slot_bytes - STATES_BYTES,
         };
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }

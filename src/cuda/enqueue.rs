@@ -9,7 +9,7 @@ use crate::call::{
     Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, TaskKind, Transfer, Transfers,
 };
 use crate::error::Error;
-use crate::tuning;
+use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{Reduction, Type};
 
@@ -88,11 +88,12 @@ pub(super) unsafe fn enqueue(
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
             // In exact sums of f32 warps take batches as they are ready; folds have room for the states of the blocks
             // that run at once.
-            let waves = if exact_sum(task) == Some(Type::F64) { grid::waves(n, held) } else { 1 };
+            let has_waves = exact_sum(task) == Some(Type::F64);
+            let waves = if has_waves { grid::waves(n, held, device.policy) } else { 1 };
             grid::of_reduction(n, block_limit.min(held.saturating_mul(waves)))
         }
     };
-    let flags = flags.filter(|_| grid::warps(blocks) <= tuning::FLAGGED_WARPS);
+    let flags = flags.filter(|_| grid::warps(blocks) <= GPU.flagged_warps);
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
     let (n, flags) = (n as u64, flags.map_or(NULL, Flags::address));
     let mut parameters = input_parameters(task, inputs);

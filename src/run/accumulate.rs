@@ -19,9 +19,9 @@ use crate::error::Error;
 use crate::objects::accumulator::{Accumulator, Shape};
 use crate::objects::expression::{self, Expression, Refused};
 use crate::objects::stream::{gpuvec_stream, synchronize};
+use crate::policy::CORES;
 use crate::process::memory;
 use crate::process::settings::{self, Placement};
-use crate::tuning::COPIED_CHUNK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
 use gpuvec_exact::State;
@@ -222,7 +222,7 @@ unsafe fn add_chunks(
     copy: &Expression,
 ) -> Result<OutputStates, Error> {
     let Strided { shape, reduced_axes, .. } = *strided;
-    for chunk in chunks(shape, COPIED_CHUNK as i64) {
+    for chunk in chunks(shape, CORES.copied_chunk as i64) {
         let mut inputs = ArrayVec::<gpuvec_array, MOST_INPUTS>::new();
         for source in &mut sources {
             // SAFETY: this function's promise.
@@ -258,7 +258,7 @@ impl Source {
             None => c_order(shape, op.element_bytes(), &mut strides).iter().copied().collect(),
             Some(strides) => strides.iter().copied().map(i64::from_ne_bytes).collect(),
         };
-        let elements = saturated_elements(shape).min(COPIED_CHUNK);
+        let elements = saturated_elements(shape).min(CORES.copied_chunk);
         let copy = is_copied.then(|| words(elements)).transpose()?;
         Ok(Source { data: array.data, strides, copy })
     }

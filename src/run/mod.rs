@@ -27,9 +27,9 @@ use crate::cuda::{alloc, device, stream as cuda};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
+use crate::policy::CORES;
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
-use crate::tuning;
 pub(crate) use accumulate::{accumulate_contiguous, accumulate_strided};
 use bindings::Bindings;
 pub(crate) use bindings::OUTPUT_NAMES;
@@ -323,7 +323,7 @@ impl Reduction<'_> {
 
     /// Says whether sums within a bound may take less time: those of arrays in the caches of cores.
     fn may_be_bounded(&self) -> bool {
-        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= tuning::MOST_BOUNDED)
+        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= CORES.most_bounded)
             && self.work.reads_arrays_alone()
     }
 }

@@ -20,11 +20,8 @@ use crate::cpu::expression::{
 };
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
+use crate::policy::CORES;
 use crate::process::memory;
-use crate::tuning::{
-    CHUNKS_PER_CORE, LEAST_COLUMNS, REDUCED_AT_ONCE, REDUCED_COLUMNS, REDUCED_PART, REDUCED_ROWS,
-    REDUCED_SHORT_ROW, REDUCED_STATE_BYTES, REDUCED_TILE, STRIDED_BLOCK,
-};
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View, are_columns};
 use gpuvec_expr::{Output, Type};
@@ -84,12 +81,12 @@ impl Order {
     /// The order for inputs.
     fn of(axes: &Axes, inputs: &[View]) -> Self {
         let (kept, reduced) = (axes.kept(), axes.reduced());
-        if kept.elements() < LEAST_COLUMNS {
+        if kept.elements() < CORES.least_columns {
             return Order::Rows;
         }
         let is_across = |view: &&View| are_columns(kept.strides(view), reduced.strides(view));
         let columns = inputs.iter().filter(is_across).count();
-        match 2 * columns > inputs.len() || reduced.elements() <= REDUCED_SHORT_ROW {
+        match 2 * columns > inputs.len() || reduced.elements() <= CORES.reduced_short_row {
             true => Order::Columns,
             false => Order::Rows,
         }
@@ -120,7 +117,7 @@ impl<'a> ReduceAxes<'a> {
             }
         }
         let reductions = OutputStates::of(outputs.iter());
-        let most_states = REDUCED_STATE_BYTES / reductions.largest_bytes().unwrap_or(1);
+        let most_states = CORES.reduced_state_bytes / reductions.largest_bytes().unwrap_or(1);
         let order = Order::of(axes, inputs);
         let in_place = match order {
             Order::Columns => in_place(program, bindings, axes.kept(), inputs),
@@ -161,7 +158,7 @@ impl<'a> ReduceAxes<'a> {
     /// Divides the work among threads: into parts of the elements of each result, if there are too few results.
     pub(super) fn divide(&mut self, threads: usize) {
         if threads > 1 {
-            let units = (threads * CHUNKS_PER_CORE).min(self.elements / REDUCED_PART);
+            let units = (threads * CORES.chunks_per_core).min(self.elements / CORES.reduced_part);
             self.parts = units.div_ceil(self.kept.count()).clamp(1, self.reduced.count());
         }
     }
@@ -360,8 +357,8 @@ impl<'a> Worker<'a> {
         let (len, has_whole_rows) = (tile.row(), self.of.has_whole_rows());
         let range = range.with_reduced_at_once(match tile.order {
             Order::Columns => usize::MAX,
-            Order::Rows if has_whole_rows => (REDUCED_AT_ONCE / len).max(1) * len,
-            Order::Rows => REDUCED_AT_ONCE,
+            Order::Rows if has_whole_rows => (CORES.reduced_at_once / len).max(1) * len,
+            Order::Rows => CORES.reduced_at_once,
         });
         let (all, results) = (&mut self.states, &mut self.results);
         let mut add = |number: usize, version, values: Values<'_>, start: usize| {
@@ -493,21 +490,22 @@ fn tile(
     axes: &Axes, inputs: &[View], order: Order, is_in_place: bool, most_states: usize,
 ) -> [usize; 2] {
     let (kept, reduced) = (axes.kept(), axes.reduced());
-    let most_columns = REDUCED_COLUMNS.min(most_states);
+    let most_columns = CORES.reduced_columns.min(most_states);
     // Blocks of a length are about as long as each other.
     let balanced = |length: usize, most: usize| length.div_ceil(length.div_ceil(most));
     let innermost = |space: &Space| space.lengths().last().map_or(1, |length| *length);
     match order {
         Order::Columns if is_in_place => {
-            [balanced(innermost(kept), most_columns), innermost(reduced).min(REDUCED_ROWS)]
+            [balanced(innermost(kept), most_columns), innermost(reduced).min(CORES.reduced_rows)]
         }
         Order::Columns => {
             let results = balanced(kept.elements(), most_columns);
-            [results, (4 * STRIDED_BLOCK / results).max(1)]
+            [results, (4 * CORES.strided_block / results).max(1)]
         }
         Order::Rows => {
             let is_direct = |view| reduced.access(view) == Access::Direct;
-            let most = if inputs.iter().all(is_direct) { REDUCED_TILE } else { STRIDED_BLOCK };
+            let most =
+                if inputs.iter().all(is_direct) { CORES.reduced_tile } else { CORES.strided_block };
             [(most / reduced.elements()).min(most_states), most]
         }
     }
@@ -518,7 +516,7 @@ fn tile(
 fn in_place(
     program: &BlockProgram, bindings: &[Binding], kept: &Space, inputs: &[View],
 ) -> ArrayVec<(Type, [usize; 2]), MOST_SUMS> {
-    let is_long = kept.lengths().last().is_some_and(|length| *length >= LEAST_COLUMNS);
+    let is_long = kept.lengths().last().is_some_and(|length| *length >= CORES.least_columns);
     if !is_long || !inputs.iter().all(|view| kept.inner(view) == Inner::Unit) {
         return ArrayVec::new();
     }

@@ -19,8 +19,8 @@ use crate::error::Error;
 use crate::objects::accumulator::Shape;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
+use crate::policy::CORES;
 use crate::process::settings::{self, Placement};
-use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, Stride, View};
 use std::ffi::c_void;
@@ -537,8 +537,8 @@ impl Work for NoWork {
 /// # Safety
 /// The elements are writable, no other thread has them, and the value has their size.
 unsafe fn fill(space: &Space, view: &View, value: *const u8) {
-    let blocks = space.blocks(STRIDED_BLOCK);
-    let mut values = [0u64; STRIDED_BLOCK];
+    let blocks = space.blocks(CORES.strided_block);
+    let mut values = [0u64; CORES.strided_block];
     let buffer = values.as_mut_ptr().cast();
     // SAFETY: this function's promise; the buffer has a word for each element of a block.
     unsafe {

@@ -9,8 +9,8 @@ use crate::cpu::expression::{
     Add, AddValues, BlockProgram, OutputStates, Range, ResultOf, Scratch, States, Values,
 };
 use crate::error::Error;
+use crate::policy::CORES;
 use crate::process::memory;
-use crate::tuning::REDUCED_AT_ONCE;
 use arrayvec::ArrayVec;
 use gpuvec_expr::Output;
 use gpuvec_ops::{Element, Op};
@@ -266,7 +266,7 @@ impl<'a> Evaluating<'a> {
             let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
             // SAFETY: the call promises the elements of the chunk, which no other thread has.
             let range = unsafe { Range::new(bindings, arrays, outputs, chunk.len()) };
-            let range = range.with_reduced_at_once(REDUCED_AT_ONCE);
+            let range = range.with_reduced_at_once(CORES.reduced_at_once);
             blocks.accumulate(&mut scratch, range, chunk.start(), add);
         });
     }

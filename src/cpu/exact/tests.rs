@@ -55,7 +55,8 @@ fn assert_within<K: Vectorised>(
         let mut words = *greater.words();
         zip(words.as_mut(), less.words().as_ref()).for_each(|(word, other)| *word -= other);
         // All normalised digits but the last are positive or 0.
-        let digits = &State::<K>::from_words(words).words().as_ref()[COUNTS..];
+        let difference = State::<K>::from_words(words);
+        let digits = &difference.words().as_ref()[COUNTS..];
         digits.iter().rev().find(|digit| **digit != 0).map_or(0, |digit| digit.signum())
     };
     assert!(sign(exact, &least) > 0 && sign(&most, exact) > 0, "{version:?}");

@@ -5,7 +5,7 @@ use super::loops::{GRAIN, Loop, Loops};
 use super::operations::{copy, load, operation, store};
 use crate::arch::Version;
 use crate::call::{MAX_OUTPUTS, picoseconds as cost};
-use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES, SEARCHED_BLOCK, SEARCHED_COST};
+use crate::policy::CORES;
 use gpuvec_expr::{
     Element, Form, Input, Node, NodeId, Op, Output, OutputKind, Program, Reduction, Source, Type,
 };
@@ -334,18 +334,21 @@ impl<'p> Compiler<'p> {
         };
         if is_alone {
             let output = self.compiled.arrays.last();
-            return match self.compiled.cost {
-                SEARCHED_COST.. if output == Some(&size_of::<f64>()) => SEARCHED_BLOCK,
-                _ => usize::MAX - usize::MAX % GRAIN,
+            let is_searched =
+                self.compiled.cost >= CORES.searched_cost && output == Some(&size_of::<f64>());
+            return if is_searched {
+                CORES.searched_block
+            } else {
+                usize::MAX - usize::MAX % GRAIN
             };
         }
-        let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;
+        let [few_buffers, more_buffers, reduction] = CORES.expression_block_bytes;
         let block = match self.compiled.reduced[..] {
             [] if registers <= 1 => few_buffers,
             [] => more_buffers,
             _ => reduction,
         };
-        let most = block.min(EXPRESSION_BYTES / registers.max(1));
+        let most = block.min(CORES.expression_bytes / registers.max(1));
         (most / self.compiled.register_bytes).max(GRAIN) / GRAIN * GRAIN
     }
 }

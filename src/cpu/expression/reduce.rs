@@ -7,6 +7,7 @@ use super::two_parts::OfSum;
 use crate::arch::Version;
 use crate::cpu::exact::{self, Bounded, Columns, Inputs, Vectorised};
 use crate::cpu::fold::{fold, fold_columns};
+use crate::policy::CORES;
 use gpuvec_exact::{Dot, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
@@ -325,7 +326,7 @@ impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
 struct First<A, O>(PhantomData<(A, O)>);
 
 /// The number of values whose winner is found before its index is looked for.
-const SEARCHED: usize = 2048;
+const SEARCHED: usize = CORES.indexed_values;
 
 impl<A, O> BlockReduction for First<A, O>
 where

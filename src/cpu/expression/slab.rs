@@ -2,6 +2,7 @@
 
 use crate::arch::Version;
 use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Vectorised};
+use crate::policy::CORES;
 use gpuvec_exact::{Dot, Float, State, Sum};
 use gpuvec_ops::Indexed;
 use std::collections::TryReserveError;
@@ -185,7 +186,7 @@ pub(super) fn add_columns_exactly<K: Laned>(
 }
 
 /// The most rows that are added to lanes at a time: with more, terms would be of too different sizes more often.
-const MOST_ROWS: usize = 256;
+const MOST_ROWS: usize = CORES.column_rows;
 
 /// Adds the terms of one of the columns to a state.
 pub(super) fn add_column<K: Vectorised>(
