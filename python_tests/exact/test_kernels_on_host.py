@@ -84,16 +84,19 @@ def hard(shape: tuple[int, int], dtype: np.dtype, kind: int) -> np.ndarray:
     elif kind == SPECIAL:
         places = rng.integers(0, flat.size, 1 + flat.size // 300)
         flat[places] = rng.choice([np.inf, -np.inf, np.nan], places.shape)
-    elif kind == TIES and shape[1] >= 6:
-        # The middle of two floats, a little more or less, and numbers that cancel.
+    elif kind == TIES and shape[1] >= 8:
+        # The middle of two floats and a last bit more or less, between large numbers that cancel.
         half = shape[1] // 2
-        x = np.ldexp(x, rng.integers(0, 11, shape)).astype(dtype)
+        x = np.ldexp(1 + rng.random(shape), rng.integers(0, rng.integers(2, 12), shape))
         x[:, half:] = 0
-        x[:, :3] = [1, 2.0**-precision, 0]
-        x[:, half + 3 : 2 * half] = -x[:, 3:half]
-        little = 2.0 ** -rng.integers(precision + 1, 2 * precision, shape[0])
-        x[:, 2] = rng.choice([-1, 1], shape[0]) * little
-        x = rng.permuted(x, axis=1)
+        x = x.astype(dtype)
+        x[:, half + 4 : 2 * half] = -x[:, 4:half]
+        x[:, :4] = 0
+        sign, last = rng.choice([-1, 1], shape[0]), 2.0 ** (1 - precision)
+        x[:, half : half + 4] = [1, last / 2, last / 4, -last / 4]
+        x[:, half + 2] *= (1 + sign * last).astype(dtype)
+        if rng.random() < 0.5:
+            x = rng.permuted(x, axis=1)
     return x
 
 
