@@ -1,4 +1,4 @@
-"""Builds the library with other values of its policies, for benches/variants.py to compare.
+"""Builds the library with other values of its policies, for benches/bench.py --against to compare.
 
     python3 tools/variants.py staging_threads=2 'slots=[8, 4, 8]; dma_slot_bytes=8 << 20'
 

@@ -64,6 +64,12 @@ def test_axes_are_numpys(placement, functions, axis, keepdims):
         assert_same_bits(out, np.ascontiguousarray(found).reshape(out.shape))
 
 
+@pytest.mark.long_as_gpu
+@pytest.mark.parametrize(
+    "functions",
+    ["var", pytest.param("std", marks=pytest.mark.slow_on_fake_driver)],
+    indirect=True,
+)
 def test_many_results(placement, functions):
     """Of few elements each, and of rows that several threads or tiles share."""
     function, exact, _ = functions
