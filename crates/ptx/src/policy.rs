@@ -32,19 +32,19 @@ pub(crate) struct Policy {
 pub(crate) struct Elementwise {
     /// Instructions for each array from which on a thread takes two vectors at once, if there are at most so many for an
     /// element: of ordinary f32; and of fast functions and f64.
-    two_vectors_from: usize,
-    two_vectors_to: [usize; 2],
+    pub(crate) two_vectors_from: usize,
+    pub(crate) two_vectors_to: [usize; 2],
     /// The most instructions with which a thread takes one vector, and two elements.
-    one_vector_to: usize,
-    two_elements_to: usize,
+    pub(crate) one_vector_to: usize,
+    pub(crate) two_elements_to: usize,
     /// Instructions for each array from which on a thread of a large grid takes two packs, and four.
-    two_packs_from: usize,
-    four_packs_from: usize,
+    pub(crate) two_packs_from: usize,
+    pub(crate) four_packs_from: usize,
     /// The instructions from which on a fast function takes six packs.
-    six_packs_from: usize,
+    pub(crate) six_packs_from: usize,
     /// The most instructions with which fast functions have five blocks, and others on two arrays four.
-    five_blocks_to: usize,
-    four_blocks_to: usize,
+    pub(crate) five_blocks_to: usize,
+    pub(crate) four_blocks_to: usize,
 }
 
 pub(crate) const POLICY: Policy = Policy {
