@@ -69,7 +69,7 @@ def hard(shape: tuple[int, int], dtype: np.dtype, kind: int) -> np.ndarray:
     """Returns rows of elements of a kind that some of the kernels' ways to add do not hold."""
     rng = np.random.default_rng(random.getrandbits(32))
     x = rng.standard_normal(shape).astype(dtype)
-    flat, precision = x.reshape(-1), np.finfo(dtype).nmant + 1
+    flat, _precision = x.reshape(-1), np.finfo(dtype).nmant + 1
     if kind == ANY:
         found = rng.integers(0, 2 ** (8 * dtype.itemsize), shape, f"u{dtype.itemsize}").view(dtype)
         return np.where(np.isfinite(found), found, x)
@@ -85,18 +85,24 @@ def hard(shape: tuple[int, int], dtype: np.dtype, kind: int) -> np.ndarray:
         places = rng.integers(0, flat.size, 1 + flat.size // 300)
         flat[places] = rng.choice([np.inf, -np.inf, np.nan], places.shape)
     elif kind == TIES and shape[1] >= 8:
-        # The middle of two floats and a last bit more or less, between large numbers that cancel.
-        half = shape[1] // 2
-        x = np.ldexp(1 + rng.random(shape), rng.integers(0, rng.choice([1, 2, 5, 11]), shape))
-        x[:, half:] = 0
-        x = x.astype(dtype)
-        x[:, half + 4 : 2 * half] = -x[:, 4:half]
-        x[:, :4] = 0
-        sign, last = rng.choice([-1, 1], shape[0]), 2.0 ** (1 - precision)
-        x[:, half : half + 4] = [1, last / 2, last / 4, -last / 4]
-        x[:, half + 2] *= (1 + sign * last).astype(dtype)
-        if rng.random() < 0.5:
-            x = rng.permuted(x, axis=1)
+        x = ties(shape, dtype, rng.choice([1, 2, 5, 11]))
+        x = rng.permuted(x, axis=1) if rng.random() < 0.5 else x
+    return x
+
+
+def ties(shape: tuple[int, int], dtype: np.dtype, exponents: int) -> np.ndarray:
+    """Returns rows with the sum 1 and half its last bit, and little more or less.
+
+    Large numbers come before and after, and cancel: their exponents are below a bound.
+    """
+    rng = np.random.default_rng(random.getrandbits(32))
+    half, last = shape[1] // 2, float(np.finfo(dtype).eps)
+    x = np.ldexp(1 + rng.random(shape), rng.integers(0, exponents, shape)).astype(dtype)
+    x[:, half:] = 0
+    x[:, half + 4 : 2 * half] = -x[:, 4:half]
+    x[:, :4] = 0
+    x[:, half : half + 4] = [1, last / 2, last / 4, -last / 4]
+    x[:, half + 2] *= (1 + rng.choice([-1, 1], shape[0]) * last).astype(dtype)
     return x
 
 
@@ -214,16 +220,10 @@ def test_along_axes(kernels, kernel, in_columns):
 def test_last_bits(kernels, n):
     """Sums of f32 in a warp alone, of up to 64 terms in each lane and of more."""
     random.seed(n)
-    for _ in range(12):
+    for exponents in [1, 2, 5] * 4:
         case, partition = Reduction("sum_f32", (1, n), TIES), Partition(0, in_rows=True)
-        parameters = (
-            case.finish,
-            True,
-            u64(PLAIN),
-            ctypes.byref(partition),
-            1,
-            random.getrandbits(32),
-        )
+        case.a, case.finish = ties((1, n), case.dtype, exponents), SUM
+        parameters = SUM, True, u64(PLAIN), ctypes.byref(partition), 1, random.getrandbits(32)
         case.check(kernels.along_sum_f32, u64(1), u64(n), *parameters, is_state=False)
 
 
