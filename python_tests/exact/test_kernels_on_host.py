@@ -83,7 +83,8 @@ def hard(shape: tuple[int, int], dtype: np.dtype, kind: int) -> np.ndarray:
         flat[rng.integers(0, flat.size, 2)] *= dtype.type(2.0**70)
     elif kind == SPECIAL:
         places = rng.integers(0, flat.size, 1 + flat.size // 300)
-        flat[places] = rng.choice([np.inf, -np.inf, np.nan], places.shape)
+        flat[rng.random(flat.size) < rng.choice([0, 0.5])] = 0
+        flat[places] = rng.choice([np.inf, -np.inf, np.nan], places.shape, p=[0.4, 0.4, 0.2])
     elif kind == TIES and shape[1] >= 8:
         x = ties(shape, dtype, rng.choice([1, 2, 5, 11]))
         x = rng.permuted(x, axis=1) if rng.random() < 0.5 else x
