@@ -68,10 +68,10 @@ fault-injection) ## every driver call fails in turn, in every way, on the fake d
     python python_tests/support/fault_injection.py
     ;;
 load) ## 64 threads of mixed calls for two minutes, on the fake driver
-    LD_LIBRARY_PATH=$fake_driver FAKE_DRIVER_DELAY=200 python tools/load.py
+    LD_LIBRARY_PATH=$fake_driver FAKE_DRIVER_DELAY=200 python tools/stress.py load
     ;;
 random-faults) ## random faults of the fake driver under eight threads (FAULT_SECONDS=600)
-    LD_LIBRARY_PATH=$fake_driver python tools/random_faults.py --seconds "${FAULT_SECONDS:-600}"
+    LD_LIBRARY_PATH=$fake_driver python tools/stress.py faults --seconds "${FAULT_SECONDS:-600}"
     ;;
 security) ## setuid processes, files, sockets, the driver's name (as root, with strace)
     tools/security.sh

@@ -18,7 +18,18 @@ sys.path.insert(0, str(KERNELS))
 import build  # noqa: E402
 
 # Writes the operations' kernels of frames to a folder.
-FORMULAS = ["cargo", "run", "--release", "-q", "-p", "gpuvec_ptx", "--example", "formulas", "--"]
+FORMULAS = [
+    "cargo",
+    "run",
+    "--profile",
+    "fast",
+    "-q",
+    "-p",
+    "gpuvec_ptx",
+    "--example",
+    "formulas",
+    "--",
+]
 
 # A text of the kernels' sources, and its replacement. The check for infinities and NaN is not
 # included: it only skips a batch that the witness would refuse.

@@ -92,7 +92,7 @@ if wants overlap; then
 fi
 
 if wants load; then
-    lines=30 step "load" python3 tools/load.py --seconds "${LOAD_SECONDS:-120}"
+    lines=30 step "load" python3 tools/stress.py load --seconds "${LOAD_SECONDS:-120}"
 fi
 
 if wants large; then

@@ -14,6 +14,8 @@ from bindings import ROOT
 from numpy_reductions import dot, finished, mean, norm, sum_
 from programs import run
 
+pytestmark = pytest.mark.any_driver
+
 SUM, MEAN, NORM = FINISHES = range(3)
 PLAIN, BY_INTEGERS = range(2)
 # The words of each kernel's states.

@@ -1,18 +1,22 @@
-"""Eight threads call everything while one in a hundred calls of the driver fails.
+"""Many threads make random calls of every kind for a while, and check every result.
 
-    make fake-driver
-    python tools/random_faults.py [--seconds 600] [--seed 1] [--rounds N]
+    tools/stress.py load [--seconds 120] [--threads 64]
+    tools/stress.py faults [--seconds 600] [--seed 1] [--rounds N] [--codes CODE...]
 
-Runs on the fake driver, in rounds of about ten seconds, each in a process and with a seed of its
-own. Every outcome is the right bits or a status that docs/contributing/faults.md
-allows; never a wrong bit under GPUVEC_OK, a hang or a crash.
+`load` runs without a GPU, on the fake driver and on a GPU, where it takes some 6 GB of memory. No
+call may fail. The placement changes all the time. Samples resident memory, threads, open files,
+free device memory, and the fake driver's counters: a quantity has grown if all its samples in the
+last third of the time after the warm-up (the first quarter) exceed all samples of the first third
+by more than its margin. Exits 1 on a wrong bit or on growth.
 
-In rounds with an odd seed the driver's codes do not lose a device: when the faults end, all work
-runs on the GPU again, everything can be released, and the process holds no more objects of the
-driver than a process without faults. The other rounds include codes that lose a device: then
-placement auto still gives right bits, placement gpu gives right bits or an error that says so, and
-everything can be released. A round can be repeated, as far as its threads allow:
-`--seed N --rounds 1`.
+`faults` runs on the fake driver, of whose calls one in a hundred fails, in rounds of about ten
+seconds, each in a process and with a seed of its own. Every outcome is the right bits or a status
+that docs/contributing/faults.md allows; never a wrong bit under GPUVEC_OK, a hang or a crash. In
+rounds with an odd seed the driver's codes do not lose a device: when the faults end, all work runs
+on the GPU again, everything can be released, and the process holds no more objects of the driver
+than a process without faults. The other rounds include codes that lose a device: then placement
+auto still gives right bits, placement gpu gives right bits or an error that says so, and everything
+can be released. A round can be repeated, as far as its threads allow: `--seed N --rounds 1`.
 """
 
 import argparse
@@ -23,19 +27,144 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Callable, Optional
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
-from bindings import Backend, Place, Status, last_error, last_run, lib
+from bindings import Backend, Place, Status, last_error, last_run, lib, why_cpu
+from cuda_driver import Driver, is_emulated
 from fake_driver import FAKE_DRIVER_FOLDER, FakeDriver
-from faulty_calls import THREADS, Caller, Case, Shared, Wrong, expect_bits
 from programs import before, library_environment
 from progress import progress
+from streams import Resources
+from stress_work import Caller, Case, Shared, Wrong
 from threads import in_threads
+
+MIB = 1 << 20
+# How much each quantity may grow; others must not grow at all.
+MARGINS = {"resident bytes": 16 * MIB, "device bytes": 4 * MIB}
+
+FAULTY_THREADS = 8
+
+
+class Gpu:
+    """The driver, used as by another library in the process."""
+
+    def __init__(self) -> None:
+        self.driver = Driver()
+        self.enter()
+        self.free_at_first = self.driver.free_bytes()
+        self.fake_driver = FakeDriver() if is_emulated() else None
+
+    def enter(self) -> None:
+        """Makes the primary context current on the calling thread."""
+        self.driver.set_current(self.driver.context)
+
+    def holdings(self) -> dict[str, int]:
+        """Counts the driver's objects of this process; the fake driver counts more kinds."""
+        held = {"device bytes": self.free_at_first - self.driver.free_bytes()}
+        if self.fake_driver:
+            for what in ("streams", "events", "registered", "host_allocations"):
+                held[f"driver's {what}"] = self.fake_driver.count(what)
+            # Empties the list of calls.
+            self.fake_driver.plan("")
+        return held
+
+
+def checksum(shared: Shared) -> int:
+    """Returns the checksum of the inputs that all threads use in pageable memory."""
+    return zlib.crc32(
+        repr([zlib.crc32(values) for case in shared.cases for values in case.inputs]).encode()
+    )
+
+
+def load(seconds: float, threads: int) -> int:
+    """Runs the load and reports; returns 1 if anything was wrong."""
+    gpu = Gpu() if lib.gpuvec_device_count() > 0 else None
+    print(f"{lib.gpuvec_device_name(0).decode() if gpu else why_cpu()}", flush=True)
+    shared, stop = Shared(threads), threading.Event()
+    inputs = checksum(shared)
+
+    def work(caller: Caller) -> None:
+        if gpu:
+            gpu.enter()
+        caller.work(stop)
+
+    with Resources() as resources:
+        shared.share(resources)
+        callers = [Caller(shared, number) for number in range(threads)]
+        workers = [threading.Thread(target=work, args=[caller]) for caller in callers]
+        for worker in workers:
+            worker.start()
+        samples = watch(callers, gpu, seconds, stop)
+        stop.set()
+        for worker in workers:
+            worker.join()
+        lib.gpuvec_set_placement(Place.AUTO)
+    wrong = [caller.wrong for caller in callers if caller.wrong]
+    if checksum(shared) != inputs:
+        wrong.append("an input was changed")
+    if gpu and gpu.fake_driver and gpu.fake_driver.violation():
+        wrong.append(gpu.fake_driver.violation())
+    return report(callers, wrong, samples)
+
+
+def sample(gpu: Optional[Gpu]) -> dict[str, int]:
+    """Returns the counts that must not grow."""
+    with open("/proc/self/status") as file:
+        [resident] = [int(line.split()[1]) for line in file if line.startswith("VmRSS:")]
+    return {
+        "resident bytes": resident * 1024,
+        "threads": len(os.listdir("/proc/self/task")),
+        "files": len(os.listdir("/proc/self/fd")),
+        **(gpu.holdings() if gpu else {}),
+    }
+
+
+def growth(values: list) -> int:
+    """Returns the distance between the first third's maximum and the last third's minimum."""
+    warm = values[len(values) // 4 :]
+    third = max(len(warm) // 3, 1)
+    return min(warm[-third:]) - max(warm[:third])
+
+
+def watch(
+    callers: list[Caller], gpu: Optional[Gpu], seconds: float, stop: threading.Event
+) -> list[dict[str, int]]:
+    """Samples while the threads work, and changes the placement with every sample."""
+    samples: list[dict[str, int]] = []
+    places = list(Place) if gpu else [Place.AUTO, Place.CPU]
+    end, pause = time.monotonic() + seconds, max(seconds / 60, 0.25)
+    with progress(what=f"{len(callers)} threads", total=seconds, unit="s") as shown:
+        while time.monotonic() < end and not any(caller.wrong for caller in callers):
+            lib.gpuvec_set_placement(places[len(samples) % len(places)])
+            stop.wait(pause)
+            samples.append(sample(gpu))
+            shown.update(pause)
+    return samples
+
+
+def report(callers: list[Caller], wrong: list[str], samples: list[dict[str, int]]) -> int:
+    """Prints the work and the findings; returns 1 if anything is wrong."""
+    outcomes = sum((caller.outcomes for caller in callers), Counter())
+    print(f"{sum(caller.bytes for caller in callers) / 1e9:.1f} GB in arrays: {dict(outcomes)}")
+    print(f"{len(wrong)} wrong: {wrong[:5]}")
+    grown = []
+    for name in samples[0]:
+        values = [one[name] for one in samples]
+        by, margin = growth(values), MARGINS.get(name, 0)
+        if by > margin:
+            grown.append(name)
+        ends = f"first {values[0]}, last {values[-1]}, most {max(values)}"
+        print(f"{name}: {ends}; grew by {max(by, 0)}, margin {margin}")
+    print("passed" if not wrong and not grown else f"FAILED; grew: {grown}")
+    return int(bool(wrong or grown))
+
 
 ROUND_SECONDS = 10
 # A round that takes this much longer counts as hanging.
@@ -59,8 +188,9 @@ class Round:
 
     def __init__(self, seed: int, may_lose: bool) -> None:
         self.fake_driver, self.may_lose = FakeDriver(), may_lose
-        self.shared = Shared(may_lose)
-        self.callers = [Caller(self.shared, seed * THREADS + i) for i in range(THREADS)]
+        self.shared = Shared(FAULTY_THREADS, has_faults=True, may_lose=may_lose)
+        first = seed * FAULTY_THREADS
+        self.callers = [Caller(self.shared, first + i) for i in range(FAULTY_THREADS)]
 
     def run(self) -> dict:
         """Makes the calls, ends the faults, checks everything again, and returns a report."""
@@ -68,7 +198,10 @@ class Round:
             self.shared.place = (Place.AUTO, Place.GPU)[phase % 2]
             lib.gpuvec_set_placement(self.shared.place)
             self.make_shared()
-            in_threads(lambda number: self.callers[number].work(PHASE_SECONDS), THREADS)
+            stop = threading.Event()
+            timer = threading.Timer(PHASE_SECONDS, stop.set)
+            timer.start()
+            in_threads(partial(self.work, stop), FAULTY_THREADS)
             if self.wrongs():
                 break
         made = {
@@ -84,6 +217,10 @@ class Round:
                 wrong.append(f"afterwards: {error}")
         outcomes = sum((caller.outcomes for caller in self.callers), Counter())
         return {**made, "outcomes": outcomes, "wrong": wrong}
+
+    def work(self, stop: threading.Event, number: int) -> None:
+        """Makes a thread's calls."""
+        self.callers[number].work(stop)
 
     def wrongs(self) -> list[str]:
         """Returns all broken promises so far."""
@@ -103,9 +240,9 @@ class Round:
     def destroy_shared(self) -> None:
         """Destroys the shared streams and events, which always succeeds."""
         for stream in self.shared.streams:
-            self.callers[0].destroy(lib.gpuvec_stream_destroy, stream)
+            self.callers[0].destroyed(lib.gpuvec_stream_destroy, stream)
         for event in self.shared.events:
-            self.callers[0].destroy(lib.gpuvec_event_destroy, event)
+            self.callers[0].destroyed(lib.gpuvec_event_destroy, event)
 
     def check_afterwards(self) -> None:
         """Fails unless everything works again, as far as the device does, and can be released."""
@@ -124,8 +261,7 @@ class Round:
     def check_case(self, case: Case, place: Place) -> None:
         """Checks a case in pageable memory, without faults."""
         out = np.empty_like(case.expected)
-        addresses = [values.ctypes.data for values in case.inputs]
-        status = case.call(*addresses, out.ctypes.data)
+        status = case.call([values.ctypes.data for values in case.inputs], out.ctypes.data)
         gone = (Status.ERROR_DEVICE_LOST, Status.ERROR_NO_GPU)
         if status in gone and self.may_lose and place == Place.GPU:
             return
@@ -133,7 +269,8 @@ class Round:
             raise Wrong(f"{case} with placement {place.name}: {last_error()}")
         if place == Place.GPU and last_run().backend != Backend.GPU:
             raise Wrong(f"{case} did not run on the GPU")
-        expect_bits(out.ctypes.data, case.expected, f"{case} with placement {place.name}")
+        if out.tobytes() != case.expected.tobytes():
+            raise Wrong(f"{case} with placement {place.name}: wrong bits")
 
 
 def saturated(fake_driver: FakeDriver) -> dict[str, int]:
@@ -165,7 +302,9 @@ def saturated(fake_driver: FakeDriver) -> dict[str, int]:
         for call in calls:
             make(*call)
             with fake_driver.held():
-                threads = [threading.Thread(target=make, args=call) for _ in range(2 * THREADS)]
+                threads = [
+                    threading.Thread(target=make, args=call) for _ in range(2 * FAULTY_THREADS)
+                ]
                 for thread in threads:
                     thread.start()
                 wait_for_rest(fake_driver)
@@ -225,7 +364,7 @@ def in_process(seed: int, only: list[int]) -> tuple[dict, str]:
         FAKE_DRIVER_FAULTS=plan_of(seed, only),
         FAKE_DRIVER_DELAY=str(seed % 3 * 100),
     )
-    command = [sys.executable, __file__, "--child", str(seed)]
+    command = [sys.executable, __file__, "faults", "--child", str(seed)]
     limit = ROUND_SECONDS + PATIENCE_SECONDS
     try:
         done = subprocess.run(
@@ -259,15 +398,8 @@ def round_is_right(
     return not wrongs
 
 
-def main() -> int:
-    """Runs rounds; returns 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=1, help="of the first round")
-    parser.add_argument("--rounds", type=int, help="number of rounds, in place of seconds")
-    parser.add_argument("--codes", type=int, nargs="+", default=[], help="these codes only")
-    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+def faults(options: argparse.Namespace) -> int:
+    """Runs rounds with faults; returns 1 if anything was wrong."""
     if options.child is not None:
         child(options.child)
         return 0
@@ -286,6 +418,25 @@ def main() -> int:
             shown.update(1)
     print(f"{seed - options.seed} rounds, wrong: {failed or 'none'}")
     return 1 if failed else 0
+
+
+def main() -> int:
+    """Runs a scenario; returns 1 if anything was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    scenarios = parser.add_subparsers(dest="scenario", required=True)
+    of_load = scenarios.add_parser("load")
+    of_load.add_argument("--seconds", type=float, default=120)
+    of_load.add_argument("--threads", type=int, default=64)
+    of_faults = scenarios.add_parser("faults")
+    of_faults.add_argument("--seconds", type=float, default=600)
+    of_faults.add_argument("--seed", type=int, default=1, help="of the first round")
+    of_faults.add_argument("--rounds", type=int, help="number of rounds, in place of seconds")
+    of_faults.add_argument("--codes", type=int, nargs="+", default=[], help="these codes only")
+    of_faults.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.scenario == "load":
+        return load(options.seconds, options.threads)
+    return faults(options)
 
 
 if __name__ == "__main__":
