@@ -1,5 +1,5 @@
 //! The hooks of frames: lines of compiled kernels that stand for what depends on the expression
-//! (kernels/elements.cuh). The library's build script checks every frame for them.
+//! (kernels/hooks.cuh). The library's build script checks every frame for them.
 
 /// A line that begins with a word in capitals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

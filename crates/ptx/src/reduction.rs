@@ -1,5 +1,5 @@
 //! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
-//! expression (kernels/elements.cuh).
+//! expression (kernels/hooks.cuh).
 
 use crate::Kernel;
 use crate::axes::{self, Along, Spread};
@@ -12,7 +12,7 @@ use crate::policy::POLICY;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
 
-/// Elements of a thread in a batch of a fold (kernels/elements.cuh).
+/// Elements of a thread in a batch of a fold (kernels/policy.cuh).
 const FOLD_ELEMENTS: usize = 16;
 
 /// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
