@@ -8,9 +8,9 @@ use std::{env, fs};
 
 #[path = "build/header.rs"]
 mod header;
-#[path = "crates/ptx/src/hooks.rs"]
+#[path = "crates/ptx/src/placeholder.rs"]
 #[allow(unreachable_pub, reason = "public in its crate")]
-mod hooks;
+mod placeholder;
 
 fn main() {
     let header = write_header();
@@ -57,7 +57,7 @@ const WHOLE_IMAGE: &str = "copy_bytes";
 /// name, with the place of each in the `UNPACKED_BYTES` bytes of `PACKED`.
 fn pack_images() {
     println!("cargo::rerun-if-changed=kernels/ptx");
-    println!("cargo::rerun-if-changed=crates/ptx/src/hooks.rs");
+    println!("cargo::rerun-if-changed=crates/ptx/src/placeholder.rs");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
     let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
     let folder = Path::new(&root).join("kernels/ptx");
@@ -70,7 +70,7 @@ fn pack_images() {
         rows.push(format!("    Image {{ name: c{name:?}, start: {} }},\n", images.len()));
         let image = fs::read_to_string(path).expect("an image is readable");
         if name != WHOLE_IMAGE {
-            hooks::check_frame(&image);
+            placeholder::check_template(&image);
         }
         images.extend(image.as_bytes());
         images.push(0);

@@ -3,10 +3,10 @@
 mod axes;
 mod family;
 mod folds;
-mod hooks;
 mod large;
 mod launches;
 mod operations;
+mod placeholders;
 mod random;
 mod reductions;
 mod run;
