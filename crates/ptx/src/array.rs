@@ -20,7 +20,7 @@ impl Array {
     /// The array whose address is a parameter.
     pub(crate) fn new(w: &Writer<'_>, element: Element, letter: char, number: usize) -> Array {
         let address = w.load_parameter(".u64", Class::B64, letter, number);
-        Array { element, address: ptx!(w, "cvta.to.global.u64 global, address", address) }
+        Array { element, address: ptx!(w, address; "cvta.to.global.u64 global, address") }
     }
 
     /// The array from an element on.
@@ -52,16 +52,16 @@ impl Array {
         let (address, shift) = (self.address, self.shift() as usize);
         let elements = match shift {
             0 => address,
-            _ => ptx!(w, "shr.u64 elements, address, shift", address, shift),
+            _ => ptx!(w, address, shift; "shr.u64 elements, address, shift"),
         };
         let most = self.vector(items) - 1;
-        ptx!(w, "neg.s64 negative, elements; and.b64 head, negative, most", elements, most)
+        ptx!(w, elements, most; "neg.s64 negative, elements; and.b64 head, negative, most")
     }
 
     /// The bytes by which an element is past the boundary of a vector.
     pub(crate) fn past(self, w: &Writer<'_>, index: Operand, items: usize) -> Operand {
         let most = (self.vector(items) << self.shift()) - 1;
-        ptx!(w, "and.b64 past, place, most", place = self.place(w, index), most)
+        ptx!(w, place = self.place(w, index), most; "and.b64 past, place, most")
     }
 
     /// The address of an element.
@@ -71,19 +71,19 @@ impl Array {
             0 => "add.s64 place, address, index",
             _ => "shl.b64 offset, index, shift; add.s64 place, address, offset",
         };
-        ptx!(w, lines, address, index, shift)
+        ptx!(w, address, index, shift; lines)
     }
 
     /// The address of the element at a distance, of 32 bits, behind the one at an address.
     pub(crate) fn beside(self, w: &Writer<'_>, place: Operand, distance: Operand) -> Operand {
         let lines = "mul.wide.s32 offset, distance, size; add.s64 beside, place, offset";
-        ptx!(w, lines, place, distance, size = self.element_bytes())
+        ptx!(w, place, distance, size = self.element_bytes(); lines)
     }
 
     /// The same, of a distance that is not negative.
     pub(crate) fn behind(self, w: &Writer<'_>, place: Operand, distance: Operand) -> Operand {
         let lines = "mul.wide.u32 offset, distance, size; add.s64 behind, place, offset";
-        ptx!(w, lines, place, distance, size = self.element_bytes())
+        ptx!(w, place, distance, size = self.element_bytes(); lines)
     }
 
     /// Reads `items` elements from an address on. If there are several, a vector begins at the address.
@@ -176,7 +176,7 @@ pub(crate) const fn access(element: Element) -> (&'static str, Class) {
 /// The value of what was loaded.
 pub(crate) fn value(w: &Writer<'_>, element: Element, raw: Operand) -> Operand {
     match element {
-        Element::Bool => ptx!(w, "setp.ne.s32 value, raw, 0", raw),
+        Element::Bool => ptx!(w, raw; "setp.ne.s32 value, raw, 0"),
         Element::F16 => halves::f32_of_f16(w, raw),
         Element::Bf16 => halves::f32_of_bf16(w, raw),
         _ => raw,
@@ -186,7 +186,7 @@ pub(crate) fn value(w: &Writer<'_>, element: Element, raw: Operand) -> Operand {
 /// A value as it is stored.
 pub(crate) fn stored(w: &Writer<'_>, element: Element, value: Operand) -> Operand {
     match element {
-        Element::Bool => ptx!(w, "selp.b32 raw, 1, 0, value", value),
+        Element::Bool => ptx!(w, value; "selp.b32 raw, 1, 0, value"),
         Element::F16 => halves::f16_bits(w, value),
         Element::Bf16 => halves::bf16_bits(w, value),
         _ => w.in_register(canonical(w, element.widened(), value)),

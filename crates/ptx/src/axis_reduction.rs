@@ -47,12 +47,12 @@ const FROM: &str = "%from";
 
 /// The distance between a thread's elements that are `count` elements apart, in 32 bits.
 pub(crate) fn steps(w: &Writer<'_>, count: usize) -> Operand {
-    ptx!(w, "mul.lo.s32 steps, %step, count", count)
+    ptx!(w, count; "mul.lo.s32 steps, %step, count")
 }
 
 /// The distance of the last of `len` elements of a thread from the first one, in 64 bits.
 pub(crate) fn last_step(w: &Writer<'_>, len: usize) -> Operand {
-    ptx!(w, "mul.wide.u32 last, %step, count", count = len - 1)
+    ptx!(w, count = len - 1; "mul.wide.u32 last, %step, count")
 }
 
 impl AxisReduction {
@@ -89,7 +89,7 @@ impl AxisReduction {
         text.extend(["mov.b32 %step, ", step, ";\nmov.b32 %lane, ", lane, ";\n{\n"]);
         let w = &Writer::in_place_of(operands);
         let [place, result] = [0, 1].map(Operand::OfPlaceholder);
-        let number = ptx!(w, "mov.b64 wide, result; cvt.u32.u64 number, wide", result);
+        let number = ptx!(w, result; "mov.b64 wide, result; cvt.u32.u64 number, wide");
         let indexes = indexes(w, number, &divisors(w, LETTER, 0, self.outer));
         let first = 3 * (self.outer - 1);
         let moved = |number: usize, address| {
@@ -149,7 +149,7 @@ struct BatchVectors {
 
 impl BatchVectors {
     fn new(w: &Writer<'_>, len: usize, are_there: Operand) -> Self {
-        let first = ptx!(w, "mul.lo.s32 first, %lane, others", others = len - 1);
+        let first = ptx!(w, others = len - 1; "mul.lo.s32 first, %lane, others");
         BatchVectors { len, are_there, first }
     }
 }
@@ -164,10 +164,10 @@ impl ThreadElements {
         let array = |(number, array)| StridedArray {
             array,
             strides: strides(w, of_reduced + 3 * (reduced - 1) + number * reduced, reduced),
-            from: ptx!(w, "mov.b64 from, outer", outer = Operand::Numbered(&FROM, number as u32)),
+            from: ptx!(w, outer = Operand::Numbered(&FROM, number as u32); "mov.b64 from, outer"),
         };
         ThreadElements {
-            first: ptx!(w, "cvt.u32.u64 number, first", first),
+            first: ptx!(w, first; "cvt.u32.u64 number, first"),
             divisors: divisors(w, LETTER, of_reduced, reduced),
             arrays: elements.numbered_arrays().map(array).collect(),
             vectors: None,
@@ -182,17 +182,13 @@ impl ThreadElements {
     ) -> Self {
         let Some(vector) = self.vector() else { return self };
         // Without vectors the end is behind any element.
-        let are_there = ptx!(
-            w,
-            "mul.wide.u32 elements, %step, len
-             cvt.s64.s32 lane, %lane
-             sub.s64 begin, index, lane
-             add.s64 end, begin, elements
-             setp.le.s64 are_there, end, count",
-            len,
-            index,
-            count
-        );
+        let are_there = ptx!(w, len, index, count; "
+            mul.wide.u32 elements, %step, len
+            cvt.s64.s32 lane, %lane
+            sub.s64 begin, index, lane
+            add.s64 end, begin, elements
+            setp.le.s64 are_there, end, count
+        ");
         self.vectors = Some(BatchVectors::new(w, vector, are_there));
         self
     }
@@ -211,7 +207,7 @@ impl ThreadElements {
         mut self, w: &Writer<'_>, elements: &Elements<'_>, len: usize,
     ) -> Vec<Vec<Operand>> {
         if let Some(vector) = self.vector().filter(|vector| len.is_multiple_of(*vector)) {
-            let are_there = ptx!(w, "setp.ge.s32 are_there, %lane, 0");
+            let are_there = ptx!(w; "setp.ge.s32 are_there, %lane, 0");
             self.vectors = Some(BatchVectors::new(w, vector, are_there));
         }
         let (raw, first, loaded) = (self.registers(w, len), Operand::from(0), w.label());
@@ -219,11 +215,11 @@ impl ThreadElements {
             None => self.load_apart(w, first, &raw),
             Some(vectors) => {
                 let in_vectors = w.label();
-                ptx!(w, "@is bra in_vectors", is = vectors.are_there, in_vectors);
+                ptx!(w, is = vectors.are_there, in_vectors; "@is bra in_vectors");
                 self.load_apart(w, first, &raw);
-                ptx!(w, "bra loaded; in_vectors:", loaded, in_vectors);
+                ptx!(w, loaded, in_vectors; "bra loaded; in_vectors:");
                 self.load_vectors(w, vectors, first, &raw);
-                ptx!(w, "loaded:", loaded);
+                ptx!(w, loaded; "loaded:");
             }
         }
         elements.results_from(len, elements.values_of(raw), &|item| {
@@ -252,26 +248,26 @@ impl ThreadElements {
         let vectors = self.vectors.filter(|vectors| distances.len().is_multiple_of(vectors.len));
         let [in_vectors, whole, loaded] = [(); 3].map(|()| w.label());
         if let Some(vectors) = vectors {
-            ptx!(w, "@is bra in_vectors", is = vectors.are_there, in_vectors);
+            ptx!(w, is = vectors.are_there, in_vectors; "@is bra in_vectors");
         }
-        let within = |distance| ptx!(w, "min.s32 within, distance, last", distance, last);
+        let within = |distance| ptx!(w, distance, last; "min.s32 within, distance, last");
         let is_along_one_axis = self.divisors.is_empty();
         if is_along_one_axis {
             let end = distances[distances.len() - 1];
-            ptx!(w, "setp.le.s32 is_whole, end, last; @is_whole bra whole", end, last, whole);
+            ptx!(w, end, last, whole; "setp.le.s32 is_whole, end, last; @is_whole bra whole");
         }
         for (k, &distance) in distances.iter().enumerate() {
             self.load(w, within(distance), &raw, k);
         }
         if is_along_one_axis {
-            ptx!(w, "bra loaded; whole:", loaded, whole);
+            ptx!(w, loaded, whole; "bra loaded; whole:");
             self.load_apart(w, distances[0], &raw);
         }
         if let Some(vectors) = vectors {
-            ptx!(w, "bra loaded; in_vectors:", loaded, in_vectors);
+            ptx!(w, loaded, in_vectors; "bra loaded; in_vectors:");
             self.load_vectors(w, vectors, distances[0], &raw);
         }
-        ptx!(w, "loaded:", loaded);
+        ptx!(w, loaded; "loaded:");
         elements.results_from(distances.len(), elements.values_of(raw), &|item| {
             let distance = Self::distance(w, vectors, distances[0], item);
             self.load_one(w, elements, within(distance))
@@ -280,7 +276,7 @@ impl ThreadElements {
 
     /// Loads the element at a distance from the first one, of each array into its register number `k`.
     fn load(&self, w: &Writer<'_>, distance: Operand, raw: &[Vec<Operand>], k: usize) {
-        let number = ptx!(w, "add.s32 number, first, distance", first = self.first, distance);
+        let number = ptx!(w, first = self.first, distance; "add.s32 number, first, distance");
         let indexes = indexes(w, number, &self.divisors);
         for (StridedArray { array, from, strides }, raw) in self.arrays.iter().zip(raw) {
             array.load_to(w, moved(w, *from, &indexes, strides), &raw[k..=k]);
@@ -290,12 +286,12 @@ impl ThreadElements {
     /// Loads elements along one axis, from a distance from the first one on, each a step further than the one before.
     fn load_apart(&self, w: &Writer<'_>, distance: Operand, raw: &[Vec<Operand>]) {
         let lines = "add.s32 number, first, distance; cvt.u64.u32 number, number";
-        let number = ptx!(w, lines, first = self.first, distance);
-        let step = ptx!(w, "cvt.u64.u32 step, %step");
+        let number = ptx!(w, first = self.first, distance; lines);
+        let step = ptx!(w; "cvt.u64.u32 step, %step");
         for (StridedArray { array, from, strides }, raw) in self.arrays.iter().zip(raw) {
             // Additions, since an assembler would put a product into each of the sums of which it is a term.
-            let sum = |a, b| ptx!(w, "add.s64 sum, a, b", a, b);
-            let step = ptx!(w, "mul.lo.s64 bytes, step, stride", step, stride = strides[0]);
+            let sum = |a, b| ptx!(w, a, b; "add.s64 sum, a, b");
+            let step = ptx!(w, step, stride = strides[0]; "mul.lo.s64 bytes, step, stride");
             let twice = sum(step, step);
             let steps = sum(twice, twice);
             let mut places = [moved(w, *from, &[number], strides); CHAINS];
@@ -315,13 +311,13 @@ impl ThreadElements {
         &self, w: &Writer<'_>, vectors: BatchVectors, distance: Operand, raw: &[Vec<Operand>],
     ) {
         let lines = "add.s32 number, in_vectors, distance; add.s32 number, first, number";
-        let number = ptx!(w, lines, in_vectors = vectors.first, distance, first = self.first);
-        let step = ptx!(w, "mul.wide.u32 step, %step, bytes", bytes = VECTOR_BYTES);
+        let number = ptx!(w, in_vectors = vectors.first, distance, first = self.first; lines);
+        let step = ptx!(w, bytes = VECTOR_BYTES; "mul.wide.u32 step, %step, bytes");
         for (StridedArray { array, from, .. }, raw) in self.arrays.iter().zip(raw) {
             let mut place = array.behind(w, *from, number);
             for raw in raw.chunks(vectors.len) {
                 array.load_to(w, place, raw);
-                place = ptx!(w, "add.s64 next, place, step", place, step);
+                place = ptx!(w, place, step; "add.s64 next, place, step");
             }
         }
     }
@@ -330,16 +326,14 @@ impl ThreadElements {
     fn distance(
         w: &Writer<'_>, vectors: Option<BatchVectors>, from: Operand, number: Operand,
     ) -> Operand {
-        let at = |number, from| {
-            ptx!(w, "mul.lo.s32 steps, number, %step; add.s32 at, steps, from", number, from)
-        };
+        let at = |number, from| ptx!(w, number, from; "mul.lo.s32 steps, number, %step; add.s32 at, steps, from");
         let apart = at(number, from);
         let Some(BatchVectors { len, are_there, first }) = vectors else { return apart };
-        let in_vector = ptx!(w, "and.b32 in_vector, number, last", number, last = len - 1);
-        let vector = ptx!(w, "sub.s32 vector, number, in_vector", number, in_vector);
+        let in_vector = ptx!(w, number, last = len - 1; "and.b32 in_vector, number, last");
+        let vector = ptx!(w, number, in_vector; "sub.s32 vector, number, in_vector");
         let lines = "add.s32 moved, in_vector, from; add.s32 moved, first, moved";
-        let in_vectors = at(vector, ptx!(w, lines, in_vector, from, first));
+        let in_vectors = at(vector, ptx!(w, in_vector, from, first; lines));
         let lines = "selp.b32 distance, in_vectors, apart, are_there";
-        ptx!(w, lines, in_vectors, apart, are_there)
+        ptx!(w, in_vectors, apart, are_there; lines)
     }
 }

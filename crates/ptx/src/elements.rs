@@ -98,28 +98,23 @@ impl<'p> Elements<'p> {
         let raw: Vec<_> = self.arrays().map(|array| array.registers(w, distances.len())).collect();
         let [whole, loaded] = [(); 2].map(|()| w.label());
         let (first, end) = (distances[0], distances[distances.len() - 1]);
-        ptx!(w, "setp.le.s32 is_whole, end, last; @is_whole bra whole", end, last, whole);
+        ptx!(w, end, last, whole; "setp.le.s32 is_whole, end, last; @is_whole bra whole");
         for (k, &distance) in distances.iter().enumerate() {
-            let distance = ptx!(w, "min.s32 within, distance, last", distance, last);
+            let distance = ptx!(w, distance, last; "min.s32 within, distance, last");
             for (array, raw) in self.arrays().zip(&raw) {
                 array.load_apart(w, distance, STEP, &raw[k..=k]);
             }
         }
-        ptx!(w, "bra loaded; whole:", loaded, whole);
+        ptx!(w, loaded, whole; "bra loaded; whole:");
         for (array, raw) in self.arrays().zip(&raw) {
             array.load_apart(w, first, STEP, raw);
         }
-        ptx!(w, "loaded:", loaded);
+        ptx!(w, loaded; "loaded:");
         self.results_from(distances.len(), self.values_of(raw), &|item| {
-            self.load_at(ptx!(
-                w,
-                "mul.lo.s32 step, item, each; add.s32 distance, first, step
-                 min.s32 within, distance, last",
-                item,
-                first,
-                last,
-                each = STEP
-            ))
+            self.load_at(ptx!(w, item, first, last, each = STEP; "
+                mul.lo.s32 step, item, each; add.s32 distance, first, step
+                min.s32 within, distance, last
+            "))
         })
     }
 
@@ -202,9 +197,9 @@ impl<'p> Elements<'p> {
             let bit = Operand::from(1 << item);
             let set = match wrong {
                 Operand::Constant(..) => bit,
-                _ => ptx!(self.w, "or.b32 set, wrong, bit", wrong, bit),
+                _ => ptx!(self.w, wrong, bit; "or.b32 set, wrong, bit"),
             };
-            ptx!(self.w, "selp.b32 bits, wrong, set, right", wrong, set, right)
+            ptx!(self.w, wrong, set, right; "selp.b32 bits, wrong, set, right")
         };
         (0..).zip(rights).fold(Operand::from(0), with_bit)
     }
@@ -257,18 +252,18 @@ impl<'p> Elements<'p> {
         // One element needs no loop, which the driver would compile for longer.
         let (wrong, again) = match rights {
             [right] => {
-                ptx!(w, "@right bra end", right = *right, end);
+                ptx!(w, right = *right, end; "@right bra end");
                 (None, end)
             }
             _ => {
                 let (wrong, again) = (self.wrong(rights), w.label());
-                ptx!(w, "setp.eq.s32 are_right, wrong, 0; @are_right bra end", wrong, end);
+                ptx!(w, wrong, end; "setp.eq.s32 are_right, wrong, 0; @are_right bra end");
                 (Some(wrong), again)
             }
         };
         let before = w.instructions();
         let item = match wrong {
-            Some(wrong) => ptx!(w, "again:; bfind.u32 item, wrong", again, wrong),
+            Some(wrong) => ptx!(w, again, wrong; "again:; bfind.u32 item, wrong"),
             None => Operand::from(0),
         };
         let exact = self.exact_results(&load(item));
@@ -277,23 +272,19 @@ impl<'p> Elements<'p> {
         });
         let exact: Vec<_> = exact.collect();
         for (number, of_item) in results.iter().enumerate() {
-            let is_this = ptx!(w, "setp.eq.s32 is_this, item, number", item, number);
+            let is_this = ptx!(w, item, number; "setp.eq.s32 is_this, item, number");
             for (&result, &exact) in of_item.iter().zip(&exact) {
                 w.replace_if(is_this, result, exact);
             }
         }
         if let Some(wrong) = wrong {
-            ptx!(
-                w,
-                "shl.b32 bit, 1, item; xor.b32 wrong, wrong, bit
-                 setp.ne.s32 are_left, wrong, 0; @are_left bra again",
-                item,
-                wrong,
-                again
-            );
+            ptx!(w, item, wrong, again; "
+                shl.b32 bit, 1, item; xor.b32 wrong, wrong, bit
+                setp.ne.s32 are_left, wrong, 0; @are_left bra again
+            ");
         }
         w.are_rare_since(before);
-        ptx!(w, "end:", end);
+        ptx!(w, end; "end:");
     }
 
     /// The nodes that are shared or loaded.
@@ -330,7 +321,7 @@ impl<'p> Elements<'p> {
                         let fast = right.as_mut().and_then(|right| {
                             let (value, is_right) =
                                 function::fast(w, from, op, &self.tables, operands)?;
-                            let and = |all| ptx!(w, "and.pred both, all, is_right", all, is_right);
+                            let and = |all| ptx!(w, all, is_right; "and.pred both, all, is_right");
                             **right = Some(right.map_or(is_right, and));
                             Some(value)
                         });

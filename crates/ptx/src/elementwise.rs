@@ -135,19 +135,14 @@ pub(crate) fn kernel(
             step(&elements, &outputs, index, items);
         });
         // After the loop, so that no register holds it meanwhile.
-        let in_vectors = ptx!(w, "sub.s64 in_vectors, end, head", end, head);
+        let in_vectors = ptx!(w, end, head; "sub.s64 in_vectors, end, head");
         let i = w.register(Class::B64);
         grid.for_each_from(w, in_vectors, i, n, || {
-            ptx!(
-                w,
-                "sub.s64 before, i, in_vectors
-                 setp.lt.u64 is_before, before, head
-                 selp.b64 index, before, i, is_before",
-                i,
-                in_vectors,
-                head,
-                index
-            );
+            ptx!(w, i, in_vectors, head, index; "
+                sub.s64 before, i, in_vectors
+                setp.lt.u64 is_before, before, head
+                selp.b64 index, before, i, is_before
+            ");
             w.append(&single);
         });
     }

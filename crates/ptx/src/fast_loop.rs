@@ -43,96 +43,61 @@ pub(crate) fn write(
     let body =
         FastLoop { elements, w, outputs, items, shortcut, index, limit, distance, absent, present };
     ptx!(
-        w,
-        "mov.b64 n, count; mov.b32 of_block, items_of_block; mov.b32 of_thread, items",
-        n,
-        count = vectors.n,
-        of_block,
-        items_of_block = items * APART,
-        of_thread,
-        items
+        w, n, count = vectors.n, of_block, items_of_block = items * APART, of_thread, items;
+        "mov.b64 n, count; mov.b32 of_block, items_of_block; mov.b32 of_thread, items"
     );
     w.assign(limit, vectors.head(w));
-    ptx!(
-        w,
-        "mov.u32 block, %ctaid.x
-         mul.wide.u32 index, block, of_block
-         mov.u32 in_block, %tid.x
-         cvt.u64.u32 wide, in_block
-         add.s64 index, index, wide
-         mov.b32 distance, 256
-         setp.lt.u64 is_there, index, limit
-         @is_there bra compute
-         bra next
-         compute:",
-        index,
-        limit,
-        distance,
-        of_block,
-        compute,
-        next
-    );
+    ptx!(w, index, limit, distance, of_block, compute, next; "
+        mov.u32 block, %ctaid.x
+        mul.wide.u32 index, block, of_block
+        mov.u32 in_block, %tid.x
+        cvt.u64.u32 wide, in_block
+        add.s64 index, index, wide
+        mov.b32 distance, 256
+        setp.lt.u64 is_there, index, limit
+        @is_there bra compute
+        bra next
+        compute:
+    ");
     body.step();
     // The thread's next elements, or else the vectors, or the end.
     let [first, in_block] = [Class::B64, Class::B32].map(|class| w.register(class));
     ptx!(
-        w,
-        "mov.u32 blocks, %nctaid.x
-         mul.wide.u32 step, blocks, of_block
-         add.s64 index, index, step
-         setp.lt.u64 is_there, index, limit
-         @is_there bra compute
-         next:
-         setp.eq.s64 is_last, limit, n
-         @is_last bra end
-         mov.u32 block, %ctaid.x
-         mul.wide.u32 first, block, of_block
-         add.s64 first, first, limit
-         mov.u32 in_block, %tid.x
-         setp.eq.s32 are_vectors, distance, 1
-         @are_vectors bra behind
-         mov.b32 distance, 1
-         mul.wide.u32 wide, in_block, of_thread
-         add.s64 index, first, wide",
-        index,
-        limit,
-        distance,
-        of_block,
-        of_thread,
-        n,
-        first,
-        in_block,
-        compute,
-        next,
-        behind,
-        end
-    );
+        w, index, limit, distance, of_block, of_thread, n, first, in_block, compute, next, behind,
+        end; "
+        mov.u32 blocks, %nctaid.x
+        mul.wide.u32 step, blocks, of_block
+        add.s64 index, index, step
+        setp.lt.u64 is_there, index, limit
+        @is_there bra compute
+        next:
+        setp.eq.s64 is_last, limit, n
+        @is_last bra end
+        mov.u32 block, %ctaid.x
+        mul.wide.u32 first, block, of_block
+        add.s64 first, first, limit
+        mov.u32 in_block, %tid.x
+        setp.eq.s32 are_vectors, distance, 1
+        @are_vectors bra behind
+        mov.b32 distance, 1
+        mul.wide.u32 wide, in_block, of_thread
+        add.s64 index, first, wide
+    ");
     w.assign(limit, vectors.end(w, limit));
     // The vectors, or else the elements behind them.
-    ptx!(
-        w,
-        "setp.lt.u64 is_there, index, limit
-         @is_there bra compute
-         bra next
-         behind:
-         mov.b32 distance, 256
-         cvt.u64.u32 wide, in_block
-         add.s64 index, first, wide
-         mov.b64 limit, n
-         setp.lt.u64 is_there, index, limit
-         @is_there bra compute
-         end:",
-        index,
-        limit,
-        distance,
-        n,
-        first,
-        in_block,
-        compute,
-        next,
-        behind,
-        end
-    );
+    ptx!(w, index, limit, distance, n, first, in_block, compute, next, behind, end; "
+        setp.lt.u64 is_there, index, limit
+        @is_there bra compute
+        bra next
+        behind:
+        mov.b32 distance, 256
+        cvt.u64.u32 wide, in_block
+        add.s64 index, first, wide
+        mov.b64 limit, n
+        setp.lt.u64 is_there, index, limit
+        @is_there bra compute
+        end:
+    ");
     if defers {
         deferred::finish(w, |index, argument| {
             let exact = elements.exact_results(&elements.loaded([vec![argument]].into_iter()));
@@ -168,85 +133,73 @@ impl FastLoop<'_> {
         let [whole, apart, again, compute, end] = [(); 5].map(|()| w.label());
         let none_or_apart = "and.b32 apart_bit, distance, 256; or.b32 bits, wrong, apart_bit
                              setp.eq.s32 is_whole, bits, 0; @is_whole bra whole";
-        ptx!(w, none_or_apart, distance, wrong, whole);
+        ptx!(w, distance, wrong, whole; none_or_apart);
         let before = w.instructions();
         let item = w.register(Class::B32);
         let raw: Vec<Operand> = elements.arrays().flat_map(|array| array.registers(w, 1)).collect();
         // Removes the bit of the last element, and returns a predicate: true if others are left.
         let pass_last = || {
             ptx!(
-                w,
-                "shl.b32 bit, 1, item; xor.b32 wrong, wrong, bit; setp.ne.s32 are_left, wrong, 0",
-                wrong,
-                item
+                w, wrong, item;
+                "shl.b32 bit, 1, item; xor.b32 wrong, wrong, bit; setp.ne.s32 are_left, wrong, 0"
             )
         };
         match self.shortcut {
             Shortcut::Defer => {
                 let defer = w.label();
-                ptx!(w, "@are_apart bra apart; defer:", are_apart = self.are_apart(), apart, defer);
+                ptx!(w, are_apart = self.are_apart(), apart, defer; "@are_apart bra apart; defer:");
                 self.load_last(wrong, item, &raw);
                 deferred::add(w, self.index_of(item), self.values(&raw)[0].1[0], apart);
-                ptx!(w, "@are_left bra defer; bra whole", are_left = pass_last(), defer, whole);
+                ptx!(w, are_left = pass_last(), defer, whole; "@are_left bra defer; bra whole");
             }
             Shortcut::StoreAll => {
-                ptx!(
-                    w,
-                    "sub.s32 less, wrong, 1
-                     and.b32 others, wrong, less
-                     and.b32 apart_bit, distance, 256
-                     or.b32 bits, others, apart_bit
-                     setp.eq.s32 is_one, bits, 0
-                     not.pred are_several, is_one
-                     @are_several bra apart",
-                    wrong,
-                    distance,
-                    apart
-                );
+                ptx!(w, wrong, distance, apart; "
+                    sub.s32 less, wrong, 1
+                    and.b32 others, wrong, less
+                    and.b32 apart_bit, distance, 256
+                    or.b32 bits, others, apart_bit
+                    setp.eq.s32 is_one, bits, 0
+                    not.pred are_several, is_one
+                    @are_several bra apart
+                ");
                 self.load_last(wrong, item, &raw);
                 self.store(&results);
-                ptx!(w, "bra compute", compute);
+                ptx!(w, compute; "bra compute");
             }
             Shortcut::None => {}
         }
-        ptx!(w, "apart:", apart);
+        ptx!(w, apart; "apart:");
         self.store_right(wrong, &results);
-        ptx!(w, "setp.eq.s32 none, wrong, 0; @none bra end; again:", wrong, end, again);
+        ptx!(w, wrong, end, again; "setp.eq.s32 none, wrong, 0; @none bra end; again:");
         self.load_last(wrong, item, &raw);
-        ptx!(w, "compute:", compute);
+        ptx!(w, compute; "compute:");
         self.store_exact(self.index_of(item), elements.exact_results(&self.values(&raw)));
-        ptx!(w, "@are_left bra again; bra end", are_left = pass_last(), again, end);
+        ptx!(w, are_left = pass_last(), again, end; "@are_left bra again; bra end");
         w.are_rare_since(before);
-        ptx!(w, "whole:", whole);
+        ptx!(w, whole; "whole:");
         self.store(&results);
-        ptx!(w, "end:", end);
+        ptx!(w, end; "end:");
     }
 
     fn are_apart(&self) -> Operand {
-        ptx!(self.w, "setp.ne.s32 are_apart, distance, 1", distance = self.distance)
+        ptx!(self.w, distance = self.distance; "setp.ne.s32 are_apart, distance, 1")
     }
 
     /// Sets the words of absent and present elements: only elements apart may be past the limit.
     fn find_absent(&self) {
         let FastLoop { w, index, limit, distance, absent, present, .. } = *self;
-        ptx!(
-            w,
-            "sub.s64 left, limit, index
-             min.u64 left, left, 0xFFFF
-             cvt.u32.u64 absent, left
-             add.s32 absent, absent, 0xFF
-             shr.u32 absent, absent, 8
-             mov.b32 present, 0xFFFFFFFF
-             shl.b32 absent, present, absent
-             setp.eq.s32 are_vectors, distance, 1
-             selp.b32 absent, 0, absent, are_vectors
-             xor.b32 present, present, absent",
-            index,
-            limit,
-            distance,
-            absent,
-            present
-        );
+        ptx!(w, index, limit, distance, absent, present; "
+            sub.s64 left, limit, index
+            min.u64 left, left, 0xFFFF
+            cvt.u32.u64 absent, left
+            add.s32 absent, absent, 0xFF
+            shr.u32 absent, absent, 8
+            mov.b32 present, 0xFFFFFFFF
+            shl.b32 absent, present, absent
+            setp.eq.s32 are_vectors, distance, 1
+            selp.b32 absent, 0, absent, are_vectors
+            xor.b32 present, present, absent
+        ");
     }
 
     /// Loads the elements: the first one again in place of those that do not exist.
@@ -255,15 +208,15 @@ impl FastLoop<'_> {
         let raw: Vec<_> = elements.arrays().map(|array| array.registers(w, self.items)).collect();
         let [apart, loaded] = [(); 2].map(|()| w.label());
         let first: Vec<_> = elements.arrays().map(|array| array.place(w, self.index)).collect();
-        ptx!(w, "@are_apart bra apart", are_apart = self.are_apart(), apart);
+        ptx!(w, are_apart = self.are_apart(), apart; "@are_apart bra apart");
         for (i, array) in elements.arrays().enumerate() {
             array.load_to(w, first[i], &raw[i]);
         }
-        ptx!(w, "bra loaded; apart:", loaded, apart);
+        ptx!(w, loaded, apart; "bra loaded; apart:");
         self.find_absent();
         let distance = |item: usize| {
             let (is_absent, apart) = (self.has(self.absent, item), APART * item);
-            ptx!(w, "selp.b32 distance, 0, apart, is_absent", apart, is_absent)
+            ptx!(w, apart, is_absent; "selp.b32 distance, 0, apart, is_absent")
         };
         let distances: Vec<Operand> = (0..self.items).map(distance).collect();
         for (i, array) in elements.arrays().enumerate() {
@@ -271,7 +224,7 @@ impl FastLoop<'_> {
                 array.load_to(w, array.beside(w, first[i], distance), &[raw]);
             }
         }
-        ptx!(w, "loaded:", loaded);
+        ptx!(w, loaded; "loaded:");
         elements.values_of(raw)
     }
 
@@ -287,41 +240,41 @@ impl FastLoop<'_> {
         self.find_absent();
         let first: Vec<_> = self.outputs.iter().map(|output| output.place(w, self.index)).collect();
         let (absent, present) = (self.absent, self.present);
-        let are_left_out = ptx!(w, "or.b32 are_left_out, wrong, absent", wrong, absent);
+        let are_left_out = ptx!(w, wrong, absent; "or.b32 are_left_out, wrong, absent");
         for (item, values) in results.iter().enumerate() {
             let skip = w.label();
-            ptx!(w, "@is_left_out bra skip", is_left_out = self.has(are_left_out, item), skip);
+            ptx!(w, is_left_out = self.has(are_left_out, item), skip; "@is_left_out bra skip");
             let distance = self.distance_of(item.into());
             for (i, is_canonical) in self.elements.are_canonical().enumerate() {
                 let place = self.outputs[i].beside(w, first[i], distance);
                 self.outputs[i].store(w, place, &values[i..=i], is_canonical);
             }
-            ptx!(w, "skip:", skip);
+            ptx!(w, skip; "skip:");
         }
-        ptx!(w, "and.b32 wrong, wrong, present", wrong, present);
+        ptx!(w, wrong, present; "and.b32 wrong, wrong, present");
     }
 
     /// A predicate: true if the bit of an element is set.
     fn has(&self, bits: Operand, item: usize) -> Operand {
         let bit = 1_usize << item;
-        ptx!(self.w, "and.b32 bit, bits, mask; setp.ne.s32 has, bit, 0", bits, mask = bit)
+        ptx!(self.w, bits, mask = bit; "and.b32 bit, bits, mask; setp.ne.s32 has, bit, 0")
     }
 
     /// The distance of an element from the first one.
     fn distance_of(&self, item: Operand) -> Operand {
-        ptx!(self.w, "mul.lo.s32 from_first, distance, item", distance = self.distance, item)
+        ptx!(self.w, distance = self.distance, item; "mul.lo.s32 from_first, distance, item")
     }
 
     /// The index of an element.
     fn index_of(&self, item: Operand) -> Operand {
         let lines = "cvt.u64.u32 wide, distance; add.s64 index_of, index, wide";
-        ptx!(self.w, lines, distance = self.distance_of(item), index = self.index)
+        ptx!(self.w, distance = self.distance_of(item), index = self.index; lines)
     }
 
     /// Loads the inputs of the last element that is wrong, and its number.
     fn load_last(&self, wrong: Operand, item: Operand, raw: &[Operand]) {
         let w = self.w;
-        ptx!(w, "bfind.u32 item, wrong", item, wrong);
+        ptx!(w, item, wrong; "bfind.u32 item, wrong");
         let index = self.index_of(item);
         for (array, &raw) in self.elements.arrays().zip(raw) {
             array.load_to(w, array.place(w, index), &[raw]);

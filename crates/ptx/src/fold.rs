@@ -92,29 +92,25 @@ impl Fold {
     pub(crate) fn add(self, w: &Writer<'_>, [state, place]: [Operand; 2], item: &Item) {
         let ty = self.ty;
         if self.adds() {
-            ptx!(w, "add.s64 state, state, term", state, term = self.term(w, item));
+            ptx!(w, state, term = self.term(w, item); "add.s64 state, state, term");
         } else if self.multiplies() {
             let factor = self.factor(w, item);
-            ptx!(w, "mul.lo.s64 state, state, factor", state, factor);
+            ptx!(w, state, factor; "mul.lo.s64 state, state, factor");
         } else if self.has_index() {
             let lines = match self.is_minimum() {
                 true => "setp.le.T stays, state, value",
                 false => "setp.le.T stays, value, state",
             };
             let value = item.values[0];
-            let mut stays = ptx!(w, lines, state, value, ty);
+            let mut stays = ptx!(w, state, value, ty; lines);
             if self.is_float() {
                 let lines = "setp.nan.T is_nan, state, state; or.pred either, stays, is_nan";
-                stays = ptx!(w, lines, state, stays, ty);
+                stays = ptx!(w, state, stays, ty; lines);
             }
-            ptx!(w, "selp.B state, state, value, stays", state, value, stays, ty);
+            ptx!(w, state, value, stays, ty; "selp.B state, state, value, stays");
             ptx!(
-                w,
-                "min.s32 distance, item, last; selp.b32 place, place, distance, stays",
-                item = item.place,
-                last = item.last,
-                place,
-                stays
+                w, item = item.place, last = item.last, place, stays;
+                "min.s32 distance, item, last; selp.b32 place, place, distance, stays"
             );
         } else {
             let value = item.values[0];
@@ -130,35 +126,35 @@ impl Fold {
                      selp.B state, nan, state, is_nan"
                 }
             };
-            ptx!(w, lines, state, value, nan = quiet_nan(self.ty), ty);
+            ptx!(w, state, value, nan = quiet_nan(self.ty), ty; lines);
         }
     }
 
     /// A predicate: false past the end.
     fn is_there(w: &Writer<'_>, item: &Item) -> Operand {
-        ptx!(w, "setp.le.s32 is_there, place, last", place = item.place, last = item.last)
+        ptx!(w, place = item.place, last = item.last; "setp.le.s32 is_there, place, last")
     }
 
     /// The term of an element in a sum or a count: zero if the element is past the end.
     fn term(self, w: &Writer<'_>, item: &Item) -> Operand {
         let mut value = item.values[0];
         if self.reduction == Reduction::All {
-            value = ptx!(w, "not.pred not, value", value);
+            value = ptx!(w, value; "not.pred not, value");
         }
         let lines = match self.ty {
             Type::Bool => "and.pred term, value, is_there",
             _ => "selp.B term, value, 0, is_there",
         };
-        let first = ptx!(w, lines, value, is_there = Self::is_there(w, item), ty = self.ty);
+        let first = ptx!(w, value, is_there = Self::is_there(w, item), ty = self.ty; lines);
         let first = self.wide(w, first);
-        let times = |a, &b: &Operand| ptx!(w, "mul.lo.s64 product, a, b", a, b = self.wide(w, b));
+        let times = |a, &b: &Operand| ptx!(w, a, b = self.wide(w, b); "mul.lo.s64 product, a, b");
         item.values[1..].iter().fold(first, times)
     }
 
     /// The factor of an element in a product: one if the element is past the end.
     fn factor(self, w: &Writer<'_>, item: &Item) -> Operand {
         let (is_there, value) = (Self::is_there(w, item), self.wide(w, item.values[0]));
-        ptx!(w, "selp.b64 factor, value, 1, is_there", value, is_there)
+        ptx!(w, value, is_there; "selp.b64 factor, value, 1, is_there")
     }
 
     /// A thread's state as the template has it: a word, and the distance with 64 bits.
@@ -168,16 +164,16 @@ impl Fold {
             false if self.has_keys() => self.key(w, state),
             false => self.wide(w, state),
         };
-        [word, ptx!(w, "cvt.s64.s32 distance, place", place)]
+        [word, ptx!(w, place; "cvt.s64.s32 distance, place")]
     }
 
     fn wide(self, w: &Writer<'_>, value: Operand) -> Operand {
         match self.ty {
-            Type::Bool => ptx!(w, "selp.b64 wide, 1, 0, value", value),
-            Type::I32 => ptx!(w, "cvt.s64.s32 wide, value", value),
+            Type::Bool => ptx!(w, value; "selp.b64 wide, 1, 0, value"),
+            Type::I32 => ptx!(w, value; "cvt.s64.s32 wide, value"),
             Type::I64 | Type::U64 => value,
-            Type::F32 => ptx!(w, "cvt.f64.f32 wide, value; mov.b64 bits, wide", value),
-            Type::F64 => ptx!(w, "mov.b64 bits, value", value),
+            Type::F32 => ptx!(w, value; "cvt.f64.f32 wide, value; mov.b64 bits, wide"),
+            Type::F64 => ptx!(w, value; "mov.b64 bits, value"),
         }
     }
 
@@ -202,7 +198,7 @@ impl Fold {
                  selp.b64 key, key_of_nan, key, is_nan"
             }
         };
-        ptx!(w, lines, value, key_of_nan = self.key_of_nan())
+        ptx!(w, value, key_of_nan = self.key_of_nan(); lines)
     }
 
     /// The bits of the float whose key is a word.
@@ -224,7 +220,7 @@ impl Fold {
                  selp.b64 bits, 0x7FF8000000000000, bits, is_nan"
             }
         };
-        ptx!(w, lines, word, key_of_nan = self.key_of_nan())
+        ptx!(w, word, key_of_nan = self.key_of_nan(); lines)
     }
 
     /// Writes what a placeholder of the states stands for.
@@ -244,7 +240,7 @@ impl Fold {
                 Reduction::All => self.store_truth(w, "setp.eq.s64 is_true, word, 0"),
                 Reduction::ArgMin | Reduction::ArgMax => {
                     let [place, index] = [0, 2].map(Operand::OfPlaceholder);
-                    ptx!(w, "st.u64 [place], index", place, index);
+                    ptx!(w, place, index; "st.u64 [place], index");
                 }
                 _ => self.store(w, self.converted),
             },
@@ -301,47 +297,33 @@ impl Fold {
         };
         let [x, y] = [(); 2].map(|()| w.register(Class::F64));
         let [wins, loses] = [(); 2].map(|()| w.register(Class::Predicate));
-        ptx!(w, lines, to, index, a, b, x, y, wins, loses);
+        ptx!(w, to, index, a, b, x, y, wins, loses; lines);
         if !self.has_index() {
             return;
         }
         if self.is_float() {
-            ptx!(
-                w,
-                "setp.nan.f64 is_x_nan, x, x
-                 setp.nan.f64 is_y_nan, y, y
-                 not.pred is_number, is_x_nan
-                 and.pred first_nan, is_number, is_y_nan
-                 or.pred wins, wins, first_nan
-                 not.pred is_number, is_y_nan
-                 and.pred first_nan, is_number, is_x_nan
-                 or.pred loses, loses, first_nan",
-                x,
-                y,
-                wins,
-                loses
-            );
+            ptx!(w, x, y, wins, loses; "
+                setp.nan.f64 is_x_nan, x, x
+                setp.nan.f64 is_y_nan, y, y
+                not.pred is_number, is_x_nan
+                and.pred first_nan, is_number, is_y_nan
+                or.pred wins, wins, first_nan
+                not.pred is_number, is_y_nan
+                and.pred first_nan, is_number, is_x_nan
+                or.pred loses, loses, first_nan
+            ");
         }
         // The second state wins by its value, or by a smaller index if the first one does not win.
-        ptx!(
-            w,
-            "setp.lt.s64 is_before, j, i
-             not.pred stays, loses
-             and.pred is_before, is_before, stays
-             or.pred is_second, wins, is_before
-             selp.b64 value, b, a, is_second
-             selp.b64 place, j, i, is_second
-             mov.b64 to, value
-             mov.b64 index, place",
-            to,
-            index,
-            a,
-            i,
-            b,
-            j,
-            wins,
-            loses
-        );
+        ptx!(w, to, index, a, i, b, j, wins, loses; "
+            setp.lt.s64 is_before, j, i
+            not.pred stays, loses
+            and.pred is_before, is_before, stays
+            or.pred is_second, wins, is_before
+            selp.b64 value, b, a, is_second
+            selp.b64 place, j, i, is_second
+            mov.b64 to, value
+            mov.b64 index, place
+        ");
     }
 
     /// Stores the value and the index in operands 1 and 2 at the address in operand 0.
@@ -366,15 +348,15 @@ impl Fold {
             Type::I32 => "and.b64 low, word, 0xFFFFFFFF; st.u64 [place], low",
             _ => "st.u64 [place], word",
         };
-        ptx!(w, lines, place, word, wide = w.register(Class::F64));
-        ptx!(w, "st.u64 [place+8], index", place, index);
+        ptx!(w, place, word, wide = w.register(Class::F64); lines);
+        ptx!(w, place, index; "st.u64 [place+8], index");
     }
 
     /// Stores a bool at the address in operand 0: the predicate that the lines make of the word in operand 1.
     fn store_truth(self, w: &Writer<'_>, lines: &str) {
         let [place, word] = [0, 1].map(Operand::OfPlaceholder);
-        let is_true = ptx!(w, lines, word);
-        ptx!(w, "selp.b32 byte, 1, 0, is_true; st.u8 [place], byte", is_true, place);
+        let is_true = ptx!(w, word; lines);
+        ptx!(w, is_true, place; "selp.b32 byte, 1, 0, is_true; st.u8 [place], byte");
     }
 
     /// Stores the value in operand 1 at the address in operand 0, converted to an element.
@@ -398,6 +380,6 @@ impl Fold {
             }
             _ => ("st.u64 [place], value", value),
         };
-        ptx!(w, lines, place, value);
+        ptx!(w, place, value; lines);
     }
 }

@@ -153,51 +153,44 @@ impl Tables {
 
 /// Writes the copy of a row, by each thread.
 fn copy_rows(w: &Writer<'_>) {
-    ptx!(
-        w,
-        "mov.u32 thread, %tid.x
-         mul.wide.u32 to, thread, bytes
-         shr.u32 row, thread, copies
-         mul.wide.u32 from, row, bytes
-         mov.b64 start, values
-         add.s64 from, start, from
-         mov.b64 start, tables
-         add.s64 to, start, to
-         ld.global.f32 a, [from]
-         ld.global.f32 b, [from+4]
-         ld.global.f32 c, [from+8]
-         ld.global.f32 d, [from+12]
-         st.shared.v4.f32 [to], {a, b, c, d}
-         bar.sync 0",
-        bytes = 1_usize << ROW_SHIFT,
-        copies = COPIES.ilog2() as usize,
-    );
+    ptx!(w, bytes = 1_usize << ROW_SHIFT, copies = COPIES.ilog2() as usize; "
+        mov.u32 thread, %tid.x
+        mul.wide.u32 to, thread, bytes
+        shr.u32 row, thread, copies
+        mul.wide.u32 from, row, bytes
+        mov.b64 start, values
+        add.s64 from, start, from
+        mov.b64 start, tables
+        add.s64 to, start, to
+        ld.global.f32 a, [from]
+        ld.global.f32 b, [from+4]
+        ld.global.f32 c, [from+8]
+        ld.global.f32 d, [from+12]
+        st.shared.v4.f32 [to], {a, b, c, d}
+        bar.sync 0
+    ");
 }
 
 /// Writes the copy of this many entries, by the first threads.
 fn copy_entries(w: &Writer<'_>, entries: usize) {
     let [thread, from, to] = [Class::B32, Class::B64, Class::B64].map(|class| w.register(class));
-    ptx!(
-        w,
-        "mov.u32 thread, %tid.x
-         mul.wide.u32 offset, thread, 4
-         mov.b64 start, values
-         add.s64 from, start, offset
-         mov.b64 start, tables
-         add.s64 to, start, offset",
-        thread,
-        from,
-        to
-    );
+    ptx!(w, thread, from, to; "
+        mov.u32 thread, %tid.x
+        mul.wide.u32 offset, thread, 4
+        mov.b64 start, values
+        add.s64 from, start, offset
+        mov.b64 start, tables
+        add.s64 to, start, offset
+    ");
     let end = w.label();
     for first in (0..entries).step_by(BLOCK_THREADS as usize) {
         let left = entries - first;
-        ptx!(w, "setp.ge.s32 is_behind, thread, left; @is_behind bra end", thread, left, end);
+        ptx!(w, thread, left, end; "setp.ge.s32 is_behind, thread, left; @is_behind bra end");
         let value = w.register(Class::F32);
         w.access("ld.global", ".f32", &[value], from, 4 * first as u32);
         w.access("st.shared", ".f32", &[value], to, 4 * first as u32);
     }
-    ptx!(w, "end:; bar.sync 0", end);
+    ptx!(w, end; "end:; bar.sync 0");
 }
 
 /// The encodings in a group's tables.
@@ -220,21 +213,17 @@ fn rows(group: usize) -> Vec<u32> {
 /// Loads the row at the place that the low bits say: its copy for the thread.
 fn row(w: &Writer<'_>, place: Operand) -> [Operand; ROW] {
     let address = ptx!(
-        w,
-        "mov.u32 thread, %tid.x
-         and.b32 copy, thread, last_copy
-         shl.b32 copy, copy, row_shift
-         mov.b32 start, tables
-         add.s32 copies, start, copy
-         and.b32 row, place, last_row
-         shl.b32 offset, row, copies_shift
-         add.s32 address, copies, offset",
-        place,
-        last_copy = COPIES - 1,
-        row_shift = ROW_SHIFT,
-        last_row = ROWS - 1,
-        copies_shift = COPIES_SHIFT,
-    );
+        w, place, last_copy = COPIES - 1, row_shift = ROW_SHIFT, last_row = ROWS - 1,
+        copies_shift = COPIES_SHIFT; "
+        mov.u32 thread, %tid.x
+        and.b32 copy, thread, last_copy
+        shl.b32 copy, copy, row_shift
+        mov.b32 start, tables
+        add.s32 copies, start, copy
+        and.b32 row, place, last_row
+        shl.b32 offset, row, copies_shift
+        add.s32 address, copies, offset
+    ");
     let entries = [(); ROW].map(|()| w.register(Class::F32));
     w.access("ld.shared", ".f32", &entries, address, 0);
     entries
@@ -245,15 +234,12 @@ fn lookup(w: &Writer<'_>, tables: &Tables, group: usize, number: usize, place: O
     let before = GROUPS[group].iter().take_while(|&&other| other != number);
     let in_group: usize = before.map(|&other| TABLES[other].len()).sum();
     let start = tables.before(group) + in_group;
-    let address = ptx!(
-        w,
-        "and.b32 entry, place, last
-         shl.b32 offset, entry, 2
-         mov.b32 start, tables
-         add.s32 address, start, offset",
-        place,
-        last = TABLES[number].len() - 1
-    );
+    let address = ptx!(w, place, last = TABLES[number].len() - 1; "
+        and.b32 entry, place, last
+        shl.b32 offset, entry, 2
+        mov.b32 start, tables
+        add.s32 address, start, offset
+    ");
     let entry = w.register(Class::F32);
     w.access("ld.shared", ".f32", &[entry], address, 4 * start as u32);
     entry
@@ -266,24 +252,20 @@ fn lookup(w: &Writer<'_>, tables: &Tables, group: usize, number: usize, place: O
 /// quotient correctly (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", IBM
 /// Journal of Research and Development 34(1), 1990). The last subtraction keeps the sign of a zero quotient.
 fn quotient(w: &Writer<'_>, a: Operand, b: Operand) -> Operand {
-    ptx!(
-        w,
-        "neg.f64 minus_b, b
-         rcp.approx.ftz.f64 approximation, b
-         fma.rn.f64 error, minus_b, approximation, one
-         fma.rn.f64 error, error, error, error
-         fma.rn.f64 inverse, approximation, error, approximation
-         fma.rn.f64 error, minus_b, inverse, one
-         fma.rn.f64 inverse, inverse, error, inverse
-         mul.rn.f64 near, a, inverse
-         neg.f64 minus_a, a
-         fma.rn.f64 excess, near, b, minus_a
-         neg.f64 excess, excess
-         fma.rn.f64 quotient, excess, inverse, near",
-        a,
-        b,
-        one = 1.0
-    )
+    ptx!(w, a, b, one = 1.0; "
+        neg.f64 minus_b, b
+        rcp.approx.ftz.f64 approximation, b
+        fma.rn.f64 error, minus_b, approximation, one
+        fma.rn.f64 error, error, error, error
+        fma.rn.f64 inverse, approximation, error, approximation
+        fma.rn.f64 error, minus_b, inverse, one
+        fma.rn.f64 inverse, inverse, error, inverse
+        mul.rn.f64 near, a, inverse
+        neg.f64 minus_a, a
+        fma.rn.f64 excess, near, b, minus_a
+        neg.f64 excess, excess
+        fma.rn.f64 quotient, excess, inverse, near
+    ")
 }
 
 /// Writes the function of one number or of two that an operation is: right for all arguments.
@@ -319,9 +301,9 @@ pub(crate) fn either(
     places(op)?.fast?;
     let (result, is_right) = fast(w, ty, op, tables, arguments)?;
     let (result, end) = (w.copy(result), w.label());
-    ptx!(w, "@is_right bra end", is_right, end);
+    ptx!(w, is_right, end; "@is_right bra end");
     w.assign(result, function(w, ty, op, arguments));
-    ptx!(w, "end:", end);
+    ptx!(w, end; "end:");
     Some(result)
 }
 
@@ -438,7 +420,7 @@ fn sequence(
             Step::SkipUnless => {
                 let skips = unary("not.pred");
                 let end = w.label();
-                ptx!(w, "@skips bra end", skips, end);
+                ptx!(w, skips, end; "@skips bra end");
                 ends.push((end, w.instructions()));
                 continue;
             }
@@ -456,7 +438,7 @@ fn sequence(
                     unreachable!("parts end after they begin")
                 };
                 w.are_rare_since(before);
-                ptx!(w, "end:", end);
+                ptx!(w, end; "end:");
                 continue;
             }
             Step::Return => return (value(a), is_right),

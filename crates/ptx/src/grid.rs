@@ -16,22 +16,19 @@ impl Grid {
         let lines = "mov.u32 blocks, %nctaid.x; mov.u32 in_block, %tid.x
                      mul.wide.u32 threads, blocks, block_threads";
         let in_block = w.register(Class::B32);
-        let threads = ptx!(w, lines, in_block, block_threads = BLOCK_THREADS as usize);
+        let threads = ptx!(w, in_block, block_threads = BLOCK_THREADS as usize; lines);
         Grid { in_block, threads }
     }
 
     /// The thread's number. It is computed where it is needed, so that no register holds it meanwhile.
     fn thread(&self, w: &Writer<'_>) -> Operand {
-        ptx!(
-            w,
-            "mov.u32 block, %ctaid.x
-             cvt.u64.u32 block, block
-             cvt.u64.u32 thread, in_block
-             shl.b64 first, block, shift
-             or.b64 thread, first, thread",
-            in_block = self.in_block,
-            shift = BLOCK_THREADS.ilog2() as usize,
-        )
+        ptx!(w, in_block = self.in_block, shift = BLOCK_THREADS.ilog2() as usize; "
+            mov.u32 block, %ctaid.x
+            cvt.u64.u32 block, block
+            cvt.u64.u32 thread, in_block
+            shl.b64 first, block, shift
+            or.b64 thread, first, thread
+        ")
     }
 
     /// Writes a loop over the numbers below `limit`, each of which is in the `i` of one thread.
@@ -45,9 +42,9 @@ impl Grid {
         body: impl FnOnce(),
     ) {
         let shift = items.ilog2() as usize;
-        let times_items = |count| ptx!(w, "shl.b64 items, count, shift", count, shift);
+        let times_items = |count| ptx!(w, count, shift; "shl.b64 items, count, shift");
         let [offset, step] = [self.thread(w), self.threads].map(times_items);
-        let first = ptx!(w, "add.s64 first, start, offset", start, offset);
+        let first = ptx!(w, start, offset; "add.s64 first, start, offset");
         for_each(w, i, end, [first, step], body);
     }
 
@@ -55,7 +52,7 @@ impl Grid {
     pub(crate) fn for_each_from(
         &self, w: &Writer<'_>, start: Operand, i: Operand, limit: Operand, body: impl FnOnce(),
     ) {
-        let first = ptx!(w, "add.s64 first, start, thread", start, thread = self.thread(w));
+        let first = ptx!(w, start, thread = self.thread(w); "add.s64 first, start, thread");
         for_each(w, i, limit, [first, self.threads], body);
     }
 
@@ -63,8 +60,8 @@ impl Grid {
     pub(crate) fn for_each_of_blocks(
         &self, w: &Writer<'_>, i: Operand, limit: Operand, body: impl FnOnce(),
     ) {
-        let block = ptx!(w, "mov.u32 block, %ctaid.x; cvt.u64.u32 block, block");
-        let blocks = ptx!(w, "mov.u32 blocks, %nctaid.x; cvt.u64.u32 blocks, blocks");
+        let block = ptx!(w; "mov.u32 block, %ctaid.x; cvt.u64.u32 block, block");
+        let blocks = ptx!(w; "mov.u32 blocks, %nctaid.x; cvt.u64.u32 blocks, blocks");
         for_each(w, i, limit, [block, blocks], body);
     }
 
@@ -78,33 +75,25 @@ impl Grid {
     pub(crate) fn signal_completion(&self, w: &Writer<'_>, parameter: usize) {
         let end = w.label();
         let flags = w.load_parameter(".u64", Class::B64, 'p', parameter);
-        let flags = ptx!(
-            w,
-            "setp.eq.s64 are_absent, flags, 0
-             @are_absent bra end
-             bar.warp.sync 0xFFFFFFFF
-             and.b32 lane, in_block, 31
-             setp.ne.s32 is_other, lane, 0
-             @is_other bra end
-             membar.sys
-             cvta.to.global.u64 global, flags",
-            flags,
-            in_block = self.in_block,
-            end
-        );
+        let flags = ptx!(w, flags, in_block = self.in_block, end; "
+            setp.eq.s64 are_absent, flags, 0
+            @are_absent bra end
+            bar.warp.sync 0xFFFFFFFF
+            and.b32 lane, in_block, 31
+            setp.ne.s32 is_other, lane, 0
+            @is_other bra end
+            membar.sys
+            cvta.to.global.u64 global, flags
+        ");
         // A warp's flag is a word: four bytes for 32 threads.
-        ptx!(
-            w,
-            "shr.u64 offset, thread, 3
-             add.s64 place, flags, offset
-             mov.b32 one, 1
-             st.volatile.global.u32 [place], one
-             end:
-             ret",
-            thread = self.thread(w),
-            flags,
-            end
-        );
+        ptx!(w, thread = self.thread(w), flags, end; "
+            shr.u64 offset, thread, 3
+            add.s64 place, flags, offset
+            mov.b32 one, 1
+            st.volatile.global.u32 [place], one
+            end:
+            ret
+        ");
         w.append("}\n");
     }
 }
@@ -115,22 +104,12 @@ fn for_each(
 ) {
     let [again, end] = [w.label(), w.label()];
     ptx!(
-        w,
-        "mov.b64 i, first; setp.ge.u64 none, i, limit; @none bra end; again:",
-        i,
-        first,
-        limit,
-        again,
-        end
+        w, i, first, limit, again, end;
+        "mov.b64 i, first; setp.ge.u64 none, i, limit; @none bra end; again:"
     );
     body();
     ptx!(
-        w,
-        "add.s64 i, i, step; setp.lt.u64 more, i, limit; @more bra again; end:",
-        i,
-        step,
-        limit,
-        again,
-        end
+        w, i, step, limit, again, end;
+        "add.s64 i, i, step; setp.lt.u64 more, i, limit; @more bra again; end:"
     );
 }

@@ -70,7 +70,7 @@ pub(crate) fn apply(w: &Writer<'_>, op: Op, last: Type, to: Type, values: &[Oper
                 }
                 _ => "min.u64 most, count, 64; cvt.u32.u64 n, most; shr.s64 shifted, a, n",
             };
-            ptx!(w, shift, a, count)
+            ptx!(w, a, count; shift)
         }
         (Op::RoundOdd, &[x]) => halves::rounded_to_odd(w, x),
         (Op::RoundF16, &[x]) => halves::nearest_f16(w, x),
@@ -81,13 +81,13 @@ pub(crate) fn apply(w: &Writer<'_>, op: Op, last: Type, to: Type, values: &[Oper
         (Op::Mod, &[a, b]) if last.is_integer() => divide(w, last, a, b).1,
         (Op::FloorDiv, &[a, b]) => float_floor_div(w, last, a, b),
         (Op::Mod, &[a, b]) => float_mod(w, last, a, b),
-        (Op::Abs, &[x]) => ptx!(w, "neg.T negative, x; max.T size, x, negative", x, ty),
+        (Op::Abs, &[x]) => ptx!(w, x, ty; "neg.T negative, x; max.T size, x, negative"),
         (Op::Sign, &[x]) => sign(w, last, x),
         // The instruction orders zeros, too. Of a NaN and a number it returns the number, but the result is NaN.
-        (Op::Minimum, &[a, b]) => unless_nan(w, last, a, b, ptx!(w, "min.T least, a, b", a, b, ty)),
-        (Op::Maximum, &[a, b]) => unless_nan(w, last, a, b, ptx!(w, "max.T most, a, b", a, b, ty)),
+        (Op::Minimum, &[a, b]) => unless_nan(w, last, a, b, ptx!(w, a, b, ty; "min.T least, a, b")),
+        (Op::Maximum, &[a, b]) => unless_nan(w, last, a, b, ptx!(w, a, b, ty; "max.T most, a, b")),
         (Op::Copysign, &[a, b]) => {
-            ptx!(w, "copysign.T signed, b, a", a, b = canonical(w, last, b), ty)
+            ptx!(w, a, b = canonical(w, last, b), ty; "copysign.T signed, b, a")
         }
         _ => function(w, last, op, values),
     }
@@ -101,7 +101,7 @@ pub(crate) fn canonical(w: &Writer<'_>, ty: Type, x: Operand) -> Operand {
 /// The number, or the quiet NaN if `a` or `b` is NaN.
 fn unless_nan(w: &Writer<'_>, ty: Type, a: Operand, b: Operand, number: Operand) -> Operand {
     let lines = "setp.nan.T is_nan, a, b; selp.B result, nan, number, is_nan";
-    ptx!(w, lines, a, b, number, nan = quiet_nan(ty), ty)
+    ptx!(w, a, b, number, nan = quiet_nan(ty), ty; lines)
 }
 
 pub(crate) fn quiet_nan(ty: Type) -> Operand {
@@ -128,24 +128,18 @@ fn select(w: &Writer<'_>, ty: Type, condition: Operand, a: Operand, b: Operand) 
         }
         _ => "selp.B selected, a, b, condition",
     };
-    ptx!(w, lines, a, b, condition, ty)
+    ptx!(w, a, b, condition, ty; lines)
 }
 
 /// The sign of a number: -1, 0, 1 or NaN.
 fn sign(w: &Writer<'_>, ty: Type, x: Operand) -> Operand {
     let [zero, one, minus_one] = [0.0, 1.0, -1.0].map(|value| constant(ty, value));
-    let sign = ptx!(
-        w,
-        "setp.lt.T is_negative, x, zero
-         setp.lt.T is_positive, zero, x
-         selp.B sign, minus_one, zero, is_negative
-         selp.B sign, one, sign, is_positive",
-        x,
-        zero,
-        one,
-        minus_one,
-        ty
-    );
+    let sign = ptx!(w, x, zero, one, minus_one, ty; "
+        setp.lt.T is_negative, x, zero
+        setp.lt.T is_positive, zero, x
+        selp.B sign, minus_one, zero, is_negative
+        selp.B sign, one, sign, is_positive
+    ");
     if ty.is_integer() { sign } else { unless_nan(w, ty, x, x, sign) }
 }
 
@@ -154,50 +148,40 @@ fn sign(w: &Writer<'_>, ty: Type, x: Operand) -> Operand {
 /// The least integer divided by -1 overflows: -a is divided by 1 instead.
 fn divide(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> (Operand, Operand) {
     let (floor, minus_one) = (w.register(Class::of(ty)), constant(ty, -1.0));
-    let remainder = ptx!(
-        w,
-        "setp.eq.T is_minus_one, b, minus_one
-         setp.eq.T is_zero, b, 0
-         neg.T negative, a
-         selp.B dividend, negative, a, is_minus_one
-         or.pred by_one, is_minus_one, is_zero
-         selp.B divisor, 1, b, by_one
-         div.T quotient, dividend, divisor
-         mul.lo.T product, quotient, divisor
-         sub.T remainder, dividend, product
-         setp.ne.T is_inexact, remainder, 0
-         xor.B signs, remainder, divisor
-         setp.lt.T is_opposite, signs, 0
-         and.pred is_below, is_inexact, is_opposite
-         selp.B down, minus_one, 0, is_below
-         add.T rounded, quotient, down
-         selp.B floor, 0, rounded, is_zero
-         selp.B up, divisor, 0, is_below
-         add.T remainder, remainder, up",
-        a,
-        b,
-        floor,
-        minus_one,
-        ty
-    );
+    let remainder = ptx!(w, a, b, floor, minus_one, ty; "
+        setp.eq.T is_minus_one, b, minus_one
+        setp.eq.T is_zero, b, 0
+        neg.T negative, a
+        selp.B dividend, negative, a, is_minus_one
+        or.pred by_one, is_minus_one, is_zero
+        selp.B divisor, 1, b, by_one
+        div.T quotient, dividend, divisor
+        mul.lo.T product, quotient, divisor
+        sub.T remainder, dividend, product
+        setp.ne.T is_inexact, remainder, 0
+        xor.B signs, remainder, divisor
+        setp.lt.T is_opposite, signs, 0
+        and.pred is_below, is_inexact, is_opposite
+        selp.B down, minus_one, 0, is_below
+        add.T rounded, quotient, down
+        selp.B floor, 0, rounded, is_zero
+        selp.B up, divisor, 0, is_below
+        add.T remainder, remainder, up
+    ");
     (floor, remainder)
 }
 
 /// The quotient of unsigned integers, and the remainder. Both are 0 if the divisor is 0.
 fn divide_unsigned(w: &Writer<'_>, a: Operand, b: Operand) -> (Operand, Operand) {
     let quotient = w.register(Class::B64);
-    let remainder = ptx!(
-        w,
-        "setp.eq.s64 is_zero, b, 0
-         selp.b64 dividend, 0, a, is_zero
-         selp.b64 divisor, 1, b, is_zero
-         div.u64 quotient, dividend, divisor
-         mul.lo.s64 product, quotient, divisor
-         sub.s64 remainder, dividend, product",
-        a,
-        b,
-        quotient
-    );
+    let remainder = ptx!(w, a, b, quotient; "
+        setp.eq.s64 is_zero, b, 0
+        selp.b64 dividend, 0, a, is_zero
+        selp.b64 divisor, 1, b, is_zero
+        div.u64 quotient, dividend, divisor
+        mul.lo.s64 product, quotient, divisor
+        sub.s64 remainder, dividend, product
+    ");
     (quotient, remainder)
 }
 
@@ -230,15 +214,11 @@ fn cast(w: &Writer<'_>, x: Operand, from: Type, to: Type) -> Operand {
         return w.instruction(opcode, &[x]);
     }
     // NaN becomes 0: the instruction's result depends on the types.
-    let is_nan = ptx!(w, "setp.nan.T is_nan, x, x", x, ty = from);
+    let is_nan = ptx!(w, x, ty = from; "setp.nan.T is_nan, x, x");
     let number = w.instruction(opcode, &[x]);
     ptx!(
-        w,
-        "selp.B result, zero, number, is_nan",
-        zero = constant(to, 0.0),
-        number,
-        is_nan,
-        ty = to
+        w, zero = constant(to, 0.0), number, is_nan, ty = to;
+        "selp.B result, zero, number, is_nan"
     )
 }
 
@@ -246,7 +226,7 @@ fn cast(w: &Writer<'_>, x: Operand, from: Type, to: Type) -> Operand {
 fn opposite(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> Operand {
     let lines =
         "setp.lt.T first, a, zero; setp.lt.T second, b, zero; xor.pred opposite, first, second";
-    ptx!(w, lines, a, b, zero = constant(ty, 0.0), ty)
+    ptx!(w, a, b, zero = constant(ty, 0.0), ty; lines)
 }
 
 /// The quotient of floats, rounded toward minus infinity (crates/expr/src/table.rs).
@@ -257,37 +237,26 @@ fn float_floor_div(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> Operand 
         Type::F32 => "div.rn.f32 quotient, a, b; cvt.rmi.f32.f32 down, quotient",
         _ => "div.rn.f64 quotient, a, b; cvt.rmi.f64.f64 down, quotient",
     };
-    let down = ptx!(w, lines, a, b);
-    let rest = ptx!(
-        w,
-        "neg.T negative, down
-         fma.rn.T rest, negative, b, a
-         abs.T size, b
-         setp.eq.T is_infinite, size, infinity
-         selp.B rest, a, rest, is_infinite",
-        a,
-        b,
-        down,
-        infinity = constant(ty, f64::INFINITY),
-        ty
-    );
+    let down = ptx!(w, a, b; lines);
+    let rest = ptx!(w, a, b, down, infinity = constant(ty, f64::INFINITY), ty; "
+        neg.T negative, down
+        fma.rn.T rest, negative, b, a
+        abs.T size, b
+        setp.eq.T is_infinite, size, infinity
+        selp.B rest, a, rest, is_infinite
+    ");
     let is_inexact =
-        ptx!(w, "setp.neu.T is_inexact, rest, zero", rest, zero = constant(ty, 0.0), ty);
+        ptx!(w, rest, zero = constant(ty, 0.0), ty; "setp.neu.T is_inexact, rest, zero");
     ptx!(
-        w,
-        "abs.T size, down
-         setp.lt.T is_small, size, large
-         and.pred is_above, is_inexact, opposite
-         and.pred is_above, is_above, is_small
-         sub.rn.T below, down, one
-         selp.B floor, below, down, is_above",
-        down,
-        large,
-        is_inexact,
-        opposite = opposite(w, ty, rest, b),
-        one = constant(ty, 1.0),
-        ty
-    )
+        w, down, large, is_inexact, opposite = opposite(w, ty, rest, b), one = constant(ty, 1.0),
+        ty; "
+        abs.T size, down
+        setp.lt.T is_small, size, large
+        and.pred is_above, is_inexact, opposite
+        and.pred is_above, is_above, is_small
+        sub.rn.T below, down, one
+        selp.B floor, below, down, is_above
+    ")
 }
 
 /// The remainder of floats with the sign of the divisor (crates/expr/src/table.rs).
@@ -300,20 +269,13 @@ fn float_mod(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> Operand {
         }
         _ => remainder(w, a, b),
     };
-    let is_zero = ptx!(w, "setp.eq.T is_zero, rest, zero", rest, zero = constant(ty, 0.0), ty);
-    let signed = ptx!(w, "copysign.T signed, b, rest", b, rest, ty);
-    ptx!(
-        w,
-        "add.rn.T sum, rest, b
-         selp.B moved, sum, rest, opposite
-         selp.B result, signed, moved, is_zero",
-        rest,
-        b,
-        opposite = opposite(w, ty, rest, b),
-        signed,
-        is_zero,
-        ty
-    )
+    let is_zero = ptx!(w, rest, zero = constant(ty, 0.0), ty; "setp.eq.T is_zero, rest, zero");
+    let signed = ptx!(w, b, rest, ty; "copysign.T signed, b, rest");
+    ptx!(w, rest, b, opposite = opposite(w, ty, rest, b), signed, is_zero, ty; "
+        add.rn.T sum, rest, b
+        selp.B moved, sum, rest, opposite
+        selp.B result, signed, moved, is_zero
+    ")
 }
 
 /// The exact remainder of a / b rounded toward zero, with the sign of a: C's `fmod`.
@@ -324,55 +286,43 @@ fn remainder(w: &Writer<'_>, a: Operand, b: Operand) -> Operand {
     let [zero, one, infinity, nan] = [0.0, 1.0, f64::INFINITY, f64::NAN].map(Operand::from);
     let [digit, inverse] = [52, -52].map(|exponent| Operand::from(2_f64.powi(exponent)));
     let [rest, scaled, next] = [(); 3].map(|()| w.register(Class::F64));
-    ptx!(
-        w,
-        "abs.f64 size, a
-         abs.f64 divisor, b
-         setp.lt.f64 is_finite, size, infinity
-         setp.lt.f64 has_quotient, divisor, infinity
-         setp.lt.f64 is_positive, zero, divisor
-         and.pred divides, has_quotient, is_positive
-         selp.f64 size, size, zero, is_finite
-         selp.f64 divisor, divisor, one, divides
-         mov.f64 rest, size
-         mov.f64 scaled, divisor
-         up:
-         mul.rn.f64 next, scaled, digit
-         setp.lt.f64 is_above, rest, next
-         @is_above bra down
-         mov.f64 scaled, next
-         setp.eq.s32 always, 0, 0
-         @always bra up
-         down:
-         div.rn.f64 quotient, rest, scaled
-         cvt.rzi.f64.f64 whole, quotient
-         neg.f64 negative, whole
-         fma.rn.f64 rest, negative, scaled, rest
-         setp.lt.f64 is_negative, rest, zero
-         add.rn.f64 put_right, rest, scaled
-         selp.f64 rest, put_right, rest, is_negative
-         setp.le.f64 is_last, scaled, divisor
-         mul.rn.f64 scaled, scaled, inverse
-         @is_last bra end
-         @always bra down
-         end:
-         copysign.f64 signed, a, rest
-         and.pred is_known, is_finite, divides
-         selp.f64 result, signed, nan, is_known
-         abs.f64 size, b
-         setp.eq.f64 by_infinity, size, infinity
-         and.pred is_a, is_finite, by_infinity
-         selp.f64 result, a, result, is_a",
-        a,
-        b,
-        rest,
-        scaled,
-        next,
-        digit,
-        inverse,
-        zero,
-        one,
-        infinity,
-        nan
-    )
+    ptx!(w, a, b, rest, scaled, next, digit, inverse, zero, one, infinity, nan; "
+        abs.f64 size, a
+        abs.f64 divisor, b
+        setp.lt.f64 is_finite, size, infinity
+        setp.lt.f64 has_quotient, divisor, infinity
+        setp.lt.f64 is_positive, zero, divisor
+        and.pred divides, has_quotient, is_positive
+        selp.f64 size, size, zero, is_finite
+        selp.f64 divisor, divisor, one, divides
+        mov.f64 rest, size
+        mov.f64 scaled, divisor
+        up:
+        mul.rn.f64 next, scaled, digit
+        setp.lt.f64 is_above, rest, next
+        @is_above bra down
+        mov.f64 scaled, next
+        setp.eq.s32 always, 0, 0
+        @always bra up
+        down:
+        div.rn.f64 quotient, rest, scaled
+        cvt.rzi.f64.f64 whole, quotient
+        neg.f64 negative, whole
+        fma.rn.f64 rest, negative, scaled, rest
+        setp.lt.f64 is_negative, rest, zero
+        add.rn.f64 put_right, rest, scaled
+        selp.f64 rest, put_right, rest, is_negative
+        setp.le.f64 is_last, scaled, divisor
+        mul.rn.f64 scaled, scaled, inverse
+        @is_last bra end
+        @always bra down
+        end:
+        copysign.f64 signed, a, rest
+        and.pred is_known, is_finite, divides
+        selp.f64 result, signed, nan, is_known
+        abs.f64 size, b
+        setp.eq.f64 by_infinity, size, infinity
+        and.pred is_a, is_finite, by_infinity
+        selp.f64 result, a, result, is_a
+    ")
 }

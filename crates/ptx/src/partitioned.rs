@@ -121,7 +121,7 @@ impl<'p> PartitionedProgram<'p> {
             };
             values.put(id, value);
         }
-        ptx!(w, "ret");
+        ptx!(w; "ret");
         text.extend([".func ", &part_name(number), "(.reg .b64 %memory)\n{\n"]);
         w.finish(text);
         text.push_str("}\n");
@@ -129,7 +129,7 @@ impl<'p> PartitionedProgram<'p> {
 
     /// Calls the parts for an element with its inputs' values, and returns its results.
     pub(crate) fn results(&self, w: &Writer<'_>, inputs: &[Option<Operand>]) -> Vec<Operand> {
-        let memory = ptx!(w, "mov.b64 address, memory");
+        let memory = ptx!(w; "mov.b64 address, memory");
         let values = Values::new(self, w, memory);
         for (id, input) in inputs.iter().enumerate() {
             input.iter().for_each(|&value| values.store(id, value));
@@ -219,7 +219,7 @@ fn write_function(text: &mut String, tables: &Tables, op: Op, ty: Type) {
     let operands: Vec<Operand> = parameters.iter().map(Operand::Named).collect();
     let result = function::either(w, ty, op, tables, &operands)
         .unwrap_or_else(|| apply(w, op, ty, ty, &operands));
-    ptx!(w, "mov.B %result, result; ret", result, ty);
+    ptx!(w, result, ty; "mov.B %result, result; ret");
     text.extend([".func (.reg .", class.name(), " %result) ", &name(op, ty)]);
     for (i, parameter) in parameters.iter().enumerate() {
         text.extend([if i == 0 { "(" } else { ", " }, ".reg .", class.name(), " ", parameter]);

@@ -112,7 +112,7 @@ impl Reduced<'_> {
         let results = operands.len() - 2;
         let w = &Writer::in_place_of(operands);
         let operand = |number: usize| Operand::OfPlaceholder(number as u32);
-        let wide = |outer| ptx!(w, "mov.b64 wide, outer", outer);
+        let wide = |outer| ptx!(w, outer; "mov.b64 wide, outer");
         let [index, count] = [results, results + 1].map(|number| wide(operand(number)));
         let len = match fold.reduction {
             _ if !fold.is_exact() => FOLD_ELEMENTS,
@@ -127,7 +127,7 @@ impl Reduced<'_> {
                     let kept = len - group.len();
                     for to in first..first + kept {
                         let [to, from] = [to, to + group.len()].map(operand);
-                        ptx!(w, "mov.B to, from", to, from, ty = fold.ty);
+                        ptx!(w, to, from, ty = fold.ty; "mov.B to, from");
                     }
                     for (number, item) in (first + kept..).zip(group) {
                         w.assign(operand(number), item.values[k]);
@@ -139,7 +139,7 @@ impl Reduced<'_> {
             batch.for_each(|group| group.iter().for_each(|item| fold.add(w, state, item)));
             let [word, distance] = fold.words(w, state);
             w.assign(operand(0), word);
-            w.assign(operand(1), ptx!(w, "add.s64 place, index, distance", index, distance));
+            w.assign(operand(1), ptx!(w, index, distance; "add.s64 place, index, distance"));
         }
         // The results of all passes of an exact sum are kept.
         let is_small = batch.is_small && (batch.group == len || !fold.is_exact());
@@ -164,7 +164,7 @@ impl Reduced<'_> {
             self.partitioned.is_none() && axes.reduced == 1 && pass(&elements, results) == results;
         if is_short {
             let first = Operand::OfPlaceholder(results as u32 + 1);
-            let first = ptx!(w, "mov.b64 wide, first", first);
+            let first = ptx!(w, first; "mov.b64 wide, first");
             let of_thread = ThreadElements::new(axes, self.program, w, &elements, first);
             let found = of_thread.results_of_whole(w, &elements, results);
             for (number, of_item) in (0..).zip(&found) {
@@ -208,7 +208,7 @@ impl<'p> Batch<'p> {
         reduced: &Reduced<'p>, w: &'p Writer<'p>, [index, count]: [Operand; 2], len: usize,
     ) -> Self {
         let Reduced { program, fold, partitioned, axes } = *reduced;
-        let last = ptx!(w, "sub.s64 last, count, 1; sub.s64 last, last, index", count, index);
+        let last = ptx!(w, count, index; "sub.s64 last, count, 1; sub.s64 last, last, index");
         let elements = Elements::new(program, w, partitioned);
         let along_axes = axes.map(|axes| {
             let of_thread = ThreadElements::new(axes, program, w, &elements, index);
@@ -219,7 +219,7 @@ impl<'p> Batch<'p> {
             Some(_) => last_step(w, len),
         };
         let last =
-            ptx!(w, "min.s64 last_of, last, most; cvt.u32.u64 distance, last_of", last, most);
+            ptx!(w, last, most; "min.s64 last_of, last, most; cvt.u32.u64 distance, last_of");
         let elements = if along_axes.is_some() { elements } else { elements.from(index) };
         let instructions = elements.instructions();
         let group = if partitioned.is_some() { 1 } else { pass(&elements, len) };
@@ -229,17 +229,17 @@ impl<'p> Batch<'p> {
 
     /// The distance from the first element to itself, or to the last one of all if the first is past it.
     fn first_distance(&self) -> Operand {
-        ptx!(self.w, "min.s32 distance, 0, last", last = self.last)
+        ptx!(self.w, last = self.last; "min.s32 distance, 0, last")
     }
 
     /// Writes a loop over the elements, some of them in each pass.
     fn for_each(&self, mut body: impl FnMut(&[Item])) {
         let (w, last) = (self.w, self.last);
-        let (start, again) = (ptx!(w, "mov.b32 start, 0"), w.label());
-        ptx!(w, "again:", again);
+        let (start, again) = (ptx!(w; "mov.b32 start, 0"), w.label());
+        ptx!(w, again; "again:");
         let place = |k: usize| match k {
             0 => start,
-            _ => ptx!(w, "add.s32 place, start, steps", start, steps = self.steps(k)),
+            _ => ptx!(w, start, steps = self.steps(k); "add.s32 place, start, steps"),
         };
         let places: Vec<Operand> = (0..self.group).map(place).collect();
         let results = match &self.along_axes {
@@ -250,9 +250,9 @@ impl<'p> Batch<'p> {
         let items: Vec<Item> = items.map(|(place, values)| Item { place, last, values }).collect();
         body(&items);
         if self.group < self.len {
-            ptx!(w, "add.s32 start, start, steps", start, steps = self.steps(self.group));
+            ptx!(w, start, steps = self.steps(self.group); "add.s32 start, start, steps");
             let end = self.steps(self.len);
-            ptx!(w, "setp.lt.s32 more, start, end; @more bra again", start, end, again);
+            ptx!(w, start, end, again; "setp.lt.s32 more, start, end; @more bra again");
         }
     }
 

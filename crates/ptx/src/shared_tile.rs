@@ -50,11 +50,11 @@ pub(crate) fn write(
 ) {
     let w = strided.w;
     let (tile, in_block, shift) = (w.register(Class::B64), grid.in_block(), side.ilog2() as usize);
-    let fast = ptx!(w, "and.b32 fast, in_block, last", in_block, last = side - 1);
-    let slow = ptx!(w, "shr.u32 slow, in_block, shift", in_block, shift);
+    let fast = ptx!(w, in_block, last = side - 1; "and.b32 fast, in_block, last");
+    let slow = ptx!(w, in_block, shift; "shr.u32 slow, in_block, shift");
     let tiles = Tiles { strided, w, side, fast, slow, lengths };
     grid.for_each_of_blocks(w, tile, n, || {
-        tiles.compute(&tiles.at(ptx!(w, "cvt.u32.u64 number, tile", tile)));
+        tiles.compute(&tiles.at(ptx!(w, tile; "cvt.u32.u64 number, tile")));
     });
 }
 
@@ -93,7 +93,7 @@ impl Tiles<'_> {
     fn behind(&self, row: Operand, passes: usize) -> Operand {
         match passes {
             0 => row,
-            _ => ptx!(self.w, "add.s32 behind, row, rows", row, rows = passes * self.rows()),
+            _ => ptx!(self.w, row, rows = passes * self.rows(); "add.s32 behind, row, rows"),
         }
     }
 
@@ -104,18 +104,14 @@ impl Tiles<'_> {
         let inner = indexes.len() - 2;
         let last = [0, 1].map(|axis| {
             let index =
-                ptx!(w, "shl.b64 first, index, shift", index = indexes[inner + axis], shift);
+                ptx!(w, index = indexes[inner + axis], shift; "shl.b64 first, index, shift");
             indexes[inner + axis] = index;
-            ptx!(
-                w,
-                "sub.s64 left, length, index
-                 min.u64 left, left, side
-                 cvt.u32.u64 count, left
-                 add.s32 last, count, 0xFFFFFFFF",
-                length = self.lengths[axis],
-                index,
-                side
-            )
+            ptx!(w, length = self.lengths[axis], index, side; "
+                sub.s64 left, length, index
+                min.u64 left, left, side
+                cvt.u32.u64 count, left
+                add.s32 last, count, 0xFFFFFFFF
+            ")
         });
         let first = |of: &Strided| moved(w, of.array.address(), &indexes, &of.strides);
         let inputs = self.strided.inputs.iter().map(first).collect();
@@ -124,9 +120,7 @@ impl Tiles<'_> {
 
     /// The place, or the last one in its direction at which the tile has an element.
     fn within(&self, tile: &Tile, place: Place) -> Place {
-        let least = |axis: usize| {
-            ptx!(self.w, "min.s32 within, place, last", place = place[axis], last = tile.last[axis])
-        };
+        let least = |axis: usize| ptx!(self.w, place = place[axis], last = tile.last[axis]; "min.s32 within, place, last");
         [least(0), least(1)]
     }
 
@@ -135,14 +129,10 @@ impl Tiles<'_> {
     fn address(&self, first: Operand, of: &Strided, place: Place, axes: [usize; 2]) -> Operand {
         let strides = &of.strides[of.strides.len() - 2..];
         axes.into_iter().fold(first, |address, axis| {
-            ptx!(
-                self.w,
-                "cvt.u64.u32 index, place; mul.lo.s64 offset, index, stride
-                 add.s64 moved, address, offset",
-                address,
-                place = place[axis],
-                stride = strides[axis]
-            )
+            ptx!(self.w, address, place = place[axis], stride = strides[axis]; "
+                cvt.u64.u32 index, place; mul.lo.s64 offset, index, stride
+                add.s64 moved, address, offset
+            ")
         })
     }
 
@@ -154,20 +144,15 @@ impl Tiles<'_> {
         }
         let (w, items) = (self.w, self.strided.variant.items);
         let again = w.label();
-        let row = ptx!(w, "bar.sync 0; mov.b32 row, slow; again:", slow = self.slow, again);
+        let row = ptx!(w, slow = self.slow, again; "bar.sync 0; mov.b32 row, slow; again:");
         self.compute_rows(tile, row, items);
         // The second barrier precedes the copies of the next tiles.
-        ptx!(
-            w,
-            "add.s32 row, row, rows
-             setp.lt.s32 are_left, row, side
-             @are_left bra again
-             bar.sync 0",
-            row,
-            rows = items * self.rows(),
-            side = self.side,
-            again
-        );
+        ptx!(w, row, rows = items * self.rows(), side = self.side, again; "
+            add.s32 row, row, rows
+            setp.lt.s32 are_left, row, side
+            @are_left bra again
+            bar.sync 0
+        ");
     }
 
     /// Copies a tile of an array to shared memory: consecutive threads copy elements along the outer axis.
@@ -190,19 +175,13 @@ impl Tiles<'_> {
     /// The address in shared memory of the element at a place in a tile.
     fn shared(&self, number: usize, input: &Strided, [row, column]: Place) -> Operand {
         let (pitch, shift) = (pitch(self.side), input.array.shift() as usize);
-        ptx!(
-            self.w,
-            "mul.lo.s32 first, row, pitch
-             add.s32 element, first, column
-             shl.b32 offset, element, shift
-             mov.b32 start, tile
-             add.s32 address, start, offset",
-            row,
-            column,
-            pitch,
-            shift,
-            tile = Operand::Numbered(&TILE, number as u32)
-        )
+        ptx!(self.w, row, column, pitch, shift, tile = Operand::Numbered(&TILE, number as u32); "
+            mul.lo.s32 first, row, pitch
+            add.s32 element, first, column
+            shl.b32 offset, element, shift
+            mov.b32 start, tile
+            add.s32 address, start, offset
+        ")
     }
 
     /// Computes elements of several rows from one on, each as far from the last as threads of a block compute rows.
@@ -231,29 +210,23 @@ impl Tiles<'_> {
         let rows: Vec<Operand> = (0..items).map(|item| self.behind(row, item)).collect();
         let results = self.strided.elements.results_from(items, load(&rows), &|item| {
             let lines = "mul.lo.s32 distance, item, rows; add.s32 behind, row, distance";
-            load(&[ptx!(w, lines, item, rows = self.rows(), row)])
+            load(&[ptx!(w, item, rows = self.rows(), row; lines)])
         });
-        let is_there = |place, axis: usize| {
-            ptx!(w, "setp.le.s32 is_there, place, last", place, last = tile.last[axis])
-        };
+        let is_there = |place, axis: usize| ptx!(w, place, last = tile.last[axis]; "setp.le.s32 is_there, place, last");
         let is_inner = is_there(self.fast, 1);
         for (&row, of_item) in rows.iter().zip(&results) {
             let skipped = w.label();
-            ptx!(
-                w,
-                "and.pred is_inside, is_inner, is_outer
-                 not.pred is_outside, is_inside
-                 @is_outside bra skipped",
-                is_inner,
-                is_outer = is_there(row, 0),
-                skipped
-            );
+            ptx!(w, is_inner, is_outer = is_there(row, 0), skipped; "
+                and.pred is_inside, is_inner, is_outer
+                not.pred is_outside, is_inside
+                @is_outside bra skipped
+            ");
             self.strided.for_each_output(|number, output, is_canonical| {
                 let place = [row, self.fast];
                 let address = self.address(tile.outputs[number], output, place, [1, 0]);
                 output.array.store(w, address, &[of_item[number]], is_canonical);
             });
-            ptx!(w, "skipped:", skipped);
+            ptx!(w, skipped; "skipped:");
         }
     }
 }

@@ -128,7 +128,7 @@ impl<'l> StridedLoop<'l> {
 
     fn vector(&self, number: Operand) {
         let (w, items) = (self.w, self.variant.items);
-        let number = ptx!(w, "cvt.u32.u64 number_of, number", number);
+        let number = ptx!(w, number; "cvt.u32.u64 number_of, number");
         let indexes = self.indexes(number);
         let load = |input: &Strided| {
             let place = self.place(input, &indexes);
@@ -156,32 +156,27 @@ impl<'l> StridedLoop<'l> {
     /// Computes `n` elements: several at once in whole tiles, and the others singly.
     pub(crate) fn apart(&self, grid: &Grid, i: Operand, n: Operand) {
         let (w, items) = (self.w, self.variant.items);
-        let number = |i| ptx!(w, "cvt.u32.u64 number, i", i);
+        let number = |i| ptx!(w, i; "cvt.u32.u64 number, i");
         if items == 1 {
             return grid.for_each(w, i, n, || self.elements_apart(number(i), 1));
         }
         let shift = (BLOCK_THREADS as usize * items).ilog2() as usize;
         let threads = BLOCK_THREADS.ilog2() as usize;
-        let tiles = ptx!(w, "shr.u64 tiles, n, shift", n, shift);
-        let count = ptx!(w, "shl.b64 count, tiles, threads", tiles, threads);
+        let tiles = ptx!(w, n, shift; "shr.u64 tiles, n, shift");
+        let count = ptx!(w, tiles, threads; "shl.b64 count, tiles, threads");
         grid.for_each(w, i, count, || {
-            let first = ptx!(
-                w,
-                "shr.u64 tile, i, threads
-                 shl.b64 first, tile, shift
-                 and.b64 in_block, i, last
-                 add.s64 first, first, in_block",
-                i,
-                threads,
-                shift,
-                last = BLOCK_THREADS as usize - 1
-            );
+            let first = ptx!(w, i, threads, shift, last = BLOCK_THREADS as usize - 1; "
+                shr.u64 tile, i, threads
+                shl.b64 first, tile, shift
+                and.b64 in_block, i, last
+                add.s64 first, first, in_block
+            ");
             self.elements_apart(number(first), items);
         });
-        let done = ptx!(w, "shl.b64 done, tiles, shift", tiles, shift);
-        let rest = ptx!(w, "sub.s64 rest, n, done", n, done);
+        let done = ptx!(w, tiles, shift; "shl.b64 done, tiles, shift");
+        let rest = ptx!(w, n, done; "sub.s64 rest, n, done");
         grid.for_each(w, i, rest, || {
-            self.elements_apart(number(ptx!(w, "add.s64 behind, i, done", i, done)), 1);
+            self.elements_apart(number(ptx!(w, i, done; "add.s64 behind, i, done")), 1);
         });
     }
 
@@ -190,13 +185,13 @@ impl<'l> StridedLoop<'l> {
         let (w, threads) = (self.w, BLOCK_THREADS as usize);
         let of_item = |item: usize| match item {
             0 => self.indexes(first),
-            _ => self.indexes(ptx!(w, "add.s32 number, first, d", first, d = item * threads)),
+            _ => self.indexes(ptx!(w, first, d = item * threads; "add.s32 number, first, d")),
         };
         let indexes: Vec<Indexes> = (0..items).map(of_item).collect();
         let loaded = self.loaded(|input| indexes.iter().map(|of| self.load(input, of)).collect());
         let results = self.elements.results_from(items, loaded, &|item| {
             let lines = "mul.lo.s32 distance, item, threads; add.s32 number, first, distance";
-            let indexes = self.indexes(ptx!(w, lines, item, threads, first));
+            let indexes = self.indexes(ptx!(w, item, threads, first; lines));
             self.loaded(|input| vec![self.load(input, &indexes)])
         });
         self.for_each_output(|number, output, is_canonical| {
@@ -211,23 +206,23 @@ impl<'l> StridedLoop<'l> {
     pub(crate) fn flat(&self, grid: &Grid, i: Operand, n: Operand) {
         let (w, items) = (self.w, self.variant.items);
         let shift = items.ilog2() as usize;
-        let vectors = ptx!(w, "shr.u64 vectors, n, shift", n, shift);
+        let vectors = ptx!(w, n, shift; "shr.u64 vectors, n, shift");
         grid.for_each(w, i, vectors, || {
-            self.elements_flat(ptx!(w, "shl.b64 first, i, shift", i, shift), items);
+            self.elements_flat(ptx!(w, i, shift; "shl.b64 first, i, shift"), items);
         });
-        let done = ptx!(w, "shl.b64 done, vectors, shift", vectors, shift);
-        let rest = ptx!(w, "sub.s64 rest, n, done", n, done);
+        let done = ptx!(w, vectors, shift; "shl.b64 done, vectors, shift");
+        let rest = ptx!(w, n, done; "sub.s64 rest, n, done");
         grid.for_each(w, i, rest, || {
-            self.elements_flat(ptx!(w, "add.s64 number, i, done", i, done), 1);
+            self.elements_flat(ptx!(w, i, done; "add.s64 number, i, done"), 1);
         });
     }
 
     /// Computes elements that follow each other from a number on.
     fn elements_flat(&self, first: Operand, items: usize) {
         let w = self.w;
-        let first = ptx!(w, "cvt.u32.u64 number, first", first);
+        let first = ptx!(w, first; "cvt.u32.u64 number, first");
         let indexes_of =
-            |item: Operand| self.indexes(ptx!(w, "add.s32 number, first, item", first, item));
+            |item: Operand| self.indexes(ptx!(w, first, item; "add.s32 number, first, item"));
         let indexes: Vec<Indexes> = (0..items).map(|item| indexes_of(item.into())).collect();
         let place = |of: &Strided| of.array.behind(w, of.array.address(), first);
         let loaded = self.loaded(|input| match input.is_flat {
@@ -271,7 +266,7 @@ impl<'l> StridedLoop<'l> {
             (Order::Vectors { .. }, Some(&inner)) if !of.is_broadcast => {
                 let bytes = self.variant.items << of.array.shift();
                 let lines = "mul.lo.s64 offset, inner, bytes; add.s64 address, place, offset";
-                ptx!(self.w, lines, place, inner, bytes)
+                ptx!(self.w, place, inner, bytes; lines)
             }
             _ => place,
         }
@@ -290,21 +285,17 @@ pub(crate) fn divisors(
 pub(crate) fn indexes(w: &Writer<'_>, number: Operand, divisors: &[[Operand; 3]]) -> Indexes {
     let (mut rest, mut indexes) = (number, vec![number; divisors.len() + 1]);
     for (index, &[length, multiplier, shift]) in indexes[1..].iter_mut().zip(divisors).rev() {
-        let quotient = ptx!(
-            w,
-            "mul.hi.u32 high, rest, multiplier
-             add.s32 sum, high, rest
-             shr.u32 quotient, sum, shift",
-            rest,
-            multiplier,
-            shift
-        );
+        let quotient = ptx!(w, rest, multiplier, shift; "
+            mul.hi.u32 high, rest, multiplier
+            add.s32 sum, high, rest
+            shr.u32 quotient, sum, shift
+        ");
         let lines = "mul.lo.s32 whole, quotient, length; sub.s32 index, rest, whole";
-        *index = ptx!(w, lines, quotient, length, rest);
+        *index = ptx!(w, quotient, length, rest; lines);
         rest = quotient;
     }
     indexes[0] = rest;
-    indexes.into_iter().map(|index| ptx!(w, "cvt.u64.u32 wide, index", index)).collect()
+    indexes.into_iter().map(|index| ptx!(w, index; "cvt.u64.u32 wide, index")).collect()
 }
 
 /// An address, moved by indexes times strides.
@@ -313,6 +304,6 @@ pub(crate) fn moved(
 ) -> Operand {
     indexes.iter().zip(strides).fold(address, |place, (&index, &stride)| {
         let lines = "mul.lo.s64 offset, index, stride; add.s64 moved, place, offset";
-        ptx!(w, lines, place, index, stride)
+        ptx!(w, place, index, stride; lines)
     })
 }

@@ -3,12 +3,12 @@
 //! [`ptx!`] takes lines of PTX in which names stand for operands:
 //!
 //! ```text
-//! let place = ptx!(w, "mul.wide.s32 offset, distance, 8; add.s64 place, start, offset", distance, start);
+//! let place = ptx!(w, start, distance; "mul.wide.s32 offset, distance, 8; add.s64 place, start, offset");
 //! ```
 //!
-//! A name that is passed with the lines is that operand. Any other name that an instruction assigns becomes a new
-//! register, of the class that the instruction's type says, until the end of the lines; a later assignment makes a
-//! further register. The names of variables, of special registers and of registers that begin with `%` are written as
+//! A name that is passed before the lines is that operand: an instruction that assigns it changes its register. Any other
+//! name that an instruction assigns stands for a new register, of the class that the opcode says, until the end of the
+//! lines or its next assignment. The names of variables, of special registers and of registers that begin with `%` are written as
 //! they are. In an opcode `T` and `B` stand for the type that is passed, as numbers and as bits: `s32` and `b32`.
 
 use gpuvec_expr::Type;
@@ -21,7 +21,7 @@ const PREFIX: &str = "%e";
 macro_rules! ptx {
     (@ $name:ident) => { $crate::writer::Operand::from($name) };
     (@ $name:ident $value:expr) => { $crate::writer::Operand::from($value) };
-    ($writer:expr, $lines:expr $(, $name:ident $(= $value:expr)?)* $(,)?) => {
+    ($writer:expr $(, $name:ident $(= $value:expr)?)*; $lines:expr) => {
         $writer.ptx($lines, concat!($(stringify!($name), " "),*), &[$(ptx!(@ $name $($value)?)),*])
     };
 }
@@ -396,19 +396,19 @@ impl<'t> Writer<'t> {
     pub(crate) fn assign(&self, to: Operand, value: Operand) {
         let known = if matches!(to, Operand::Register(..)) { to } else { value };
         match known.class() {
-            Class::B32 => ptx!(self, "mov.b32 to, value", to, value),
-            Class::F32 => ptx!(self, "mov.f32 to, value", to, value),
-            Class::F64 => ptx!(self, "mov.f64 to, value", to, value),
-            _ => ptx!(self, "mov.b64 to, value", to, value),
+            Class::B32 => ptx!(self, to, value; "mov.b32 to, value"),
+            Class::F32 => ptx!(self, to, value; "mov.f32 to, value"),
+            Class::F64 => ptx!(self, to, value; "mov.f64 to, value"),
+            _ => ptx!(self, to, value; "mov.b64 to, value"),
         };
     }
 
     /// The float whose bits a register has.
     pub(crate) fn float_of(&self, bits: Operand) -> Operand {
         if bits.class() == Class::B32 {
-            ptx!(self, "mov.b32 float, bits", float = self.register(Class::F32), bits)
+            ptx!(self, float = self.register(Class::F32), bits; "mov.b32 float, bits")
         } else {
-            ptx!(self, "mov.b64 float, bits", float = self.register(Class::F64), bits)
+            ptx!(self, float = self.register(Class::F64), bits; "mov.b64 float, bits")
         }
     }
 
@@ -462,7 +462,7 @@ impl<'t> Writer<'t> {
             // A constant is the same in all elements.
             _ => return,
         };
-        ptx!(self, select, value, other, condition);
+        ptx!(self, value, other, condition; select);
     }
 
     /// Writes a load or a store of some registers at consecutive places.
