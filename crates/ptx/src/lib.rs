@@ -25,7 +25,7 @@
 //! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`), none flushes
 //! subnormals, and a NaN's sign and payload never reach a result.
 //!
-//! The modules are listed in their order: each uses only those before it (`tests/modules.rs`).
+//! The modules are listed in their order: each uses only those before it (`tests/ptx/modules.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -5,6 +5,7 @@ mod family;
 mod folds;
 mod large;
 mod launches;
+mod modules;
 mod operations;
 mod placeholders;
 mod random;
