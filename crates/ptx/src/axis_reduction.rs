@@ -16,6 +16,7 @@ use crate::array::{Array, VECTOR_BYTES, vector};
 use crate::elements::{Elements, Loaded};
 use crate::fold::Fold;
 use crate::placeholder::BLOCKS;
+use crate::policy::POLICY;
 use crate::strided_loop::{divisors, indexes, moved};
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::{Form, Program, Reduction};
@@ -31,11 +32,11 @@ pub struct AxisReduction {
 
 /// The chains of additions that compute the addresses of a thread's elements. The last address of a single chain is known,
 /// and its element loaded, much later than the first one.
-const CHAINS: usize = 4;
+const CHAINS: usize = POLICY.address_chains;
 
 /// The blocks that a multiprocessor should hold at once of any reduction along axes: more would leave too few
 /// registers for the addresses.
-pub(crate) const BLOCKS_ALONG: u32 = 2;
+pub(crate) const BLOCKS_ALONG: u32 = POLICY.blocks_with_addresses;
 
 /// The letter of the shape's parameters.
 const LETTER: char = 's';

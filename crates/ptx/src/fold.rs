@@ -34,7 +34,7 @@ impl Fold {
     pub(crate) fn of(program: &Program) -> Option<Fold> {
         let [output] = program.outputs() else { return None };
         let converted = output.conversion().map(|_| output.element);
-        Some(Fold { reduction: output.reduction?, ty: output.ty, converted })
+        Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
     }
 
     const fn is_float(self) -> bool {

@@ -31,6 +31,9 @@
 
 // The language, and the limits of what is written in it.
 mod limits;
+
+mod policy;
+
 mod placeholder;
 mod writer;
 
@@ -95,7 +98,7 @@ pub const NAME: &str = "expression";
 pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
     let (mut kernels, mut stored) = (Vec::new(), Vec::new());
     for (number, output) in program.outputs().iter().enumerate() {
-        match output.reduction {
+        match output.reduction() {
             Some(_) => kernels.push(vec![number]),
             None => stored.push(number),
         }

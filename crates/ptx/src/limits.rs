@@ -11,8 +11,3 @@ pub struct Limits {
     /// The operations of a part.
     pub part: usize,
 }
-
-impl Limits {
-    /// The limits with which a driver compiles any program in some seconds.
-    pub const USUAL: Limits = Limits { instructions: 1 << 11, part: 128 };
-}

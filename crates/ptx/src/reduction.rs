@@ -8,19 +8,12 @@ use crate::function::Tables;
 use crate::kernel::{Kernel, entry};
 use crate::partitioned::PartitionedProgram;
 use crate::placeholder::{ALONG_AXES, BLOCKS, ENTRY, Placeholder, least_blocks};
+use crate::policy::POLICY;
 use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Program, Reduction, Type};
 
 /// Elements of a thread in a batch of a fold (kernels/elements.cuh).
 const FOLD_ELEMENTS: usize = 16;
-
-/// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
-const MOST_BYTES: usize = 64;
-const MOST_INSTRUCTIONS: usize = 512;
-
-/// The most instructions of a body after which a kernel may ask the driver for more blocks on each multiprocessor
-/// than [`BLOCKS`]: it needs fewer registers than others.
-const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
 
 /// The name of the compiled template that a program's reduction needs: an image of kernels/ptx.
 #[must_use]
@@ -182,8 +175,9 @@ impl Reduced<'_> {
 fn pass(elements: &Elements<'_>, len: usize) -> usize {
     let instructions = elements.instructions();
     let bytes: usize = elements.arrays().map(|array| 4.max(array.element_bytes())).sum();
-    let fits =
-        |group: &usize| group * bytes <= MOST_BYTES && group * instructions <= MOST_INSTRUCTIONS;
+    let fits = |group: &usize| {
+        group * bytes <= POLICY.body_bytes && group * instructions <= POLICY.body_instructions
+    };
     let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
     std::iter::successors(Some(len), halves).find(fits).unwrap_or(1)
 }
@@ -199,7 +193,7 @@ struct Batch<'p> {
     len: usize,
     /// Elements of a pass of the loop.
     group: usize,
-    /// True for passes of at most [`MOST_INSTRUCTIONS_OF_SMALL`].
+    /// True for passes of at most `POLICY.small_body` instructions.
     is_small: bool,
 }
 
@@ -223,7 +217,7 @@ impl<'p> Batch<'p> {
         let elements = if along_axes.is_some() { elements } else { elements.from(index) };
         let instructions = elements.instructions();
         let group = if partitioned.is_some() { 1 } else { pass(&elements, len) };
-        let is_small = group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
+        let is_small = group * instructions <= POLICY.small_body;
         Batch { w, elements, along_axes, last, len, group, is_small }
     }
 

@@ -10,11 +10,12 @@
 use crate::array::Array;
 use crate::grid::Grid;
 use crate::limits::BLOCK_THREADS;
+use crate::policy::POLICY;
 use crate::strided_loop::{Strided, StridedLoop, moved};
 use crate::writer::{Class, Operand, Writer, ptx};
 
 /// Shared memory for tiles: what each device has for a block, but for the tables of functions.
-const SHARED_BYTES: usize = 40 << 10;
+const SHARED_BYTES: usize = POLICY.tile_bytes;
 
 /// The name of a tile in shared memory, before its number.
 const TILE: &str = "tile_";

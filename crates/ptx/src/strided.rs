@@ -20,6 +20,7 @@ use crate::elementwise::outputs;
 use crate::grid::Grid;
 use crate::kernel::{Kernel, elementwise_text};
 use crate::partitioned::PartitionedProgram;
+use crate::policy::POLICY;
 use crate::shared_tile;
 use crate::strided_loop::{Order, StridedLoop, Variant};
 use crate::writer::{Class, Writer};
@@ -31,7 +32,7 @@ pub(crate) fn kernel(
     partitioned: Option<&PartitionedProgram<'_>>,
 ) -> Kernel {
     // More blocks would leave too few registers for the addresses.
-    const BLOCKS: u32 = 2;
+    const BLOCKS: u32 = POLICY.blocks_with_addresses;
     let w = &Writer::new();
     let elements = Elements::new(program, w, partitioned);
     let strided = StridedLoop::new(program, w, variant, &elements, &outputs(w, program));

@@ -9,6 +9,7 @@ use crate::array::{Array, vector};
 use crate::elements::{Elements, Loaded};
 use crate::grid::Grid;
 use crate::limits::BLOCK_THREADS;
+use crate::policy::POLICY;
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::Program;
 
@@ -52,7 +53,7 @@ pub enum Order {
 }
 
 /// The most elements apart that a thread computes at once: more would need too many registers for their addresses.
-pub const LANES_APART: usize = 4;
+pub const LANES_APART: usize = POLICY.elements_apart;
 
 /// Returns the alignment in bytes of a vector of `items` elements.
 #[must_use]
