@@ -56,7 +56,7 @@ LONG_ON_FAKE_DRIVER ?= $(addprefix python_tests/,package/test_memory.py::test_pi
     devices/test_expression_kernels.py::test_the_bits[op_ interface/test_pages.py)
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 
-.PHONY: $(CHECKS_THAT_PASSED) help demo test build install uninstall reference docs links site-check lint lint-aarch64 fresh kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 test-musl reproducible check-all bench gpu-bundle clean
+.PHONY: $(CHECKS_THAT_PASSED) help demo test build install uninstall reference docs links site-check lint lint-aarch64 fresh baselines kernels usage fake-driver rust-tests test-rust test-c test-python test-thorough test-interleavings test-sanitized test-long test-as-cpu test-exhaustive test-fake-driver coverage fault-injection large-sums every-float random-expressions numpy-expressions random-arrays peers function-errors function-bounds load random-faults security sanitizers miri fuzz lintian licences dist test-wheel test-aarch64 test-musl reproducible check-all bench gpu-bundle clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,9 +115,15 @@ lint-aarch64: $(VENV)/ruff ## clippy for the other processor; needs Debian, as t
 	tools/aarch64.sh cargo clippy --release --target-dir target/wheel/2.17 -- -D warnings
 
 fresh: build $(VENV)/ready $(VENV)/kernels $(VENV)/functions ## check that the header, the PTX and the functions' constants match their sources
-	git diff --exit-code -- include/gpuvec.h
+	# Whatever build.rs writes.
+	git diff --exit-code -- include c_examples python/gpuvec/_library.py docs/reference
 	$(BIN)/python kernels/build.py --check
 	$(BIN)/python tools/fast_functions.py | rustfmt --edition 2024 | diff - crates/math/src/fast/constants.rs
+
+baselines: build $(VENV)/ready ## add new functions to the baselines: the binary interface, and the hashes of results
+	UPDATE_ABI=1 cargo test --profile fast --test abi
+	$(BIN)/python python_tests/support/result_hashes.py > target/results.sha256
+	mv target/results.sha256 python_tests/operations/results.sha256
 
 kernels: $(VENV)/ready $(VENV)/kernels ## compile kernels/*.cu to the PTX that the library carries
 	$(BIN)/python kernels/build.py

@@ -8,11 +8,11 @@ use std::{env, fs};
 
 #[path = "build/header.rs"]
 mod header;
-#[path = "build/operations.rs"]
-mod operations;
 #[path = "crates/ptx/src/hooks.rs"]
 #[allow(unreachable_pub, reason = "public in its crate")]
 mod hooks;
+#[path = "build/operations.rs"]
+mod operations;
 
 fn main() {
     let header = write_header();
@@ -39,7 +39,14 @@ fn link(header: &str) {
 
 /// Writes `include/gpuvec.h` and the lists of functions, which are committed, where they changed; returns the header.
 fn write_header() -> String {
-    for input in ["build", "src", "cbindgen.toml", "include/gpuvec.h.in", "Cargo.toml", "crates/ops/src/rows.rs"] {
+    for input in [
+        "build",
+        "src",
+        "cbindgen.toml",
+        "include/gpuvec.h.in",
+        "Cargo.toml",
+        "crates/ops/src/rows.rs",
+    ] {
         println!("cargo::rerun-if-changed={input}");
     }
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
