@@ -14,7 +14,7 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 # The longer checks, whose commands are in tools/check.sh.
-CHECKS := lint-aarch64 fresh usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
+CHECKS := lint-aarch64 fresh baselines usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
     function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences \
     test-musl reproducible site-check reference
 # The same crates with and without the fake driver, so that cargo builds them once. (The extension module has no tests.)
@@ -68,6 +68,7 @@ test: ## set up and run the tests: Rust, C and Python
 	# The release build has work for one core in most of its time, and pip waits for the network.
 	$(MAKE) -j4 build fake-driver rust-tests $(VENV)/ready
 	$(MAKE) test-rust test-c test-python
+
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --release -p gpuvec_fake_driver
 	mkdir -p $(FAKE_DRIVER)

@@ -30,6 +30,21 @@ if TYPE_CHECKING:
     from ._shapes import Axis
     from ._typing import Array
 
+__all__ = [
+    "add",
+    "axpy",
+    "div",
+    "dot",
+    "max",
+    "min",
+    "mul",
+    "scale",
+    "std",
+    "sub",
+    "sum",
+    "var",
+]
+
 # More formulas of a spread than a program has; beyond this number all are forgotten.
 MOST_REMEMBERED = 64
 
