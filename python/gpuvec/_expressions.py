@@ -85,8 +85,8 @@ class Expression:
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
         arrays: bool, uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32,
         float64, or bfloat16 of ml_dtypes. `Scalar` declares one value. ``float`` and ``int``
-        declare a Python number, which takes the type of its partners, as a number in the text does.
-        A call takes inputs that are named ``out`` or ``stream`` in a mapping.
+        declare a Python number, which takes the type of the other operands, like a number in the
+        text. Pass inputs that are named ``out`` or ``stream`` in a mapping.
 
     Raises
     ------
@@ -279,11 +279,11 @@ class Expression:
         Parameters
         ----------
         inputs : mapping or table, optional
-            The values of inputs by name, as with the keywords; or a table that has them as columns.
+            The values of inputs by name, or a table with a column for each of them.
         out : array or tuple of arrays, optional
             The result, of the type `dtype`, and of the result's shape; the result of a reduction of
             all elements may be an array of any shape with one element. It may be exactly an input
-            whose elements have the same size. Of several formulas a tuple with an array for each,
+            whose elements have the same size. For several formulas, a tuple with an array for each,
             or None for a new one. All formulas use the inputs as they were before the call.
         stream : Stream, optional
             Queues the work behind the stream's earlier work. Without a stream the call returns when
@@ -303,9 +303,9 @@ class Expression:
         -------
         array or scalar, or a tuple of them
             ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
-            ndarray, with its axes in the order of the inputs' in memory; of a reduction of all
-            elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the result
-            of each. If the inputs are columns of one library, new arrays are such columns.
+            ndarray, with its axes in the inputs' order in memory; or a scalar, if all elements are
+            reduced. For several formulas, or formulas in a tuple, it is a tuple with the result of
+            each. If the inputs are columns of one library, new arrays are columns of that library.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
         short = self._short

@@ -293,8 +293,8 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Returns
     -------
     array
-        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray;
-        its axes have the order of the inputs' in memory, as in NumPy (order "K").
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray,
+        with its axes in the inputs' order in memory, as in NumPy (order "K").
 
     Raises
     ------
@@ -421,8 +421,8 @@ def dot(
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
-        The result: of the inputs' type, but int64 for int32, and float32 for floats of 16 bits; of
-        one element if all axes are reduced.
+        The result. It has the inputs' type, but int64 for int32, and float32 for floats of 16 bits,
+        and one element if all axes are reduced.
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
     axis : int or tuple of int, optional
@@ -433,7 +433,7 @@ def dot(
     Returns
     -------
     scalar or array
-        ``out``. If it is None, a new array as that of `add`, or a NumPy scalar if all axes are
+        ``out``. If it is None, a new array, as from `add`, or a NumPy scalar if all axes are
         reduced.
 
     Notes
@@ -535,7 +535,8 @@ def var(
     a : array of float16, bfloat16, float32, float64, int32, int64 or uint64
         As for `add`.
     out : array, optional
-        The result: of the type of ``a``; or float64 for integers, float32 for floats of 16 bits.
+        The result. It has the type of ``a``, but float64 for integers, and float32 for floats of 16
+        bits.
     stream, axis, keepdims
         As for `dot`; but the function always waits for the stream's work.
     ddof : int, default 0
@@ -550,7 +551,7 @@ def var(
     -----
     The result is the exact variance, rounded once, so it has the same bits on every processor. It
     is NaN for no elements, and if one is NaN or infinite. If ``n - ddof`` is not positive, it is
-    infinite, or NaN if all elements are equal. Unlike NumPy's, the function does not warn then.
+    infinite, or NaN if all elements are equal. Unlike NumPy's function, it does not warn then.
 
     Examples
     --------
