@@ -14,7 +14,7 @@ FAKE_DRIVER := $(CURDIR)/target/fake_driver
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
 PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
 # The longer checks, whose commands are in tools/check.sh.
-CHECKS := lint-aarch64 fresh baselines usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
+CHECKS := lint-aarch64 fresh usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
     function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences \
     test-musl reproducible site-check reference
 # The same crates with and without the fake driver, so that cargo builds them once. (The extension module has no tests.)
@@ -28,7 +28,7 @@ SHORT := not large and not long and not exhaustive
 WITHOUT_DRIVER := $(SHORT) and not as_cpu
 WITH_DRIVER := $(SHORT) and not on_fake_driver and not any_driver
 
-.PHONY: $(CHECKS) links $(shell sed -n 's/^\([a-z0-9 -]*\):.*\#\#.*/\1/p' Makefile)
+.PHONY: $(CHECKS) baselines links $(shell sed -n 's/^\([a-z0-9 -]*\):.*\#\#.*/\1/p' Makefile)
 
 help: ## list the commands
 	@sed -nE 's/^([a-z0-9 -]*):.*## (.*)/\1\t\2/p' Makefile | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -124,7 +124,7 @@ lint-aarch64 licences: $(VENV)/tools
 fresh: build $(VENV)/kernels $(VENV)/functions
 usage: $(VENV)/kernels
 function-errors function-bounds: $(VENV)/functions
-large-sums numpy-expressions random-arrays peers: build $(VENV)/ready
+baselines large-sums numpy-expressions random-arrays peers: build $(VENV)/ready
 peers: $(ENGINES)/ready
 fault-injection load random-faults: build fake-driver $(VENV)/ready
 security lintian: build
@@ -132,7 +132,7 @@ test-musl: $(VENV)/release
 reproducible: dist
 site-check: docs $(VENV)/browser
 links: build $(VENV)/docs
-$(CHECKS) links:
+$(CHECKS) baselines links:
 	tools/check.sh $@
 
 bench: build $(VENV)/benches ## ceilings, other libraries and gpuvec side by side; the page is target/bench/page
