@@ -72,7 +72,7 @@ def arguments() -> argparse.Namespace:
     add("--bytes", type=float, default=512e6, help="size of the arrays of ceilings and kernels")
     add("--seeds", nargs="+", type=int, default=[1, 2, 3], help="of the suite cold")
     add("--cpus", nargs="+", type=int, default=[2, 4], help="of the suite restricted")
-    add("--count", type=int, default=1000, help="of calls, of the suites cold and memory")
+    add("--count", type=int, default=1000, help="of the calls of the suite cold")
     add("--output", type=Path, default=ROOT / "target/bench", help="folder for the results")
     add("--serve", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -83,6 +83,7 @@ def settings_of(name: str, given: argparse.Namespace) -> argparse.Namespace:
     own = quicker(SUITES[name]) if given.quick else SUITES[name].settings()
     chosen = {key: value for key, value in vars(given).items() if value is not None}
     settings = argparse.Namespace(**{**vars(given), **own, **chosen})
+    settings.device_n = () if given.n else own["device_n"]
     settings.against = [str(Path(library).resolve()) for library in given.against]
     return settings
 

@@ -3,22 +3,28 @@
 Finds the ceiling that bounds a case, and the time that the case would take at it.
 """
 
+import time
+from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import memmove
 from functools import partial
 from statistics import median
+from threading import Barrier
 from typing import NamedTuple, Optional
 
 import numpy as np
 from calls import Loops
 from cases import DTYPES, case_of, formula
-from device import DRIVER_ERRORS, Device, device_if_any
+from device import DRIVER_ERRORS, Device, count, device_if_any
 from harness import Call, Contender, Row, cores, measure, rates
 
 THREADS = 512
 # Launches per synchronization, to hide the cost of a launch.
 LAUNCHES = 10
+# Repetitions of a GPU's work in a round, so that all GPUs are busy most of the time; the blocks per
+# multiprocessor of its kernel.
+REPETITIONS, WAVES = 4, 4
 # Below this total size arrays may stay in the cores' caches, and memcpy's rate is not a bound.
 BEYOND_CACHES = 512 << 20
 
@@ -252,7 +258,7 @@ def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
         yield figure(name, sorted([found["us"][name], *found["spread"][name]]), "µs", what)
 
 
-def run(given: object) -> Iterator[Row]:
+def run(given: Namespace) -> Iterator[Row]:
     """The machine's limits: transfers, launches and memory, without gpuvec."""
     size, device = int(given.bytes), device_if_any()
     yield from of_cpu(size, given.rounds)
@@ -261,3 +267,50 @@ def run(given: object) -> Iterator[Row]:
         size = min(size, device.free_bytes() // 4)
         yield from of_gpu(device, size, given.rounds)
         yield from of_calls(device, given.seconds, given.rounds)
+
+
+def works_of(gpu: OfGpu) -> dict[str, tuple[Call, float, str]]:
+    """Returns a GPU's work items, with their amounts and units."""
+    gpu.device.enter()
+    kernel, blocks = gpu.device.kernel("plain_add_f32"), WAVES * gpu.device.multiprocessors
+    bytes_, elements = (gpu.size / 1e9, "GB/s"), (gpu.n / 1e9, "Gelements/s")
+    return {
+        "host to device": (gpu.transfers(1, 0), *bytes_),
+        "device to host": (gpu.transfers(0, 1), *bytes_),
+        "both ways, each": (gpu.transfers(1, 1), *bytes_),
+        "two in, one out": (gpu.transfers(2, 1), *elements),
+        "zero-copy add f32": (gpu.launches(kernel, blocks, gpu.on_host, gpu.n, 1), *elements),
+    }
+
+
+def in_parallel(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Call]) -> float:
+    """Returns the seconds from the first start to the last end."""
+    begin = Barrier(len(gpus))
+
+    def one(gpu: OfGpu, work: Call) -> tuple[float, float]:
+        gpu.device.enter()
+        begin.wait()
+        start = time.perf_counter()
+        for _ in range(REPETITIONS):
+            work()
+        return start, time.perf_counter()
+
+    starts, ends = zip(*pool.map(one, gpus, todo))
+    return max(ends) - min(starts)
+
+
+def gpus(given: Namespace) -> Iterator[Row]:
+    """Measures the ceilings of 1, 2, 4, … and all GPUs concurrently."""
+    number = count()
+    all_gpus = [OfGpu(Device(index), int(given.bytes), given.rounds) for index in range(number)]
+    tables = [works_of(gpu) for gpu in all_gpus]
+    with ThreadPoolExecutor(number) as pool:
+        for used in sorted({1 << power for power in range(number.bit_length())} | {number}):
+            for name, (_, amount, unit) in tables[0].items():
+                todo = [table[name][0] for table in tables[:used]]
+                timed = [in_parallel(pool, all_gpus[:used], todo) for _ in range(given.rounds + 1)]
+                figures = [used * REPETITIONS * amount / seconds for seconds in timed[1:]]
+                yield {"GPUs": used, **figure(name, figures, unit, f"{name}, all at once")}
+    for gpu in all_gpus:
+        gpu.device.enter()
+        gpu.close()

@@ -43,6 +43,8 @@ def chosen_cases(given: Namespace) -> tuple[list[Case], dict[str, str]]:
         kinds = [kind for kind in kinds if kind == KINDS[0]]
         missing = {"GPU": why_no_gpu()}
     wanted = cases_of(given.calls, given.types, kinds, given.n)
+    on_device = {"device"} & set(kinds)
+    wanted += cases_of(given.calls, given.types, on_device, given.device_n)
     needs_device = set(kinds) - {KINDS[0]}
     cases = fitting(wanted, device_if_any() if needs_device else None)
     if len(cases) < len(wanted):

@@ -529,17 +529,25 @@ class PlainGpu(Peer):
     kernels = {"add": "plain_add", "dot": "fma_dot", "sum": "plain_sum"}
 
     def call(self, data: Data) -> Call:
-        """Supports device arrays; sums are added to the output."""
-        case, device = data.case, data.arrays.device
-        if case.kind != "device" or case.call.split(",")[0] not in self.kernels:
+        """Supports device arrays; sums are added to the output, which is 0 when it is compared."""
+        case, device, zero = data.case, data.arrays.device, np.zeros(1, data.arrays.dtype)
+        name = self.kernels.get(case.call.split(",")[0])
+        if case.kind != "device" or name is None:
             raise Unsupported
-        kernel = device.kernel(f"{self.kernels[case.call.split(',')[0]]}_{case.dtype}")
+        kernel = device.kernel(f"{name}_{case.dtype}")
         inputs = [*map(address, data.inputs.values())]
         places = (inputs[0], inputs[-1], address(data.out))
 
         def call_on(waves: int) -> Call:
             grid = (device.multiprocessors * waves, 512)
-            return lambda: (device.launch(kernel, grid, places, case.n), device.synchronize(None))
+
+            def call() -> None:
+                if data.is_compared:
+                    device.put(places[2], zero)
+                device.launch(kernel, grid, places, case.n)
+                device.synchronize(None)
+
+            return call
 
         calls = [call_on(waves) for waves in (1, 4, 16)]
         return min(calls, key=lambda call: min(batch_of(call)(1) for _ in range(5)))

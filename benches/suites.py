@@ -29,6 +29,8 @@ class Suite:
     types: tuple[str, ...] = ("f32",)
     kinds: tuple[str, ...] = ("pageable",)
     n: tuple[int, ...] = ()
+    # More lengths of device arrays, without --n.
+    device_n: tuple[int, ...] = ()
     callers: tuple[str, ...] = ("c",)
     peers: tuple[str, ...] = ()
     placements: tuple[str, ...] = ("auto",)
@@ -40,8 +42,8 @@ class Suite:
 
     def settings(self) -> dict[str, Any]:
         """Returns what the command line may change."""
-        names = "calls types kinds n callers peers placements seconds rounds at_most".split()
-        return {name: getattr(self, name) for name in names}
+        fixed = ("about", "program", "environment")
+        return {name: value for name, value in vars(self).items() if name not in fixed}
 
 
 SUITES = {
@@ -55,12 +57,13 @@ SUITES = {
         calls=("add", "dot"),
         types=BOTH,
         kinds=(*HOST, "device"),
-        n=(*DECADES, 1 << 28),
+        n=DECADES,
+        device_n=(1 << 28,),
         callers=("c", "ctypes", "no context", "package"),
         peers=(*HOST_PEERS, "CuPy", "PyTorch CUDA", "Numba", "naive C"),
         placements=ALL,
         seconds=0.08,
-        at_most=200,
+        at_most=240,
     ),
     "libraries": Suite(
         "six calls of the package on NumPy arrays, beside other libraries",
@@ -254,14 +257,8 @@ SUITES = {
     ),
     "gpus": Suite(
         "the ceilings of all visible GPUs concurrently",
-        program="machine.gpus",
+        program="ceilings.gpus",
         n=(100_000_000,),
-        kinds=DEVICE,
-    ),
-    "memory": Suite(
-        "the memory that the library keeps; takes minutes",
-        program="machine.memory",
-        n=(1_000_000_000,),
         kinds=DEVICE,
     ),
 }

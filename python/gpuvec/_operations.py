@@ -6,7 +6,7 @@ NumPy's own calls, and a general way for everything else, which also finds the c
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char, c_double, c_float, c_void_p, sizeof
+from ctypes import addressof, c_char, sizeof
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -15,7 +15,7 @@ import numpy as np
 from ._adapters import kind_of
 from ._arrays import check_axes, check_dtype, check_equal, check_equal_types, find, find_all, typed
 from ._errors import failure
-from ._library import OPERATIONS, SIGNATURES, functions, native
+from ._library import NUMBERS, OPERATIONS, functions, native
 from ._queue import call
 from ._rounding import rounded
 from ._streams import Stream, check_stream
@@ -29,23 +29,6 @@ if TYPE_CHECKING:
     from ._expressions import Expression
     from ._shapes import Axis
     from ._typing import Array
-
-# The operations as formulas, which run on arrays of any strides.
-FORMULAS = {
-    "add": "a + b",
-    "sub": "a - b",
-    "mul": "a * b",
-    "div": "a / b",
-    "scale": "alpha * a",
-    "axpy": "fma(alpha, a, b)",
-    "dot": "dot(a, b)",
-    "sum": "sum(a)",
-    "min": "min(a)",
-    "max": "max(a)",
-}
-
-# The types of factors, which ctypes itself would convert as the thread's floating-point modes say.
-FACTORS = {np.dtype(np.float32): c_float, np.dtype(np.float64): c_double}
 
 # More formulas of a spread than a program has; beyond this number all are forgotten.
 MOST_REMEMBERED = 64
@@ -66,6 +49,7 @@ class Operation:
     __slots__ = (
         "_compiled",
         "_native",
+        "_text",
         "call",
         "inputs",
         "is_reduction",
@@ -75,19 +59,16 @@ class Operation:
         "types",
     )
 
-    def __init__(self, name: str, inputs: int, result: str = "") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.inputs = inputs
+        self._text, self.inputs, self.is_reduction, declared = OPERATIONS[name]
         self.most_axes = 1 if name == "dot" else np.iinfo(np.int32).max
-        self.is_reduction = bool(result)
         self.table: dict[np.dtype[Any], Entry] = {}
         short = []
-        for element in OPERATIONS[name]:
-            dtype = np.dtype(DTYPES[element])
-            to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
+        for element, result in declared.items():
+            dtype, to = np.dtype(DTYPES[element]), np.dtype(DTYPES[result])
             symbol = f"gpuvec_{name}_{element}"
-            first = SIGNATURES[symbol][1][0]
-            factor_bytes = 0 if first is c_void_p else sizeof(first)
+            factor_bytes = sizeof(NUMBERS[element]) if "alpha" in self._text else 0
             self.table[dtype] = symbol, to
             # The address alone: to declare all functions takes a twentieth of the import.
             entry = addressof(c_char.in_dll(functions, symbol))
@@ -102,7 +83,7 @@ class Operation:
         self._native = None
         if native is not None:
             calls = self._short_formula, self.general, call, failure
-            what = inputs, self.is_reduction, self.most_axes, short
+            what = self.inputs, self.is_reduction, self.most_axes, short
             self._native = native.Operation(*what, calls)
             self.call = self._native.call
 
@@ -149,8 +130,10 @@ class Operation:
                 check_equal(name, one.array, "a", found["a"].array)
         own: list[Any] = []
         if dtype in self.table:
-            factors = (FACTORS[dtype].from_buffer_copy(rounded(one, dtype)) for one in alpha)
-            own = [getattr(functions, self.table[dtype][0]), *factors]
+            function = getattr(functions, self.table[dtype][0])
+            # ctypes itself would convert factors as the thread's floating-point modes say.
+            factors = (function.argtypes[0].from_buffer_copy(rounded(one, dtype)) for one in alpha)
+            own = [function, *factors]
         target = typed("out", every[-1], formula.dtype) if to else None
         return formula._evaluated(inputs, found, (out,), [target], stream, axis, keepdims, own)
 
@@ -174,10 +157,9 @@ class Operation:
         if formula is None:
             from ._expressions import Expression
 
-            text = FORMULAS[self.name]
             declared = {name: dtype for name in "ab"[: self.inputs]}
-            factor = {"alpha": float} if "alpha" in text else {}
-            formula = self._compiled[dtype] = Expression(text, {**declared, **factor})
+            factor = {"alpha": float} if "alpha" in self._text else {}
+            formula = self._compiled[dtype] = Expression(self._text, {**declared, **factor})
         return formula
 
     def _short_formula(self, dtype: np.dtype[Any]) -> Any:
@@ -254,10 +236,10 @@ def _whole(ddof: Any) -> int:
 
 # Global names, which Python finds sooner than attributes.
 _var, _std = Spread("var"), Spread("std")
-_add, _sub, _mul, _div = (Operation(name, 2).call for name in ("add", "sub", "mul", "div"))
-_scale, _axpy = Operation("scale", 1).call, Operation("axpy", 2).call
-_DOT, _SUM = Operation("dot", 2, "wide"), Operation("sum", 1, "wide")
-_MIN, _MAX = Operation("min", 1, "same"), Operation("max", 1, "same")
+_add, _sub, _mul, _div, _scale, _axpy = (
+    Operation(name).call for name in ("add", "sub", "mul", "div", "scale", "axpy")
+)
+_DOT, _SUM, _MIN, _MAX = map(Operation, ("dot", "sum", "min", "max"))
 _dot, _sum, _min, _max = _DOT.call, _SUM.call, _MIN.call, _MAX.call
 
 

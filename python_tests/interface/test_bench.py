@@ -242,14 +242,6 @@ def test_every_kernel_has_a_line(tmp_path):
 
 
 @NEEDS_GPU
-def test_kept_memory_is_measured(tmp_path):
-    data, text = bench(tmp_path, "memory", options=("--n", "1e3", "--count", "2"))
-    rows = [row["after"] for row in data["memory"]]
-    assert rows[0] == "gpuvec_init" and "add pinned n = 1,000" in rows
-    assert all(after in text for after in rows)
-
-
-@NEEDS_GPU
 def test_functions_on_the_device_are_measured_beside_a_copy():
     [row] = rows_of("functions-device", "--n", "1000", "--calls", "exp(x)")
     assert row["what"] == "exp(x)"

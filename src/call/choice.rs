@@ -4,6 +4,7 @@ use super::array::MemoryKind;
 use super::checked::Call;
 use super::cost;
 use super::plan::Resources;
+use super::task::Task;
 use crate::policy::GPU;
 use crate::process::settings::Placement;
 use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
@@ -123,7 +124,7 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, resources: &impl Res
     if needs_gpu(call) {
         return Chosen::only(Choice::Gpu, Reason::AskedFor);
     }
-    let is_copy = call.task().is_copy();
+    let is_copy = matches!(call.task(), Task::Copy);
     if placement == Placement::Gpu && !is_copy {
         let is_long = cost::is_shareable(call) && call.max_bytes() > GPU.several_gpus_bytes;
         let is_only_one = resources.devices() == Devices { all: 1, open: 1 };

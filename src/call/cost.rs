@@ -1,6 +1,6 @@
 //! A call as the cost model sees it.
 
-use super::array::{Array, MemoryKind};
+use super::array::{Array, Extent, MemoryKind};
 use super::checked::Call;
 use super::formula::FIRST_EXPRESSION;
 use super::picoseconds;
@@ -95,7 +95,7 @@ pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
 /// Says whether an array has to go through a pinned buffer.
 pub(super) fn is_staged(call: &Call<'_>) -> bool {
     // The host writes the results of reductions.
-    let outputs = call.outputs().iter().filter(|output| !output.is_value());
+    let outputs = call.outputs_of(Extent::Elements).map(|(_, output)| output);
     call.inputs().iter().chain(outputs).any(|array| array.kind == MemoryKind::Pageable)
 }
 
@@ -104,5 +104,7 @@ pub(super) fn is_staged(call: &Call<'_>) -> bool {
 pub(super) fn is_shareable(call: &Call<'_>) -> bool {
     let is_for_all =
         |array: &Array<'_>| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
-    call.max_bytes() > GPU.shared_bytes && call.arrays().all(is_for_all) && !call.task().is_copy()
+    call.max_bytes() > GPU.shared_bytes
+        && call.arrays().all(is_for_all)
+        && !matches!(call.task(), Task::Copy)
 }

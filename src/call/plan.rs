@@ -1,12 +1,12 @@
 //! Plans a call on the processors that were chosen: its threads, its chunks, and how each array gets there.
 
-use super::array::{Array, MemoryKind};
+use super::array::{Array, Extent, MemoryKind};
 use super::checked::Call;
 use super::choice::{Chosen, Devices, Reach, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, is_staged, threads_worth};
 use super::strided::OnStrides;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::policy::{CORES, GPU};
@@ -41,7 +41,10 @@ pub(crate) struct BlockLimits {
 impl BlockLimits {
     /// The most blocks of the kernel of a task.
     pub(crate) fn of(self, kernel: Task<'_>) -> u32 {
-        if kernel.is_reduction() { self.reduction } else { self.elementwise }
+        match kernel.kind() {
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => self.elementwise,
+            TaskKind::Reduced => self.reduction,
+        }
     }
 }
 
@@ -127,7 +130,7 @@ pub(crate) trait Resources {
 
 /// Plans a call for a stream of a device, if the stream can take it.
 pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) -> Option<OnStream> {
-    let may_compute = placement != Placement::Cpu || call.task().is_copy();
+    let may_compute = placement != Placement::Cpu || matches!(call.task(), Task::Copy);
     // Between kernels a result would already be in the input, which the next one is to read.
     let may_queue = !call.task().has_several_kernels() || !call.reduces_into_input();
     let fits = call.strides().is_none_or(|strides| strides.fits_launches());
@@ -287,14 +290,14 @@ fn can_signal_completion(
 ) -> bool {
     const WARPS_OF_BLOCK: u32 = 8;
     // The most elements that a warp takes at once.
-    let run = match call.task().is_reduction() {
-        false => 512,
-        true => GPU.reduction_block / WARPS_OF_BLOCK as usize,
+    let run = match call.task().kind() {
+        TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => 512,
+        TaskKind::Reduced => GPU.reduction_block / WARPS_OF_BLOCK as usize,
     };
     let may_be_few = block_limits.of(call.task()) <= GPU.flagged_warps / WARPS_OF_BLOCK
         || call.n().div_ceil(run) <= GPU.flagged_warps as usize;
     may_be_few
-        && !call.task().is_copy()
+        && !matches!(call.task(), Task::Copy)
         && !call.task().has_several_kernels()
         && !transfers.outputs().contains(&Transfer::Dma)
         && !call.any(MemoryKind::Managed)
@@ -314,9 +317,9 @@ fn transfers(call: &Call<'_>, devices: &[usize], in_place: bool, is_integrated: 
         (_, MemoryKind::Pinned | MemoryKind::PinnedInParts) => Transfer::Mapped,
         (_, MemoryKind::Pageable) => Transfer::Staged,
     };
-    let outputs = call.outputs().iter().map(|output| match output.is_value() {
-        false => transfer(output),
-        true => Transfer::State,
+    let outputs = call.outputs().iter().map(|output| match output.layout.extent {
+        Extent::Elements => transfer(output),
+        Extent::Results => Transfer::State,
     });
     let inputs = call.inputs();
     Transfers { arrays: inputs.iter().map(transfer).chain(outputs).collect(), inputs: inputs.len() }
@@ -328,9 +331,11 @@ fn transfers(call: &Call<'_>, devices: &[usize], in_place: bool, is_integrated: 
 /// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
 fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
     let [elementwise, reduction] = GPU.mapped_bytes;
-    let pays = match call.task().is_reduction() {
-        false => (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise,
-        true => call.max_bytes() > reduction,
+    let pays = match call.task().kind() {
+        TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
+            (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise
+        }
+        TaskKind::Reduced => call.max_bytes() > reduction,
     };
     pays && !is_staged(call)
 }
@@ -374,7 +379,7 @@ fn is_queueable(call: &Call<'_>, device: usize) -> bool {
 /// Says whether a stream leaves a copy to the driver: from or to a device, and not of memory that was
 /// page-locked in parts. From host to host the driver makes the caller wait.
 fn is_copied_by_driver(call: &Call<'_>) -> bool {
-    call.task().is_copy() && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
+    matches!(call.task(), Task::Copy) && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
 }
 
 fn queued(call: &Call<'_>) -> OnStream {
@@ -385,7 +390,7 @@ fn queued(call: &Call<'_>) -> OnStream {
     };
     let arrays = call.arrays().map(transfer).collect();
     let transfers = Transfers { arrays, inputs: call.inputs().len() };
-    let crosses_bus = transfers.cross_bus() || (call.task().is_copy() && !by_driver);
+    let crosses_bus = transfers.cross_bus() || (matches!(call.task(), Task::Copy) && !by_driver);
     let block_limits = block_limits(&transfers, call.n(), crosses_bus);
     OnStream { transfers, block_limits, copies_by_driver: by_driver }
 }

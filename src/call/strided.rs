@@ -1,8 +1,8 @@
 //! Calls on arrays of any strides, as GPUs run them: tile after tile.
 
-use super::array::{Array, MAX_ARRAYS, MemoryKind};
+use super::array::{Array, Extent, MAX_ARRAYS, MemoryKind};
 use super::checked::Call;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use super::transfer::{Transfer, Transfers};
 use crate::error::Error;
 use crate::policy::GPU;
@@ -95,7 +95,10 @@ impl<'a> Strides<'a> {
 
     /// The most results of a launch. An elementwise kernel numbers all elements of these.
     fn most_results(&self, task: Task<'_>) -> usize {
-        let n = if task.is_mixed() { self.reduced().elements() } else { 1 };
+        let n = match task.kind() {
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced => 1,
+            TaskKind::Mixed => self.reduced().elements(),
+        };
         (MOST_ELEMENTS / n.max(1)).max(1)
     }
 
@@ -236,10 +239,9 @@ impl OnStrides {
         let kept = strides.axes.kept().blocks(results);
         let tiles = Tiles { kept, reduced: strides.reduced().blocks(elements) };
         let merges = tiles.parts() > 1 || shape.must_merge();
-        let is_value = |output: usize| call.outputs()[output].is_value();
-        let transfers = if merges { transfers.with_states(is_value) } else { transfers };
+        let transfers = if merges { transfers.with_states(call) } else { transfers };
         let is_staged = merges || transfers.is_any_staged();
-        let buffers = Transfers::of_buffers(is_staged, call.task().reduces());
+        let buffers = Transfers::of_buffers(is_staged, call.task().kind());
         let full = [tiles.kept.full(), tiles.reduced.full()];
         let mut end = 0;
         let place = |(number, (view, transfer)): (usize, (&View, Transfer))| {
@@ -274,8 +276,8 @@ fn transfers(
         let is_input = number < inputs;
         Ok(match array.kind {
             _ if !is_input && strides.wants_states => Transfer::State,
-            // Nothing is read, nor written for each element.
-            _ if (is_input || !array.is_value()) && strides.reduced().elements() == 0 => {
+            // Only results are there if no result has elements.
+            _ if array.layout.extent == Extent::Elements && strides.reduced().elements() == 0 => {
                 Transfer::InPlace
             }
             MemoryKind::Device { ordinal } if ordinal != device => {
@@ -347,17 +349,19 @@ impl Shape<'_> {
 
     /// Says whether arrays with more than one element for each result are staged.
     fn stages_elements(&self) -> bool {
-        let task = self.call.task();
-        let has_results_alone = task.reduces() && !task.is_mixed();
-        self.staged().any(|(number, _)| number < self.call.inputs().len() || !has_results_alone)
+        let writes_elements = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => true,
+            TaskKind::Reduced => false,
+        };
+        self.staged().any(|(number, _)| number < self.call.inputs().len() || writes_elements)
     }
 
     /// The most elements of each staged array, if there is one, that have room in a slot.
     fn most_staged(&self) -> Option<usize> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
-        let room = match self.call.task().reduces() {
-            true => GPU.staged_slot_bytes - STATES_BYTES,
-            false => GPU.staged_slot_bytes,
+        let room = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise => GPU.staged_slot_bytes,
+            TaskKind::Reduced | TaskKind::Mixed => GPU.staged_slot_bytes - STATES_BYTES,
         };
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }

@@ -5,7 +5,9 @@ use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
 use super::grid;
 use super::kernels::{MAX_PARAMETERS, blocks_per_multiprocessor, packs};
-use crate::call::{Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, Transfer, Transfers};
+use crate::call::{
+    Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, TaskKind, Transfer, Transfers,
+};
 use crate::error::Error;
 use crate::policy::GPU;
 use arrayvec::ArrayVec;
@@ -77,12 +79,12 @@ pub(super) unsafe fn enqueue(
         return unsafe { copy(device, stream, from, to, n) }.map(|()| 0);
     }
     let (inputs, outputs) = arrays.split_at(inputs);
-    let blocks = match task.is_reduction() {
-        false => {
+    let blocks = match task.kind() {
+        TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
             let [pack, packs_per_thread] = packs(task)?;
             grid::of_packs(n, pack, packs_per_thread, block_limit)
         }
-        true => {
+        TaskKind::Reduced => {
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
             // In exact sums of f32 warps take batches as they are ready; folds have room for the states of the blocks
             // that run at once.

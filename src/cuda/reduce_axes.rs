@@ -10,8 +10,8 @@ use super::scratch::Lent;
 use super::strided::{self, addresses_of_first};
 use crate::call::plan::BlockLimits;
 use crate::call::{
-    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task, Tile,
-    Transfers,
+    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task,
+    TaskKind, Tile, Transfers,
 };
 use crate::error::Error;
 use crate::policy::AxisReductions;
@@ -221,10 +221,13 @@ impl PlacedTile {
         let axes = |axes: Range<usize>| axes.len().max(1);
         let along = Along { kept: axes(self.kept()), reduced: axes(self.reduced()) };
         for (task, outputs) in task.kernels() {
-            if !task.is_reduction() {
-                // SAFETY: this function's promise.
-                unsafe { self.map(device, stream, task, outputs, block_limits.of(task))? };
-                continue;
+            match task.kind() {
+                TaskKind::Reduced => {}
+                TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
+                    // SAFETY: this function's promise.
+                    unsafe { self.map(device, stream, task, outputs, block_limits.of(task))? };
+                    continue;
+                }
             }
             let (Task::Evaluate(Evaluation { formula, bindings }), &[output]) = (task, outputs)
             else {

@@ -75,8 +75,9 @@ pub(crate) struct Cores {
     /// how many times as many elements the exact loop computes before such a block.
     pub(crate) fast_part: usize,
     pub(crate) fast_exact_parts: usize,
-    /// The values that are added to one sum of a variance before the next sum: they stay in a core's first cache.
-    pub(crate) moment_values: usize,
+    /// The most values that one of several reductions, such as the sums of a variance, takes before the next one takes
+    /// its own: values that reductions share stay in a core's first cache.
+    pub(crate) reduced_at_once: usize,
     /// The values whose winner is found before its index is searched for.
     pub(crate) indexed_values: usize,
     /// The most terms that are added to an exact state one by one: bins take longer to clear and to empty.
@@ -158,7 +159,7 @@ const X86_64: Cores = Cores {
     fast_part: 512,
     fast_exact_parts: 3,
     // Not measured alone: 16 KiB of f64.
-    moment_values: 2048,
+    reduced_at_once: 2048,
     indexed_values: 2048,
     // Terms of 2^-250 to 2^250, AVX-512 and AVX2: 300 take 0.52 to 0.68 of their time in bins, 512 products of f64 1.2 to 1.4.
     few_deposits: 384,

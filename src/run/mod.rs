@@ -17,8 +17,8 @@ mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, Output, Task,
-    Work, choose, fastest_cores,
+    Arguments, Array, Arrays, Binding, Call, Evaluation, Extent, Formula, Input, Layout, Output,
+    Task, Work, choose, fastest_cores,
 };
 use crate::cpu::expression::{
     Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
@@ -170,7 +170,10 @@ fn run(
     let mut kinds = None;
     let kind_of = |array: &Array<'_>| {
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
-        if arguments.task().is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
+        match arguments.task() {
+            Task::Copy => kinds.of_copied(array),
+            Task::Evaluate(_) => kinds.of(array),
+        }
     };
     let call = Call::new(&mut arrays, arguments, kind_of)?;
     if let Some(call) = &call {
@@ -255,9 +258,9 @@ impl Runner<'_> {
         self.run(&mut reducing)?;
         work.check()?;
         let repeats = self.call.is_uniform().then(|| self.call.n());
-        let values = self.call.outputs().iter().filter(|output| output.is_value());
+        let outputs = self.call.outputs_of(Extent::Results);
         let results = reducing.results(repeats)?;
-        values.zip(results).try_for_each(|(output, bits)| alloc::write_bits(output, bits))
+        outputs.zip(results).try_for_each(|((_, output), bits)| alloc::write_bits(output, bits))
     }
 
     /// Runs the work on the call's chunks, and says where. Where GPUs fail, cores do it if the plan says so.

@@ -6,7 +6,7 @@ use crate::memory::reach_by_kernel;
 use crate::timing::{self, Direction};
 use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
-use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Visitor};
+use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Step, Visitor};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -75,7 +75,7 @@ impl Kernel {
         let behind = match self {
             Kernel::Probe => 0,
             Kernel::Expression(kernel) => return kernel.words_of_parameters().to_vec(),
-            Kernel::Compute(op) if op.is_reduction() => 6,
+            Kernel::Compute(op) if matches!(op.step(), Step::Reduce(_)) => 6,
             Kernel::Compute(_) | Kernel::Copy => 3,
         };
         vec![1; self.input_parameters() + behind]

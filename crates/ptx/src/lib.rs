@@ -64,7 +64,7 @@ pub const NAME: &str = "expression";
 pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
     let (mut kernels, mut stored) = (Vec::new(), Vec::new());
     for (number, output) in program.outputs().iter().enumerate() {
-        match output.reduction {
+        match output.reduction() {
             Some(_) => kernels.push(vec![number]),
             None => stored.push(number),
         }

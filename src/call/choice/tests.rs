@@ -102,12 +102,8 @@ fn planned(
         layout: Layout::contiguous(element.bytes()),
     };
     let inputs: Vec<Input<'_>> = elements.iter().enumerate().map(input).collect();
-    let element_bytes = formula.program().outputs()[0].element.bytes();
-    let layout = match formula.reduction {
-        Some(_) => Layout::value(element_bytes),
-        None => Layout::contiguous(element_bytes),
-    };
-    let outputs = [Output { name: "out", pointer: pointer(elements.len()), layout }];
+    let outputs =
+        [Output { name: "out", pointer: pointer(elements.len()), layout: formula.output }];
     let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
     let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
