@@ -162,7 +162,7 @@
  */
 #define GPUVEC_ABI_VERSION 1
 
-/** Stands for all devices in the place of one device's number. */
+/** The device number that means all devices. */
 #define GPUVEC_ALL_DEVICES -1
 
 /**

@@ -1,4 +1,4 @@
-"""Compiles kernels/*.cu to the PTX that the library carries, and benches/*.cu to the benchmark's.
+"""Compiles kernels/*.cu to the PTX that the library carries.
 
 Each kernel of kernels/*.cu gets a file of its own in kernels/ptx, so that a driver compiles no more
 than a call needs.
@@ -6,9 +6,8 @@ than a call needs.
     python kernels/build.py           write the .ptx files
     python kernels/build.py --check   fail if the .ptx files do not match the .cu files
     python kernels/build.py --usage [sm_XX...] [FOLDER...]
-                                      let ptxas compile the PTX for these architectures, or for
-                                      all, and that in folders, and print each kernel's registers
-                                      and spills
+                                      compile the PTX, also of folders, by ptxas for these or all
+                                      architectures, and print each kernel's registers and spills
 
 Needs the packages of kernels/requirements.txt, and no GPU.
 """
@@ -30,9 +29,8 @@ from sass import ordinary_way
 KERNELS = Path(__file__).resolve().parent
 SOURCES = sorted(KERNELS.glob("*.cu"))
 IMAGES = KERNELS / "ptx"
-BENCHMARKS = sorted(KERNELS.parent.glob("benches/*.cu"))
 HEADERS = sorted(KERNELS.glob("*.cuh"))
-# No contraction of a multiplication and an addition into one rounding: the CPU rounds twice.
+# A multiplication and an addition are not contracted into one rounding: the CPU rounds twice.
 OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
 ARCHITECTURES = ["sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 
@@ -79,7 +77,7 @@ class Compiler:
 
 
 def without_unused(ptx: str) -> str:
-    """PTX without the global variables that nothing refers to: NVRTC keeps all constants."""
+    """PTX without unused global variables: NVRTC keeps all constants."""
     uses = Counter(re.findall(r"[\w$]+", ptx))
 
     def is_used(line: str) -> bool:
@@ -89,7 +87,7 @@ def without_unused(ptx: str) -> str:
     return "".join(line for line in ptx.splitlines(keepends=True) if is_used(line))
 
 
-# Names that NVRTC gives inside a kernel, and shorter ones.
+# Names that NVRTC makes inside a kernel, and their replacements.
 SHORTER = {
     r"\$L__BB\d+_(\d+)": r"$\1",
     r"\w+_param_(\d+)": r"p\1",
@@ -112,7 +110,7 @@ ENTRY = ".visible .entry "
 
 def images(compiler: Compiler) -> dict[Path, str]:
     """The PTX of every image, by its file."""
-    found = {source.with_suffix(".ptx"): compiler.ptx(source) for source in BENCHMARKS}
+    found = {}
     for source in SOURCES:
         head, *kernels = compiler.ptx(source).split(ENTRY)
         for kernel in kernels:
@@ -121,7 +119,7 @@ def images(compiler: Compiler) -> dict[Path, str]:
 
 
 def is_frame(image: Path) -> bool:
-    """Returns whether it is a kernel without the formula of its elements (elements.cuh)."""
+    """Returns whether an image is a kernel without the formula of its elements (hooks.cuh)."""
     return "\nELEMENTS " in image.read_text()
 
 
@@ -130,7 +128,7 @@ def is_frame(image: Path) -> bool:
 MOST_REGISTERS = 80
 
 
-# GPUs with few units for f64: there functions of f32 do without, on the ordinary way.
+# GPUs with few f64 units: functions of f32 avoid f64 there, except for hard arguments.
 WITH_FEW_UNITS = ["sm_86", "sm_89", "sm_120"]
 
 
@@ -185,7 +183,7 @@ def main() -> None:
         named = [argument for argument in sys.argv[2:] if argument.startswith("sm_")]
         folders = [argument for argument in sys.argv[2:] if argument not in named]
         others = [file for folder in folders for file in Path(folder).rglob("*.ptx")]
-        files = sorted([*whole, *KERNELS.parent.glob("benches/*.ptx"), *others])
+        files = sorted([*whole, *others])
         why = f"a kernel spills, has more than {MOST_REGISTERS} registers, or needs f64"
         sys.exit(0 if print_usage(files, named or ARCHITECTURES) else why)
     made = images(Compiler())

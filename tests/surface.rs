@@ -97,7 +97,7 @@ fn callers_values_are_accessed_at_any_address() {
 
 /// The modules of src/ and the crates of crates/; each imports only itself and later ones.
 const PLACES: &[&str] = &[
-    "python", "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "arch", "tuning",
+    "python", "abi", "run", "objects", "cuda", "cpu", "call", "pool", "process", "arch", "policy",
     "error", "cost", "axes", "ptx", "ops", "math", "expr", "exact",
 ];
 

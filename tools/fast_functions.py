@@ -136,7 +136,8 @@ def exponential():
     offsets, powers = zip((0.0, 1.0), *(power_with_exact_slope(i, ln_2) for i in range(1, 16)))
     print_array("Offsets from sixteenths.", "EXP2_OFFSETS", offsets)
     print_array(
-        "Powers of 2 there; their errors and those of ln 2 times them add up to 2^-35.9.",
+        "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to"
+        " 2^-35.9.",
         "EXP2_POWERS",
         powers,
     )
@@ -498,7 +499,7 @@ def inverse_sine():
     """The inverse sine: asin(c + h) = asin c + D h (1 + w W + q Q), q = (D h)², w = c D² h."""
     print("\n// asin, acos")
     print_constant("The bias of the inverse sine, as a share.", "ASIN_BIAS", nearest(-ASIN_BIAS))
-    print_constant("That of the inverse cosine.", "ACOS_BIAS", nearest(-ACOS_BIAS))
+    print_constant("The bias of the inverse cosine, as a share.", "ACOS_BIAS", nearest(-ACOS_BIAS))
     print_constant("Steps to a sine of 1.", "ASIN_STEPS", ASIN_STEPS)
     sines = [0.0] + [sine_with_exact_slope(i / ASIN_STEPS) for i in range(1, 32)]
     slopes = [1 / sqrt(1 - mpf(c) ** 2) for c in sines]

@@ -10,6 +10,8 @@ from bindings import C_TYPES, LIBRARY, ROOT, Choice, Run, lib
 from operations import OPERATIONS, Operation
 from programs import run
 
+pytestmark = pytest.mark.wheel
+
 
 def exported() -> list:
     """Returns the names that the library exports, sorted."""

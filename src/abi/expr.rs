@@ -251,7 +251,7 @@ pub extern "C" fn gpuvec_expr_is_reduction(expr: *mut gpuvec_expr) -> i32 {
     guard::call(|| {
         let expression = expression::given(expr)?;
         expression.formula.only_output("gpuvec_expr_is_reduction_at")?;
-        expression.is_reduction(0)
+        expression.has_result(0)
     })
 }
 
@@ -266,7 +266,7 @@ pub extern "C" fn gpuvec_expr_output_type_at(expr: *mut gpuvec_expr, index: usiz
 /// outputs from 0. On failure returns a `gpuvec_status`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_is_reduction_at(expr: *mut gpuvec_expr, index: usize) -> i32 {
-    guard::call(|| expression::given(expr)?.is_reduction(index))
+    guard::call(|| expression::given(expr)?.has_result(index))
 }
 
 /// Stores an expression's program or its PTX as text. `form` is a `gpuvec_expr_form`: the PTX is the text for

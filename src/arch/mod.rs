@@ -1,7 +1,7 @@
-//! Everything that depends on the processor's architecture, behind one interface: sets of vector instructions and
-//! their vectors, floating-point modes, prefetches, and the jumps by which the driver's functions are called.
+//! The code that depends on the processor's architecture, behind one interface: instruction sets and their vectors,
+//! floating-point modes, prefetches, and the jumps by which the driver's functions are called.
 //!
-//! A processor's folder has all of it for that processor.
+//! Each architecture has a folder.
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod aarch64;
@@ -26,45 +26,45 @@ use gpuvec_math::fast::Machine32;
 use std::arch::asm;
 use std::ops::{Add, Mul, Sub};
 
-/// A set of vector instructions. A value proves that the processor has them.
+/// A set of vector instructions. A value of such a type proves that the processor supports them.
 pub(crate) trait Set: Copy {
-    /// Its vectors of f64.
+    /// The set's vectors of f64.
     type F64: Vector<Set = Self>;
-    /// The set that loops of few instructions are compiled for: wider vectors would add nothing.
+    /// The set for which loops of few instructions are compiled, because wider vectors would not speed them up.
     type Short: Set;
 
-    /// Says whether it multiplies and adds with one rounding.
+    /// True if the set has fused multiply-add.
     const HAS_FMA: bool;
     /// The number of vector registers.
     const REGISTERS: usize;
-    /// The lengths of chunks that its registers hold.
+    /// The lengths of chunks that fit in the registers.
     const CHUNKS: ChunkLengths;
-    /// The states that a fold keeps in registers: 8, 32 or 128.
+    /// The number of states that a fold keeps in registers: 8, 32 or 128.
     const FOLD_LANES: usize;
 
     fn short(self) -> Self::Short;
 
-    /// Runs work that is compiled for the set.
+    /// Runs work, compiled for the set.
     fn run<W: Vectorized>(self, work: W) -> W::Result;
 }
 
-/// A set that multiplies and adds with one rounding, on which functions of f32 have fast sequences.
+/// A set with fused multiply-add, on which functions of f32 have fast sequences.
 pub(crate) trait FusedSet: Set {
-    /// Its vectors of 32 bits.
+    /// The set's vectors of 32-bit lanes.
     type Machine: Vectors;
 
     fn machine(self) -> Self::Machine;
 }
 
-/// The elements that a loop over a block reads at once before it writes any: 1, 4, 8, 16 or 32.
+/// How many elements a loop over a block reads before it writes any: 1, 4, 8, 16 or 32.
 pub(crate) struct ChunkLengths {
-    /// Of a few instructions for each element, by the size of elements: at most 4 bytes, and 8.
+    /// For loops of a few instructions per element, on elements of at most 4 bytes and of 8 bytes.
     pub(crate) short: [usize; 2],
-    /// The same, of operations that only the newest sets have.
+    /// For short loops of operations that only AVX-512 has as an instruction.
     pub(crate) newest: usize,
-    /// Of functions.
+    /// For loops that compute functions.
     pub(crate) long: usize,
-    /// Of a search for NaNs.
+    /// For the search for NaNs.
     pub(crate) canonical: usize,
 }
 
@@ -72,11 +72,11 @@ pub(crate) struct ChunkLengths {
 pub(crate) trait Vectorized {
     type Result;
 
-    /// Does the work. Inlined, since only code that is inlined is compiled for the set.
+    /// Does the work. Implementations are inlined, because only inlined code is compiled for the set.
     fn run<S: Set>(self, set: S) -> Self::Result;
 }
 
-/// A vector of f64. A value exists only if the processor has its instructions, so that its arithmetic is safe.
+/// A vector of f64. A value exists only if the processor has the instructions, so that arithmetic is safe.
 pub(crate) trait Vector:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
@@ -87,60 +87,62 @@ pub(crate) trait Vector:
     /// The lanes' encodings.
     type Bits: AsRef<[u64]>;
 
-    /// The same number in each lane.
+    /// A vector with `x` in every lane.
     fn splat(set: Self::Set, x: f64) -> Self;
 
-    /// Loads the first `LANES` elements, converted to f64.
+    /// Loads the first `LANES` elements and converts them to f64.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer elements.
     fn load<T: Float>(set: Self::Set, from: &[T]) -> Self;
 
-    /// x·y + z and x·y − z, rounded once; without FMA only where x·y is a float.
+    /// x·y + z, rounded once. Without FMA, x·y must be exact.
     fn multiply_add(x: Self, y: Self, z: Self) -> Self;
+    /// x·y − z, under the same condition.
     fn multiply_subtract(x: Self, y: Self, z: Self) -> Self;
 
-    /// Sets the bits of `flags` in which x and y differ.
+    /// `flags`, with the bits set in which x and y differ.
     fn flag_changes(flags: Self, x: Self, y: Self) -> Self;
 
-    /// Sets bits of the lanes of `flags` where the product is 0, but no factor is.
+    /// `flags`, with bits set in the lanes where the product is 0 and neither factor is.
     fn flag_vanished(flags: Self, product: Self, x: Self, y: Self) -> Self;
 
-    /// The least and the greatest of the 32-bit halves of two vectors and of the sizes of `2 * LANES` f32. A size is
-    /// an encoding without its sign, times two; among the least one less, by which those of zeros are the greatest.
+    /// Updates the smallest and the largest magnitude of f32 with the first `2 * LANES` elements of `from`. The two
+    /// vectors are read as 32-bit halves. A magnitude is an encoding shifted left by one, which drops the sign. For
+    /// the minimum, one is subtracted: zeros wrap to the largest value and never win.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer elements.
     fn extremes(of: [Self; 2], from: &[impl Float]) -> [Self; 2];
 
-    /// The least magnitude of each lane with that of x, unless it is 0, and the largest. Those of NaN are left out.
+    /// Per lane, the smaller nonzero and the larger magnitude of `ends` and x. NaNs are ignored.
     fn magnitudes(ends: [Self; 2], x: Self) -> [Self; 2];
 
     /// The lanes' encodings.
     fn bits(self) -> Self::Bits;
 }
 
-/// A machine of vectors of 32 bits.
+/// A machine of vectors with 32-bit lanes.
 pub(crate) trait Vectors: Machine32 {
     /// The number of elements of a vector.
     const LANES: usize;
     /// The elements of a vector.
     type Elements;
-    /// A bit for each of them.
+    /// A bit mask with one bit for each element.
     type Lanes;
 
-    /// Loads elements.
+    /// Loads a vector.
     fn load(&self, from: &Self::Elements) -> Self::F32;
 
-    /// Stores elements.
+    /// Stores a vector.
     fn store(&self, x: Self::F32, to: &mut Self::Elements);
 
-    /// The elements for which a condition holds.
+    /// The mask of elements for which a condition holds.
     fn holding(&self, condition: Self::Bool) -> Self::Lanes;
 }
 
-/// Keeps the compiler from making vector code of the loop around it, which would work on several blocks at once, or
-/// on the few elements that are left.
+/// Keeps the compiler from vectorising the loop around it: vector code across blocks, or for the few elements after
+/// the last vector, would be slower and larger.
 #[inline(always)]
 pub(crate) fn stay_a_loop() {
     if cfg!(not(miri)) {

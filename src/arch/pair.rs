@@ -1,16 +1,16 @@
-//! Pairs of vectors, as one machine of fast functions.
+//! Evaluates fast functions on two vectors at a time.
 //!
-//! A sequence is a long chain of operations, each of which waits for the one before. A processor finds the next
-//! vector's chain by itself, but looks ahead only as far as its schedulers reach.
+//! The sequence of a function is a long chain of dependent operations. Two chains side by side keep the processor's
+//! units busy, because its schedulers do not look ahead far enough to find the next vector's chain.
 
 use super::Vectors;
 use gpuvec_math::fast::{Machine32, Tables};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
-/// A machine on pairs of another machine's values.
+/// A machine whose values are pairs of another machine's values.
 pub(crate) struct Pair<M>(pub(crate) M);
 
-/// Two values, the first one's elements before the second one's.
+/// Two values. The elements of the first precede the elements of the second in memory.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Two<T>(pub(super) T, pub(super) T);
@@ -30,7 +30,7 @@ macro_rules! operators {
 
 operators! { Add add; Sub sub; Mul mul; BitAnd bitand; BitOr bitor; BitXor bitxor; }
 
-/// Operations on both values.
+/// Implements operations by applying them to both values.
 macro_rules! both {
     ($($name:ident($($argument:ident: $Argument:ident),+) -> $Result:ident;)+) => {
         $(#[inline(always)]
@@ -90,7 +90,7 @@ impl<M: Machine32> Machine32 for Pair<M> {
     fn lookups<const N: usize, T: Tables<N>>(&self, place: Self::I32) -> [Self::F32; N] {
         let (first, second) = (self.0.lookups::<N, T>(place.0), self.0.lookups::<N, T>(place.1));
         let mut entries = [Two(first[0], second[0]); N];
-        // Iterators would not always be inlined.
+        // A loop, because iterators are not always inlined.
         let mut i = 1;
         while i < N {
             entries[i] = Two(first[i], second[i]);

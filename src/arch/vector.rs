@@ -1,6 +1,6 @@
-//! Implements [`Vector`](super::Vector) by the instructions of a set.
+//! Implements [`Vector`](super::Vector) from a list of instructions.
 
-/// A vector of f64 by its instructions, which the set proves.
+/// Defines a vector of f64 by its instructions, which the instruction set proves to exist.
 macro_rules! vector {
     ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal) by $set:ident: splat $splat:ident,
      load_f32 $load_f32:expr, load_f64 $load_f64:ident,

@@ -1,6 +1,6 @@
-//! Implements [`Machine32`](gpuvec_math::fast::Machine32) by the instructions of a set.
+//! Implements [`Machine32`](gpuvec_math::fast::Machine32) from a list of instructions.
 
-/// A machine by the instructions of a set.
+/// Defines a machine by its instructions.
 macro_rules! machine32 {
     (
         $(#[$doc:meta])* $name:ident by $set:ident:
@@ -126,7 +126,7 @@ macro_rules! machine32 {
                 $F32(unsafe { $min(a.0, b.0) })
             }
 
-            /// The instruction keeps a NaN that is its second operand.
+            /// The instruction returns its second operand if that is a NaN.
             #[inline(always)]
             fn at_most(&self, x: $F32, most: f32) -> ($F32, $Bool) {
                 (self.min(self.f32(most), x), $Bool($always))

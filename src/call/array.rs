@@ -1,6 +1,7 @@
 //! One array argument that has passed every check.
 
 use super::chunk::Chunk;
+use gpuvec_expr::OutputKind;
 use std::ffi::c_void;
 
 /// The most inputs that a call has, and the most outputs.
@@ -28,55 +29,72 @@ pub(crate) enum MemoryKind {
     },
 }
 
-/// The number of axes of a call, after axes that can be merged were.
-pub(crate) const AXES: usize = 1;
+/// The number of an array's elements, as it follows from the call's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// One for each of the call's elements.
+    Elements,
+    /// One for each index of the axes that are not reduced. A contiguous call reduces its only axis to one value.
+    Results,
+}
 
-/// The length of each axis of a call, the outermost first.
-pub(crate) type Shape = [usize; AXES];
+impl Extent {
+    /// The extent of an output of a kind.
+    pub(crate) const fn of(kind: OutputKind) -> Self {
+        match kind {
+            OutputKind::Elementwise => Extent::Elements,
+            OutputKind::Reduced { .. } | OutputKind::Single => Extent::Results,
+        }
+    }
 
-/// The layout of an array: the size of its elements and, for each axis of the call, the distance from an element to
-/// the next in bytes.
+    /// The number of elements in a contiguous call of `n`.
+    #[inline(always)]
+    pub(super) const fn elements(self, n: usize) -> usize {
+        match self {
+            Extent::Elements => n,
+            Extent::Results => 1,
+        }
+    }
+}
+
+/// The layout of an array: the size of its elements and their number.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) element_bytes: usize,
-    strides: [usize; AXES],
+    pub(crate) extent: Extent,
 }
 
 impl Layout {
-    /// The layout of an array whose elements follow each other.
+    /// The layout of an array with an element for each of the call's.
     pub(crate) const fn contiguous(element_bytes: usize) -> &'static Self {
-        &CONTIGUOUS[element_bytes.ilog2() as usize]
+        Layout::of(OutputKind::Elementwise, element_bytes)
     }
 
-    /// The layout of one value, which is that of all elements.
-    pub(crate) const fn value(element_bytes: usize) -> &'static Self {
-        &VALUES[element_bytes.ilog2() as usize]
+    /// The layout of an output of a kind, with elements of 1, 2, 4 or 8 bytes.
+    pub(crate) const fn of(kind: OutputKind, element_bytes: usize) -> &'static Self {
+        const fn layouts(extent: Extent) -> [Layout; 4] {
+            [
+                Layout { element_bytes: 1, extent },
+                Layout { element_bytes: 2, extent },
+                Layout { element_bytes: 4, extent },
+                Layout { element_bytes: 8, extent },
+            ]
+        }
+        static ELEMENTS: [Layout; 4] = layouts(Extent::Elements);
+        static RESULTS: [Layout; 4] = layouts(Extent::Results);
+        let place = element_bytes.ilog2() as usize;
+        match Extent::of(kind) {
+            Extent::Elements => &ELEMENTS[place],
+            Extent::Results => &RESULTS[place],
+        }
     }
 
-    /// Says whether it is that of one value, such as a reduction's.
+    /// The bytes of the array in a contiguous call of `n` elements, which must fit into the address space.
     #[inline(always)]
-    pub(crate) fn is_value(&self) -> bool {
-        self.strides == [0; AXES]
-    }
-
-    /// The bytes from the first element to the end of the last, which must fit into the address space. No axis is
-    /// empty.
-    #[inline(always)]
-    pub(super) fn bytes(&self, shape: &Shape) -> Option<usize> {
-        let to_last = |bytes: usize, (len, stride): (&usize, &usize)| {
-            bytes.checked_add((len - 1).checked_mul(*stride)?)
-        };
-        let bytes = shape.iter().zip(&self.strides).try_fold(self.element_bytes, to_last)?;
+    pub(super) fn bytes(&self, n: usize) -> Option<usize> {
+        let bytes = self.extent.elements(n).checked_mul(self.element_bytes)?;
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
-}
-
-/// The layouts of arrays of 1, 2, 4 and 8 bytes an element, and of values.
-static CONTIGUOUS: [Layout; 4] = [of(1, 1), of(2, 2), of(4, 4), of(8, 8)];
-static VALUES: [Layout; 4] = [of(1, 0), of(2, 0), of(4, 0), of(8, 0)];
-
-const fn of(element_bytes: usize, stride: usize) -> Layout {
-    Layout { element_bytes, strides: [stride] }
 }
 
 /// An array, where a [`Call`](super::checked::Call) promises its elements.
@@ -104,15 +122,14 @@ impl Array<'_> {
         self.layout.element_bytes
     }
 
-    /// Says whether it is one value, not an element for each of the call's.
-    pub(crate) fn is_value(&self) -> bool {
-        self.layout.is_value()
-    }
-
-    /// The offset of a chunk's first element, and the bytes of the chunk's elements.
+    /// The offset of a chunk's first element, and the bytes of the chunk's elements: none of a result, which belongs
+    /// to no chunk.
     pub(crate) fn part(&self, chunk: &Chunk) -> (usize, usize) {
-        let stride = self.layout.strides[0];
-        (chunk.start() * stride, chunk.len() * stride)
+        let bytes = self.layout.element_bytes;
+        match self.layout.extent {
+            Extent::Elements => (chunk.start() * bytes, chunk.len() * bytes),
+            Extent::Results => (0, 0),
+        }
     }
 
     /// The addresses of the first byte and the last.

@@ -1,8 +1,8 @@
 //! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
 
-use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind, Shape};
+use super::array::{Array, Extent, Layout, MAX_ARRAYS, MemoryKind};
 use super::strided::Strides;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
@@ -23,11 +23,11 @@ pub(crate) struct Output<'a> {
     pub(crate) layout: &'a Layout,
 }
 
-/// The arguments of a call on elements of some shape. Where one exists, its caller has promised what the header
+/// The arguments of a call on `n` elements. Where one exists, its caller has promised what the header
 /// demands.
 pub(crate) struct Arguments<'a> {
     task: Task<'a>,
-    shape: Shape,
+    n: usize,
     inputs: &'a [Input<'a>],
     outputs: &'a [Output<'a>],
 }
@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
     pub(crate) unsafe fn new(
         task: Task<'a>, inputs: &'a [Input<'a>], outputs: &'a [Output<'a>], n: usize,
     ) -> Self {
-        Arguments { task, shape: [n], inputs, outputs }
+        Arguments { task, n, inputs, outputs }
     }
 
     pub(crate) fn task(&self) -> Task<'a> {
@@ -50,7 +50,7 @@ impl<'a> Arguments<'a> {
     }
 
     pub(crate) fn n(&self) -> usize {
-        self.shape.iter().product()
+        self.n
     }
 }
 
@@ -83,32 +83,36 @@ impl<'a> Call<'a> {
         arrays: &'a mut Arrays<'s>, arguments: &Arguments<'s>,
         mut kind_of: impl FnMut(&Array<'_>) -> Result<MemoryKind, Error>,
     ) -> Result<Option<Self>, Error> {
-        let Arguments { task, shape, inputs, outputs } = arguments;
-        let (task, n) = (*task, arguments.n());
+        let Arguments { task, n, inputs, outputs } = *arguments;
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
         }
-        if n == 0 && !outputs.iter().any(|output| output.layout.is_value()) {
+        let mut written = outputs.iter().filter(|output| output.layout.extent.elements(n) > 0);
+        if written.clone().next().is_none() {
             return Ok(None);
         }
         for input in inputs.iter().filter(|_| n > 0) {
-            arrays.push(array(task, input.name, input.pointer, shape, input.layout)?);
+            arrays.push(array(task, input.name, input.pointer, n, input.layout)?);
         }
         let count = arrays.len();
-        for output in outputs.iter().filter(|output| n > 0 || output.layout.is_value()) {
-            let is_value = output.layout.is_value();
-            if is_value && count == 0 {
-                // As much as if the values were in an array.
-                size(task, n, output.layout.element_bytes)?;
+        written.try_for_each(|output| {
+            match output.layout.extent {
+                Extent::Elements => {}
+                Extent::Results => {
+                    if count == 0 {
+                        // As many bytes as if the reduced values were in an array.
+                        size(task, n, output.layout.element_bytes)?;
+                    }
+                    if output.pointer.is_null() {
+                        return Err(Error::NullResult { argument: output.name });
+                    }
+                }
             }
-            if is_value && output.pointer.is_null() {
-                return Err(Error::NullResult { argument: output.name });
-            }
-            let shape = if n == 0 { &[1] } else { shape };
-            arrays.push(array(task, output.name, output.pointer, shape, output.layout)?);
-        }
+            arrays.push(array(task, output.name, output.pointer, n, output.layout)?);
+            Ok(())
+        })?;
         let checked = Call::of(task, n, arrays, count);
-        if task.is_copy() && checked.is_in_place() {
+        if matches!(task, Task::Copy) && checked.is_in_place() {
             return Ok(None);
         }
         checked.refuse_overlap()?;
@@ -173,7 +177,8 @@ impl<'a> Call<'a> {
 
     /// Says whether the call reduces elements to one result that are all the same, since it reads no array.
     pub(crate) fn is_uniform(&self) -> bool {
-        self.n > 0 && self.inputs().is_empty() && self.task.is_reduction() && self.strides.is_none()
+        let reduces_all = self.task.kind() == TaskKind::Reduced && self.strides.is_none();
+        reduces_all && self.n > 0 && self.inputs.is_empty()
     }
 
     pub(crate) fn inputs(&self) -> &[Array<'a>] {
@@ -185,10 +190,15 @@ impl<'a> Call<'a> {
         self.outputs
     }
 
-    /// Says whether the result of a reduction is to be where an input is.
+    /// The outputs of an extent, with their numbers among the outputs.
+    pub(crate) fn outputs_of(&self, extent: Extent) -> impl Iterator<Item = (usize, &Array<'a>)> {
+        self.outputs.iter().enumerate().filter(move |(_, output)| output.layout.extent == extent)
+    }
+
+    /// Returns true if the result of a reduction replaces elements of an input.
     pub(super) fn reduces_into_input(&self) -> bool {
-        let mut values = self.outputs.iter().filter(|output| output.is_value());
-        values.any(|output| self.inputs.iter().any(|input| input.overlaps(output)))
+        let mut results = self.outputs_of(Extent::Results);
+        results.any(|(_, result)| self.inputs.iter().any(|input| input.overlaps(result)))
     }
 
     /// The inputs, then the outputs.
@@ -237,25 +247,27 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Says whether an output may have an input's memory: as the same elements or, of a reduction, as the first.
+/// Returns true if an output may have an input's memory: for the same elements, or a result for the first element.
 fn may_share(input: &Array<'_>, output: &Array<'_>) -> bool {
-    match output.is_value() {
-        true => input.address == output.address && input.element_bytes() == output.element_bytes(),
-        false => input.is(output),
+    match output.layout.extent {
+        Extent::Elements => input.is(output),
+        Extent::Results => {
+            input.address == output.address && input.element_bytes() == output.element_bytes()
+        }
     }
 }
 
-/// An array of this shape, aligned as its elements, in memory of a kind not yet known.
+/// An array of a call of `n` elements, aligned as its elements, in memory of a kind not yet known.
 #[inline(always)]
 fn array<'a>(
-    task: Task<'_>, name: &'static str, pointer: *const c_void, shape: &Shape, layout: &'a Layout,
+    task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, layout: &'a Layout,
 ) -> Result<Array<'a>, Error> {
     let (address, element_bytes) = (pointer.expose_provenance(), layout.element_bytes);
-    let bytes = layout.bytes(shape);
+    let bytes = layout.bytes(n);
     let bytes = bytes.filter(|bytes| address.checked_add(*bytes).is_some());
-    let bytes = bytes.ok_or_else(|| too_long(task, shape.iter().product(), element_bytes))?;
+    let bytes = bytes.ok_or_else(|| too_long(task, n, element_bytes))?;
     if pointer.is_null() {
-        return Err(Error::Null { argument: name, n: shape.iter().product() });
+        return Err(Error::Null { argument: name, n });
     }
     // Elements have a power of two bytes; a division takes longer than the other checks.
     if address & (element_bytes - 1) != 0 {
@@ -306,13 +318,10 @@ pub(crate) mod tests {
                 layout: Layout::contiguous(op.element_bytes()),
             })
             .collect();
-        let layout = match op.is_reduction() {
-            true => Layout::value(op.output_bytes()),
-            false => Layout::contiguous(op.output_bytes()),
-        };
-        let outputs = [Output { name: "out", pointer: pointer(out), layout }];
+        let formula = Formula::of(op);
+        let outputs = [Output { name: "out", pointer: pointer(out), layout: formula.output }];
         let bindings = &[Binding::Array; 2][..op.inputs()];
-        let task = Task::Evaluate(Evaluation { formula: Formula::of(op), bindings });
+        let task = Task::Evaluate(Evaluation { formula, bindings });
         // SAFETY: the arrays are never accessed.
         let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
         Ok(Call::new(&mut Arrays::new(), &arguments, kind_of)?.map(|call| then(&call)))

@@ -13,10 +13,10 @@ mod strided;
 mod task;
 mod transfer;
 
-pub(crate) use array::{Array, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
+pub(crate) use array::{Array, Extent, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
 pub(crate) use checked::{Arguments, Arrays, Call, Input, Output};
 pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
 pub(crate) use strided::{OnStrides, SECTOR_BYTES, Strides, Tile, state_bytes};
-pub(crate) use task::{Task, Work};
+pub(crate) use task::{Task, TaskKind, Work};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

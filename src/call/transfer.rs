@@ -1,7 +1,9 @@
 //! The transfers by which a GPU accesses the arrays of a call. Data only: the plan makes it, the pipeline
 //! follows it.
 
-use super::array::MAX_ARRAYS;
+use super::array::{Extent, MAX_ARRAYS};
+use super::checked::Call;
+use super::task::TaskKind;
 use arrayvec::ArrayVec;
 
 /// The transfer of one array to or from a GPU.
@@ -50,13 +52,12 @@ impl Transfers {
         self.arrays.iter().copied()
     }
 
-    /// The same with states for the outputs of reductions.
-    pub(super) fn with_states(&self, is_reduced: impl Fn(usize) -> bool) -> Self {
-        let state = |(number, of): (usize, Transfer)| {
-            let is_state = number >= self.inputs && is_reduced(number - self.inputs);
-            if is_state { Transfer::State } else { of }
-        };
-        Transfers { arrays: self.all().enumerate().map(state).collect(), inputs: self.inputs }
+    /// The same transfers with states in place of the call's results.
+    pub(super) fn with_states(mut self, call: &Call<'_>) -> Self {
+        for (output, _) in call.outputs_of(Extent::Results) {
+            self.arrays[self.inputs + output] = Transfer::State;
+        }
+        self
     }
 
     /// That of the array of this number.
@@ -77,10 +78,15 @@ impl Transfers {
         self.any(Transfer::Staged) || self.any(Transfer::Dma)
     }
 
-    /// Those for which a slot has buffers for arrays that are staged and copied, or the memory of reductions.
-    pub(super) fn of_buffers(are_staged: bool, reduces: bool) -> Self {
+    /// The transfers for which a slot allocates buffers: staging and DMA if arrays are staged, and the memory of states
+    /// if a task of this kind reduces.
+    pub(super) fn of_buffers(are_staged: bool, kind: TaskKind) -> Self {
         let staged = [Transfer::Staged, Transfer::Dma].into_iter().filter(|_| are_staged);
-        let arrays = staged.chain(reduces.then_some(Transfer::State)).collect();
+        let state = match kind {
+            TaskKind::Copy | TaskKind::Elementwise => None,
+            TaskKind::Reduced | TaskKind::Mixed => Some(Transfer::State),
+        };
+        let arrays = staged.chain(state).collect();
         Transfers { arrays, inputs: 0 }
     }
 

@@ -4,16 +4,17 @@ use super::enqueue::Addresses;
 use super::kernels::MAX_STRIDED_PARAMETERS;
 use crate::call::{Binding, MAX_ARRAYS, Tile};
 use crate::cpu::Grid;
+use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES, View};
 use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
 use std::ops::Range;
 
 /// Calls with at most this many axes have kernels for their number; others have that for the most axes.
-const FEW_AXES: usize = 4;
+const FEW_AXES: usize = GPU.few_axes;
 
 /// The shortest axes of tiles: a warp's elements.
-const LEAST_TILED: usize = 32;
+const LEAST_TILED: usize = GPU.least_tiled;
 
 /// The arrays of a kernel, along common axes.
 #[derive(Debug)]

@@ -11,9 +11,10 @@ use super::strided::{self, addresses_of_first};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, MAX_ARRAYS, MAX_OUTPUTS, OnStrides, Strides, Tile, Transfer, Transfers, Work, state_bytes,
+    Call, Extent, MAX_ARRAYS, OnStrides, Strides, TaskKind, Tile, Transfer, Transfers, Work,
+    state_bytes,
 };
-use crate::cpu::expression::{ErasedStates, erased_states};
+use crate::cpu::expression::OutputStates;
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
 use crate::process::memory;
@@ -37,8 +38,8 @@ pub(crate) struct Tiled<'a> {
 struct Merging {
     /// The number of the block.
     number: usize,
-    /// The states of all results, of each output.
-    states: ArrayVec<Box<dyn ErasedStates>, MAX_OUTPUTS>,
+    /// The states of all results.
+    states: OutputStates,
     /// The tiles that are merged.
     parts: usize,
 }
@@ -102,16 +103,20 @@ impl<'a> Tiled<'a> {
 
     /// The elements of an array in a tile, as they are in a buffer.
     fn packed(&self, tile: &Tile, number: usize) -> Packed {
-        Packed::of(tile, &self.strides.views()[number], self.call.task().reduces())
+        let in_memory_order = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise => false,
+            TaskKind::Reduced | TaskKind::Mixed => true,
+        };
+        Packed::of(tile, &self.strides.views()[number], in_memory_order)
     }
 
     /// Merges the states of a tile with those of others of the same results. Returns them once no tile is missing.
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;
-        for (output, states) in self.reduced().zip(&mut merging.states) {
+        for (number, output) in self.reduced().enumerate() {
             let (words, bytes) = self.states(slot, tile, output)?;
-            states.merge_words(0, words, bytes);
+            merging.states.merge_words(number, 0, words, bytes);
         }
         while merging.parts < self.on_strides.tiles.parts() {
             let mut all = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,9 +127,7 @@ impl<'a> Tiled<'a> {
             };
             let other = all.swap_remove(place);
             drop(all);
-            for (all, of) in merging.states.iter_mut().zip(&other.states) {
-                all.merge(0, &**of, tile.kept().elements());
-            }
+            merging.states.merge(0, &other.states, tile.kept().elements());
             merging.parts += other.parts;
         }
         Ok(Some(merging))
@@ -132,8 +135,7 @@ impl<'a> Tiled<'a> {
 
     /// The outputs that are results of reductions.
     fn reduced(&self) -> impl Iterator<Item = usize> {
-        let outputs = self.call.outputs().iter().enumerate();
-        outputs.filter(|(_, array)| array.is_value()).map(|(output, _)| output)
+        self.call.outputs_of(Extent::Results).map(|(output, _)| output)
     }
 
     /// The states of a tile's results that the kernels of an output wrote, and the bytes of each.
@@ -151,8 +153,7 @@ impl<'a> Tiled<'a> {
             return Err(NO_STATES);
         }
         let (reductions, results) = (self.call.task().reductions(), tile.kept().elements());
-        let states = reductions.map(|output| erased_states(output).identities(results));
-        let states = states.collect::<Result<_, _>>().map_err(|_| NO_STATES)?;
+        let states = OutputStates::of(reductions).identities(results).map_err(|_| NO_STATES)?;
         Ok(Merging { number: tile.number, states, parts: 0 })
     }
 
@@ -163,8 +164,8 @@ impl<'a> Tiled<'a> {
         let (mut results, count) = (Vec::new(), tile.kept().elements());
         results.try_reserve_exact(count).map_err(|_| NO_STATES)?;
         results.resize(count, 0);
-        for (output, states) in self.reduced().zip(&mut merging.states) {
-            states.results(&mut results);
+        for (of_states, output) in self.reduced().enumerate() {
+            merging.states.results(of_states, &mut results);
             let number = self.inputs() + output;
             let view = &self.strides.views()[number];
             let bytes = low_ends(&mut results, view.element_bytes);
@@ -221,21 +222,25 @@ impl Job for Tiled<'_> {
         let arrays = (0..inputs + self.call.outputs().len())
             .map(|number| self.placed(on, slot, stream, &tile, number, progress))
             .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
-        progress.wrote |= !self.merges() || task.is_mixed();
-        if task.reduces() {
-            let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
-            return slot.scratch()?.lend_along_axes(stream, |scratch| {
-                // SAFETY: the call promises the arrays, and the buffers and the scratch memory are the slot's,
-                // which is waited for before the call returns; by its transfer the device reaches each of them.
-                unsafe { placed.queue(on.device, stream, task, scratch, self.plan.block_limits) }
-            });
-        }
-        let mut placed = Placed::new(tile.kept().lengths());
-        arrays.into_iter().for_each(|array| placed.push(array));
-        // SAFETY: as above.
-        unsafe {
-            let block_limit = self.plan.block_limits.of(task);
-            strided::launch(on.device, stream, task, placed, inputs, block_limit)
+        match task.kind() {
+            TaskKind::Copy | TaskKind::Elementwise => {
+                progress.wrote = true;
+                let mut placed = Placed::new(tile.kept().lengths());
+                arrays.into_iter().for_each(|array| placed.push(array));
+                let block_limit = self.plan.block_limits.of(task);
+                // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for before
+                // the call returns; by its transfer the device reaches each of them.
+                unsafe { strided::launch(on.device, stream, task, placed, inputs, block_limit) }
+            }
+            kind @ (TaskKind::Reduced | TaskKind::Mixed) => {
+                progress.wrote |= !self.merges() || kind == TaskKind::Mixed;
+                let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
+                slot.scratch()?.lend_along_axes(stream, |scratch| {
+                    let block_limits = self.plan.block_limits;
+                    // SAFETY: as above, of the scratch memory, too.
+                    unsafe { placed.queue(on.device, stream, task, scratch, block_limits) }
+                })
+            }
         }
     }
 

@@ -13,9 +13,9 @@
 
 mod fork_join;
 
+use crate::policy::CORES;
 use crate::process::fork::PerProcess;
 use crate::process::{float_modes, memory, scheduling, settings, warmup};
-use crate::tuning;
 use fork_join::WorkerSlot;
 use std::ffi::c_void;
 use std::io::Write;
@@ -41,8 +41,8 @@ static POOL: PerProcess<Pool> = PerProcess::new();
 /// Time between attempts to start threads that the system did not have.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The number of threads, of `wanted`, that may take part in a parallel run, the calling one included;
-/// starts those that can be had.
+/// Returns how many of `wanted` threads may take part in a parallel run, including the calling thread.
+/// Starts missing threads if the system allows it.
 pub(crate) fn available(wanted: usize) -> usize {
     let helpers = wanted.saturating_sub(1);
     let pool = if helpers > 0 { pool() } else { None };
@@ -122,7 +122,7 @@ fn help(slot: &WorkerSlot, number: usize) {
     slot.open();
     loop {
         let mut begin = Instant::now();
-        while begin.elapsed() < tuning::SPIN_TIME {
+        while begin.elapsed() < CORES.spin_time {
             if slot.try_run(number) {
                 begin = Instant::now();
             } else {
@@ -176,7 +176,7 @@ impl Name {
     fn give(self) {
         let mut text = [0u8; 16];
         let mut room = &mut text[..15];
-        // A name that is cut short is a name all the same.
+        // A truncated name is fine.
         let _ = match self {
             Name::Helper(number) => write!(room, "gpuvec-{number}"),
             Name::Gpu(number) => write!(room, "gpuvec-gpu-{number}"),
@@ -186,7 +186,7 @@ impl Name {
     }
 }
 
-/// Says whether the calling thread is one of the library's, by its name.
+/// True if the calling thread is one of the library's, by its name.
 pub(crate) fn is_ours() -> bool {
     let mut text = [0u8; 16];
     // SAFETY: the kernel writes at most 16 bytes.
@@ -194,7 +194,7 @@ pub(crate) fn is_ours() -> bool {
     text.starts_with(PREFIX)
 }
 
-/// Of each thread: far more than the kernels need, whatever the environment says.
+/// The stack size of each thread: far more than the kernels need, and independent of the environment.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Starts a detached thread that runs `body`, which must not panic, and says whether the system had

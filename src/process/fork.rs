@@ -28,7 +28,7 @@ pub(crate) fn with_lock<T>(work: impl FnOnce() -> T) -> T {
 /// threads that they do not have.
 static FORKED_WITHOUT_LOCK: AtomicBool = AtomicBool::new(false);
 
-/// Says whether this process was forked by a signal handler that interrupted this library, or is a
+/// True if this process was forked by a signal handler that interrupted this library, or is a
 /// child of such a process.
 pub(crate) fn was_without_lock() -> bool {
     FORKED_WITHOUT_LOCK.load(Ordering::Relaxed)
@@ -138,7 +138,7 @@ extern "C" fn after_in_child() {
     }
 }
 
-/// Releases the lock, if [`before`] took it, and says whether it did.
+/// Releases the lock if [`before`] took it. Returns true if it did.
 fn after() -> bool {
     thread::with(|thread| {
         if thread.unlocked_forks.load(Ordering::Relaxed) > 0 {

@@ -1,8 +1,8 @@
-//! The log: `GPUVEC_LOG`, and the way of a line to stderr or to a file.
+//! The log: reads `GPUVEC_LOG`, and writes lines to stderr or to a file.
 //!
-//! A line is one `write` of a buffer on the stack, without a lock and without an allocation, so that lines of
-//! several threads and processes stay whole, and a forked child can write its own at once. A file is opened for
-//! each line: the program may close every descriptor that it did not open, and others may move the file away.
+//! A line is one `write` of a buffer on the stack, without a lock or an allocation. Lines of several threads and
+//! processes stay whole, and a forked child can write at once. A file is opened for each line, because the program may
+//! close every descriptor that it did not open, and another process may rotate the file.
 
 use super::settings;
 use arrayvec::ArrayString;
@@ -15,14 +15,14 @@ use std::time::Instant;
 /// The value of `GPUVEC_LOG`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// Says that events inside calls have lines, too.
+    /// True if events inside calls have lines, too.
     pub(super) has_events: bool,
-    /// The file to which lines are appended, with its absolute path; stderr if there is none.
+    /// The absolute path of the file to which lines are appended; stderr if there is none.
     file: Option<CString>,
 }
 
 impl Log {
-    /// Parses `run` or `all`, with `:FILE` behind it or without.
+    /// Parses `run` or `all`, optionally followed by `:FILE`.
     pub(super) fn parse(value: &str) -> Option<Self> {
         let (lines, file) =
             value.split_once(':').map_or((value, None), |(lines, file)| (lines, Some(file)));
@@ -42,7 +42,7 @@ impl Log {
         Some(Log { has_events, file })
     }
 
-    /// Says whether lines can be written: a file is made if it does not exist.
+    /// True if lines can be written. Creates the file if it does not exist.
     pub(super) fn is_usable(&self) -> bool {
         self.file.as_deref().is_none_or(|file| appended_to(file, |_| ()).is_some())
     }
@@ -55,7 +55,7 @@ impl Log {
     }
 }
 
-/// The most bytes of a line, its end included. Longer ones are cut.
+/// The most bytes of a line, with its newline. Longer lines are truncated.
 const LINE: usize = 512;
 
 /// Writes a line about an event inside a call, if such lines are wanted.
@@ -77,7 +77,7 @@ pub(crate) fn done(text: fmt::Arguments<'_>, started: Option<Instant>) {
     }
 }
 
-/// Writes a line. One that cannot be written is lost. `errno` and the thread's signals stay as they are.
+/// Writes a line, or drops it if that fails. `errno` and the thread's signals stay as they are.
 #[cold]
 #[inline(never)]
 pub(crate) fn write(text: fmt::Arguments<'_>) {
@@ -94,7 +94,7 @@ fn line(text: fmt::Arguments<'_>) -> ArrayString<LINE> {
     line.0
 }
 
-/// A line without its end. A text that has several lines becomes one.
+/// A line without its newline. Newlines in the text are replaced.
 struct Line(ArrayString<LINE>);
 
 impl Write for Line {
@@ -112,7 +112,7 @@ impl Write for Line {
     }
 }
 
-/// A text, cut, as characters that a terminal prints.
+/// A text, truncated, with unprintable characters escaped.
 pub(crate) struct Shown<'a>(pub(crate) &'a str);
 
 impl Shown<'_> {
@@ -154,9 +154,9 @@ pub(crate) fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Opens a file at its end for the time of `work`, if that is possible. A pipe without
-/// a reader is not: it would delay the call. The bare system calls are not points at
-/// which a thread can be cancelled, as the C library's are.
+/// Opens a file for appending while `work` runs, or returns `None`. A pipe without a
+/// reader is not opened, because that would block. Bare system calls are used because
+/// those of the C library are points at which a thread can be cancelled.
 fn appended_to<T>(file: &CStr, work: impl FnOnce(c_int) -> T) -> Option<T> {
     const FLAGS: c_int = libc::O_WRONLY
         | libc::O_APPEND
@@ -205,8 +205,8 @@ fn with_errno_kept<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs `body`, which returns the signal that it has raised in this thread, and takes that signal back: it would
-/// end the process. The signals are that of a pipe without a reader, and that of a file's size limit.
+/// Runs `body`, which returns the signal that it raised in this thread, and discards that signal, which would end the
+/// process: SIGPIPE for a pipe without a reader, or SIGXFSZ for a file's size limit.
 fn without_signals(body: impl FnOnce() -> Option<c_int>) {
     let [mut blocked, mut pending, mut before, mut raised] =
         [const { MaybeUninit::<libc::sigset_t>::uninit() }; 4];

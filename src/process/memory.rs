@@ -1,11 +1,11 @@
-//! Says how large the system's pages are, whether memory is left for small allocations that can only fail by abort, and
-//! between which addresses memory of one kind has been.
+//! Queries of memory: the page size, the memory left for small allocations that abort on failure, and the range of
+//! addresses where memory of one kind has been seen.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes of a page: on AArch64 4, 16 or 64 KiB, by how the kernel was built. The library asks the driver for whole
-/// pages of pinned memory: its other allocations then begin with a page too.
+/// The page size in bytes: on AArch64 4, 16 or 64 KiB, depending on the kernel's configuration. The library allocates
+/// whole pages of pinned memory, so that the driver's other allocations also start at a page.
 pub(crate) fn page_bytes() -> usize {
     if cfg!(target_arch = "x86_64") {
         return 4096;
@@ -14,22 +14,22 @@ pub(crate) fn page_bytes() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a kernel has pages")
 }
 
-/// The number of bytes that the allocations after the question may need together, with room to spare.
+/// More than the allocations after [`is_left`] need together.
 pub(crate) const NEEDED_BYTES: usize = 64 << 10;
 
-/// Says whether [`NEEDED_BYTES`] can be allocated. Callers ask before they start threads or make a
+/// True if [`NEEDED_BYTES`] can be allocated. Callers ask before they start threads or make a
 /// value that lasts: both allocate inside other crates, which abort the process if memory has run out.
 pub(crate) fn is_left() -> bool {
     is_left_for(NEEDED_BYTES)
 }
 
-/// Says whether this number of bytes can be allocated.
+/// True if `bytes` can be allocated.
 pub(crate) fn is_left_for(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// The lowest and the highest address at which memory of one kind has been: a filter, which spares other memory a
-/// question that takes longer.
+/// The lowest and the highest address at which memory of one kind has been seen: a filter that saves a slow query for
+/// all other memory.
 pub(crate) struct Extent {
     lowest: AtomicUsize,
     highest: AtomicUsize,
@@ -40,9 +40,9 @@ impl Extent {
         Extent { lowest: AtomicUsize::new(usize::MAX), highest: AtomicUsize::new(0) }
     }
 
-    /// Notes where such memory is.
+    /// Extends the range by memory of the kind.
     pub(crate) fn note(&self, bytes: RangeInclusive<usize>) {
-        // Looks first: the cache line stays with other threads.
+        // Reads first, so that the cache line stays shared among threads.
         if *bytes.start() < self.lowest.load(Ordering::Relaxed) {
             self.lowest.fetch_min(*bytes.start(), Ordering::Relaxed);
         }
@@ -51,7 +51,7 @@ impl Extent {
         }
     }
 
-    /// True if one of these addresses may be in such memory.
+    /// True if one of the addresses may be in memory of the kind.
     #[inline(always)]
     pub(crate) fn may_have_any(&self, addresses: [usize; 2]) -> bool {
         let noted = self.lowest.load(Ordering::Relaxed)..=self.highest.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! The host process, as it affects the library: forks, signal handlers, floating-point modes,
-//! environment, scheduling, little memory.
+//! environment, scheduling, lack of memory.
 
 pub(crate) mod float_modes;
 pub(crate) mod fork;

@@ -2,16 +2,16 @@
 //!
 //! A profiler names its library in `NVTX_INJECTION64_PATH`. NVTX 3's interface for tools (nvtxTypes.h of
 //! <https://github.com/NVIDIA/NVTX>) consists of that library's `InitializeInjectionNvtx2`, which gets a function that
-//! returns export tables. The one for callbacks has a function that returns a table of each module of NVTX: pointers
-//! to places, by the number of a function, where the tool stores its own functions. This library reads two places:
-//! those of nvtxRangePushA and nvtxRangePop.
+//! returns export tables. The export table for callbacks has a function that returns a table for each module of NVTX:
+//! for each function number, a pointer to a slot where the tool stores its own function. This library reads the slots
+//! of nvtxRangePushA and nvtxRangePop.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt::{self, Write};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The length of the longest table of a module. Entry 0 is empty, since functions are numbered from 1.
+/// The length of the longest module table. Entry 0 is empty, because functions are numbered from 1.
 const FUNCTIONS: usize = 16;
 /// The module of ranges and marks, and its functions nvtxRangePushA and nvtxRangePop.
 const CORE: c_int = 1;
@@ -22,14 +22,14 @@ const SYNC: c_int = 6;
 /// The export table for callbacks.
 const CALLBACKS: u32 = 1;
 
-/// Places for the functions of a tool, by their numbers.
+/// Slots for the functions of a tool, by their numbers.
 type Places = [AtomicPtr<c_void>; FUNCTIONS];
 
 static CORE_FUNCTIONS: Places = [const { AtomicPtr::new(null_mut()) }; FUNCTIONS];
-/// Those of all other modules, which this library never calls.
+/// The slots of all other modules, which this library never calls.
 static OTHER_FUNCTIONS: Places = [const { AtomicPtr::new(null_mut()) }; FUNCTIONS];
 
-/// Pointers to places, NULL for number 0 and at the end.
+/// Pointers to slots, NULL for number 0 and at the end.
 #[repr(transparent)]
 struct Table([*const AtomicPtr<c_void>; FUNCTIONS + 1]);
 
@@ -83,8 +83,8 @@ extern "C" fn export_table(id: u32) -> *const c_void {
     if id == CALLBACKS { (&raw const EXPORTED).cast() } else { null() }
 }
 
-/// Loads a profiler's library, once, and lets it attach itself; says whether it did. Without success nothing is
-/// told, as by NVTX itself. The library is never unloaded.
+/// Loads a profiler's library, once, and lets it attach itself. Returns true if it did. A failure is silent, as in
+/// NVTX itself. The library is never unloaded.
 pub(super) fn attach(path: String) -> bool {
     static TRIED: AtomicBool = AtomicBool::new(false);
     const INITIALIZE: &CStr = c"InitializeInjectionNvtx2";
@@ -113,7 +113,7 @@ pub(crate) fn push(name: fmt::Arguments<'_>) {
     let function = CORE_FUNCTIONS[RANGE_PUSH].load(Ordering::Acquire);
     if !function.is_null() {
         let mut text = Name { bytes: [0; 96], len: 0 };
-        // A long name is cut.
+        // A long name is truncated.
         let _ = text.write_fmt(name);
         // SAFETY: the tool has stored its nvtxRangePushA there. The text is a C string: its last byte is 0.
         unsafe {

@@ -7,16 +7,16 @@
 use libc::{c_int, cpu_set_t, pid_t};
 use std::num::NonZeroUsize;
 
-/// Stands for the calling thread in the place of a thread's id.
+/// The thread id by which the system calls below mean the calling thread.
 const CALLING: pid_t = 0;
 
-/// Returns the main thread's id, which is the process's.
+/// Returns the main thread's id, which is the process id.
 fn main_thread() -> pid_t {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::getpid() }
 }
 
-/// Returns the number of CPUs that the process may use: those of its main thread, or the quota of its
+/// Returns the number of CPUs that the process may use: the CPUs of its main thread, or the quota of its
 /// control group if that is smaller.
 pub(crate) fn cpus() -> NonZeroUsize {
     // Counts the CPUs of the calling thread, which may be bound to fewer than the process.
@@ -52,7 +52,7 @@ pub(crate) fn follow_main_thread() {
     }
     // SAFETY: numbers, for which zero is a value; musl has more of them than a priority.
     let ordinary = unsafe { std::mem::zeroed::<libc::sched_param>() };
-    // SAFETY: the kernel reads the parameters; priorities are those of threads, by their ids.
+    // SAFETY: the kernel reads the parameters and changes only the priority of the thread with that id.
     unsafe {
         libc::sched_setscheduler(CALLING, ordinary_policy(main), &raw const ordinary);
         let nice = libc::getpriority(libc::PRIO_PROCESS, main.cast_unsigned());

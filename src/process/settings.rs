@@ -51,12 +51,12 @@ const NOT_CHOSEN: i32 = -1;
 static CHOSEN_PLACEMENT: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
 
 thread_local! {
-    /// The calling thread's own placement. A child made by `fork` has that of the thread that forked.
+    /// The calling thread's own placement. A child made by `fork` inherits the placement of the forking thread.
     static OF_THREAD: Cell<Option<Placement>> = const { Cell::new(None) };
 }
 
-/// Returns the placement in force for the calling thread: its own, else that from `set_placement`, else
-/// that from the environment, else `Auto`.
+/// Returns the placement in force for the calling thread: its own, else the one from `set_placement`, else
+/// the one from the environment, else `Auto`.
 pub(crate) fn placement() -> Result<Placement, Error> {
     let of_process = || Placement::from_value(CHOSEN_PLACEMENT.load(Ordering::Relaxed));
     match OF_THREAD.get().or_else(of_process) {
@@ -70,7 +70,7 @@ pub(crate) fn thread_placement() -> Option<Placement> {
     OF_THREAD.get()
 }
 
-/// Sets the calling thread's own placement; with `None` the process's is in force again.
+/// Sets the calling thread's own placement. With `None` the process's placement is in force again.
 pub(crate) fn set_thread_placement(placement: Option<Placement>) {
     OF_THREAD.set(placement);
 }
@@ -79,7 +79,7 @@ pub(crate) fn set_placement(placement: Placement) {
     CHOSEN_PLACEMENT.store(placement as i32, Ordering::Relaxed);
 }
 
-/// Fails if an environment variable that is in force is wrong.
+/// Fails if an environment variable that is in force is invalid.
 pub(crate) fn check() -> Result<(), Error> {
     let environment = environment()?;
     if environment.is_right { Ok(()) } else { environment.check() }
@@ -88,10 +88,10 @@ pub(crate) fn check() -> Result<(), Error> {
 /// The most threads that a call may use: a larger number counts as this one.
 pub(crate) const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// The number from `set_threads`; 0 leaves it to the environment.
+/// The number from `set_threads`; 0 defers to the environment.
 static CHOSEN_THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the number of threads that may work on one call: that from `set_threads`, else from
+/// Returns the number of threads that may work on one call: from `set_threads`, else from
 /// `GPUVEC_NUM_THREADS`, else from `OMP_NUM_THREADS`, else one for each CPU that the process may use.
 pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
     match NonZeroUsize::new(CHOSEN_THREADS.load(Ordering::Relaxed)) {
@@ -105,14 +105,14 @@ pub(crate) fn set_threads(threads: usize) {
     CHOSEN_THREADS.store(threads.min(MOST_THREADS.get()), Ordering::Relaxed);
 }
 
-/// Stands for all devices in the place of one device's number.
+/// The device number that means all devices.
 pub const GPUVEC_ALL_DEVICES: i32 = -1;
 
-/// The number from `set_device`; [`NOT_CHOSEN_DEVICE`] leaves it to the environment.
+/// The number from `set_device`; [`NOT_CHOSEN_DEVICE`] defers to the environment.
 static CHOSEN_DEVICE: AtomicI32 = AtomicI32::new(NOT_CHOSEN_DEVICE);
 const NOT_CHOSEN_DEVICE: i32 = -2;
 
-/// Returns the number of the device for host arrays, or [`GPUVEC_ALL_DEVICES`]: that from `set_device`, else from
+/// Returns the number of the device for host arrays, or [`GPUVEC_ALL_DEVICES`]: from `set_device`, else from
 /// `GPUVEC_DEVICE`, else all.
 pub(crate) fn device() -> Result<i32, Error> {
     match CHOSEN_DEVICE.load(Ordering::Relaxed) {
@@ -133,12 +133,12 @@ pub(crate) fn vectors() -> usize {
     environment().and_then(|environment| environment.vectors).unwrap_or(0)
 }
 
-/// The parties to be told about calls, by [`CALL_LINES`] and the others. Set when the environment is read: a short
-/// call asks in less time than `environment` takes.
+/// Bit mask of the observers of calls: [`CALL_LINES`] and the constants below. Set when the environment is read,
+/// because reading this mask costs a short call less than `environment`.
 static WATCHERS: AtomicU8 = AtomicU8::new(0);
 /// The log has a line for each call on arrays.
 const CALL_LINES: u8 = 1;
-/// It has lines for events inside calls, too.
+/// The log has lines for events inside calls, too.
 const EVENT_LINES: u8 = 2;
 /// A profiler is attached.
 const PROFILER: u8 = 4;
@@ -147,17 +147,17 @@ fn has_watcher(watchers: u8) -> bool {
     WATCHERS.load(Ordering::Relaxed) & watchers != 0
 }
 
-/// Says whether the beginning and the end of each call on arrays are to be told.
+/// True if some observer is told of the beginning and the end of each call on arrays.
 pub(crate) fn watches_calls() -> bool {
     has_watcher(CALL_LINES | PROFILER)
 }
 
-/// Says whether events inside calls have lines in the log.
+/// True if events inside calls have lines in the log.
 pub(crate) fn logs_events() -> bool {
     has_watcher(EVENT_LINES)
 }
 
-/// Says whether a profiler is attached.
+/// True if a profiler is attached.
 pub(crate) fn has_profiler() -> bool {
     has_watcher(PROFILER)
 }
@@ -173,7 +173,7 @@ struct Environment {
     device: Result<i32, Error>,
     vectors: Result<usize, Error>,
     log: Result<Option<Log>, Error>,
-    /// Says that every variable is right.
+    /// True if every variable is valid.
     is_right: bool,
 }
 
@@ -185,7 +185,7 @@ fn environment() -> Result<&'static Environment, Error> {
 }
 
 impl Environment {
-    /// Fails if a variable is wrong that no call has overridden.
+    /// Fails if a variable is invalid that no setter has overridden.
     #[cold]
     fn check(&self) -> Result<(), Error> {
         threads()?;
@@ -285,7 +285,7 @@ fn parsed_log(value: Option<String>) -> Result<Option<Log>, Error> {
     })
 }
 
-/// Attaches the profiler that the environment names, and returns the parties to be told about calls.
+/// Attaches the profiler that the environment names, and returns the mask of the observers of calls.
 fn watchers(environment: &Environment) -> u8 {
     let lines = match &environment.log {
         Ok(Some(log)) if log.has_events => CALL_LINES | EVENT_LINES,
@@ -296,7 +296,7 @@ fn watchers(environment: &Environment) -> u8 {
     if has_profiler { lines | PROFILER } else { lines }
 }
 
-// Miri knows this one alone.
+// Miri supports this function only.
 #[cfg(miri)]
 use libc::getenv as secure_getenv;
 

@@ -6,7 +6,7 @@ use super::strided::{Given, Strided, evaluate_part, gpuvec_array};
 use super::{evaluate_pass, last_run};
 use crate::call::{
     Arguments, Arrays, Call, Evaluation, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output,
-    Task,
+    Task, TaskKind,
 };
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -74,7 +74,8 @@ fn inputs(
     let program = expression.formula.program();
     let declared = program.declared().len();
     let reads = |pass: &Expression| {
-        call.has_elements() || pass.is_single() && (0..declared).any(|input| pass.uses(input))
+        call.has_elements()
+            || pass.has_single_values() && (0..declared).any(|input| pass.uses(input))
     };
     let is_read = expression.passes().any(reads);
     let input = |(number, input): (usize, gpuvec_expr::Input<'_>)| {
@@ -164,7 +165,7 @@ unsafe impl Passes for Contiguous<'_> {
         let layouts = pass.formula.outputs().enumerate();
         let outputs: ArrayVec<_, MAX_OUTPUTS> =
             layouts.map(|(number, layout)| output(number, layout)).collect();
-        let n = if pass.is_single() { 1 } else { self.n };
+        let n = if pass.has_single_values() { 1 } else { self.n };
         // SAFETY: the promise of `new`; scalars and results have the bytes of their elements.
         unsafe { evaluate_pass(pass, pointers(inputs).as_ptr(), &outputs, n, self.stream) }
     }
@@ -185,7 +186,10 @@ impl<'a> AnyStrides<'a> {
 
     /// The axes that a pass reduces, as bits: all, or none.
     fn reduced_axes(&self, pass: &Expression) -> u64 {
-        if pass.formula.reduces() { (1 << self.strided.shape.len()) - 1 } else { 0 }
+        match pass.formula.kind {
+            TaskKind::Copy | TaskKind::Elementwise => 0,
+            TaskKind::Reduced | TaskKind::Mixed => (1 << self.strided.shape.len()) - 1,
+        }
     }
 }
 
@@ -204,12 +208,14 @@ unsafe impl Passes for AnyStrides<'_> {
     fn check(&self, expression: &Expression, inputs: &[gpuvec_array]) -> Result<(), Error> {
         let reduced_axes = self.strided.reduced_axes;
         if reduced_axes != self.reduced_axes(expression) {
-            let expected = match expression.formula.reduces() {
-                true => {
+            let expected = match expression.formula.kind {
+                TaskKind::Reduced | TaskKind::Mixed => {
                     "reductions inside formulas are of all elements: reduce all axes, or evaluate these reductions \
                      first, and pass their results as arrays"
                 }
-                false => "the expression is not a reduction: pass 0",
+                TaskKind::Copy | TaskKind::Elementwise => {
+                    "the expression is not a reduction: pass 0"
+                }
             };
             let value = reduced_axes.cast_signed();
             return Err(Error::Value { argument: "reduced_axes", value, expected });
@@ -244,7 +250,7 @@ unsafe impl Passes for AnyStrides<'_> {
                 numbers.iter().copied().map(output).collect()
             }
         };
-        let (shape, reduced_axes) = match pass.is_single() {
+        let (shape, reduced_axes) = match pass.has_single_values() {
             true => (&[][..], 0),
             false => (self.strided.shape, self.reduced_axes(pass)),
         };

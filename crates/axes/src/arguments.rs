@@ -2,48 +2,47 @@
 
 use crate::MAX_RANK;
 
-/// A stride in bytes, by the bytes of an `i64`: it is read where the caller has it, which may be any address.
+/// A stride in bytes: the bytes of an `i64`, because callers may store strides at unaligned addresses.
 pub type Stride = [u8; size_of::<i64>()];
 
 /// An array argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'a> {
-    /// The address of the element all of whose indexes are 0.
+    /// The address of the element at index 0 of every axis.
     pub address: usize,
     /// The bytes of an element, a power of two.
     pub element_bytes: usize,
-    /// The distance from an element to the next along each axis, in bytes; `None` for C order. Those of axes of
-    /// length 1, and of the reduced axes of an output that is not whole, are ignored.
+    /// The distance in bytes between neighbouring elements along each axis; `None` for C order. Strides of axes of
+    /// length 1 are ignored, and so are an output's strides along reduced axes, unless the output is whole.
     pub strides: Option<&'a [Stride]>,
 }
 
 /// The array arguments of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
-    /// The length of each axis, that of all inputs.
+    /// The length of each axis, common to all inputs.
     pub shape: &'a [i64],
     /// The arrays that are read.
     pub inputs: &'a [Argument<'a>],
-    /// The arrays that are written. Those in C order are so without the reduced axes, unless they are whole.
+    /// The arrays that are written. C order of an output that is not whole omits the reduced axes.
     pub outputs: &'a [Argument<'a>],
-    /// The outputs that are whole, a bit each: they have the reduced axes, too, and an element for each of an
-    /// input's.
+    /// Bit mask of the whole outputs, which keep the reduced axes and have as many elements as the inputs.
     pub whole_outputs: u64,
-    /// The axes that the call reduces: a bit each, the lowest for the first axis.
+    /// Bit mask of the axes that the call reduces. The lowest bit is the first axis.
     pub reduced_axes: u64,
-    /// Says that the elements of each result are walked in C order, so that they can be numbered: the reduced axes
-    /// are merged, but neither flipped nor sorted.
+    /// True if the elements of each result must be numbered in C order, as argmin needs: the reduced axes are then
+    /// merged, but neither flipped nor sorted.
     pub is_indexed: bool,
 }
 
 impl<'a> Arguments<'a> {
-    /// Says whether an output has an element for each of an input's.
+    /// True if the output keeps the reduced axes.
     pub(crate) fn is_whole(&self, output: usize) -> bool {
         self.whole_outputs >> output & 1 != 0
     }
 }
 
-/// Writes the strides, in bytes, of an array in C order to the first elements of `strides`, which it returns.
+/// Writes the strides in bytes of a C-ordered array to the first elements of `strides`, and returns those elements.
 ///
 /// # Panics
 /// If `strides` is shorter than the shape.
@@ -57,7 +56,7 @@ pub fn c_order<'a>(shape: &[i64], element_bytes: usize, strides: &'a mut [i64]) 
     strides
 }
 
-/// The C order of the axes in `mask`: the number of elements from one to the next along each.
+/// The C-order strides of the axes in `mask`, in elements.
 pub(crate) fn weights(shape: &[i64], mask: u64) -> [i64; MAX_RANK] {
     let (mut weights, mut weight) = ([0; MAX_RANK], 1i64);
     for (axis, length) in shape.iter().enumerate().rev().filter(|(axis, _)| mask >> axis & 1 != 0) {

@@ -1,4 +1,4 @@
-//! From arguments to views: all checks, and the axes that are left.
+//! Turns arguments into views: checks them, then sorts and merges their axes.
 
 use crate::MAX_AXES;
 use crate::arguments::{Argument, Arguments, Stride, weights};
@@ -8,36 +8,36 @@ use crate::overlap;
 use crate::shape::{self, AxisSet};
 use crate::space::Space;
 
-/// An array, or the numbers of elements, along the axes that are left.
+/// An array along the merged axes of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The bytes of an element.
     pub element_bytes: usize,
-    /// The address of the element all of whose indexes are 0.
+    /// The address of the element at index 0 of every axis.
     pub address: usize,
     /// The lowest address of the array's bytes.
     pub lowest: usize,
-    /// The address behind the highest of them: the same where there are no elements.
+    /// The address after the array's highest byte; equal to `lowest` if the array has no elements.
     pub end: usize,
-    /// The address of the first element of the walk, which begins at the end of axes that are flipped.
+    /// The address at which iteration starts. A flipped axis starts at its last element.
     pub first: usize,
     strides: [isize; MAX_AXES],
 }
 
 impl View {
-    /// The strides along all axes of the call: the kept ones, the reduced ones, and zeros. Those of an output's
-    /// reduced axes are 0.
+    /// The strides along the kept axes, then along the reduced axes, then zeros. An output that is not whole has
+    /// strides of 0 along the reduced axes.
     pub(crate) fn strides(&self) -> &[isize; MAX_AXES] {
         &self.strides
     }
 
-    /// Says whether arrays have bytes between the same two addresses.
+    /// True if the address ranges of the two arrays intersect.
     pub(crate) fn is_near(&self, other: &View) -> bool {
         self.lowest < other.end && other.lowest < self.end
     }
 }
 
-/// The axes that are left of a call.
+/// The axes of a call after merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes {
     kept: Space,
@@ -47,20 +47,19 @@ pub struct Axes {
 impl Axes {
     /// Checks arguments, and writes the views of the inputs and then of the outputs to `views`.
     ///
-    /// Returns `None` if there is nothing to compute, since the kept axes have no elements; then arrays may have
-    /// any address. Where only the reduced axes have none, that holds for the inputs and the whole outputs.
+    /// Returns `None` if a kept axis has length 0: there is nothing to compute, and addresses are not checked. If only
+    /// a reduced axis has length 0, the addresses of inputs and of whole outputs are not checked.
     ///
-    /// An output may be exactly one of the inputs: with the same address, element size and strides on all axes
-    /// longer than 1. Where all axes are reduced, it may be the first element of an input, which the result
-    /// replaces when all elements are read, unless it is whole. It shares no other memory with inputs, nor with
-    /// outputs. A reduction of a part of the axes is not done in place otherwise: the results of some rows are
-    /// there before others are read.
+    /// An output may be exactly one of the inputs: the same address, element size and strides on all axes longer
+    /// than 1. If all axes are reduced, a single result may also replace the first element of an input, because it
+    /// is written after all elements are read. An output shares no other memory with inputs or other outputs. A
+    /// reduction of some of the axes cannot work in place: results are written before all rows are read.
     ///
     /// # Errors
     /// [`Error`] names the argument.
     ///
     /// # Panics
-    /// If `views` has not exactly these views, or an argument has fewer strides than the shape has axes.
+    /// If `views` does not have one view for each argument, or an argument has fewer strides than the shape has axes.
     pub fn new(arguments: &Arguments<'_>, views: &mut [View]) -> Result<Option<Self>, Error> {
         let (kept, reduced) = shape::axes(arguments)?;
         if kept.elements() == 0 {
@@ -78,22 +77,22 @@ impl Axes {
         Ok(Some(axes))
     }
 
-    /// The axes of results.
+    /// The axes of the results.
     pub fn kept(&self) -> &Space {
         &self.kept
     }
 
-    /// The axes over which the elements of each result are.
+    /// The axes along which each result's elements are combined.
     pub fn reduced(&self) -> &Space {
         &self.reduced
     }
 }
 
-/// The numbers of elements in C order, as an array whose addresses they are: its strides, which decide before those
-/// of inputs, let no axis move.
+/// A dummy array whose addresses are the elements' numbers in C order. It ranks before the inputs, so that sorting
+/// leaves the axes in C order.
 const NUMBERS: [Argument<'_>; 1] = [Argument { address: 0, element_bytes: 1, strides: None }];
 
-/// Arguments whose shape is checked; some results are wanted.
+/// Arguments with a valid shape that has at least one result.
 struct Call<'a> {
     arguments: &'a Arguments<'a>,
     kept: AxisSet,
@@ -110,18 +109,18 @@ impl<'a> Call<'a> {
         if self.reduced.elements() == 0 { &[] } else { self.arguments.inputs }
     }
 
-    /// The whole outputs, a bit each, unless they have no elements.
+    /// Bit mask of the whole outputs, or 0 if they have no elements.
     fn whole_outputs(&self) -> u64 {
         if self.reduced.elements() == 0 { 0 } else { self.arguments.whole_outputs }
     }
 
-    /// Says whether all axes are kept, or all are reduced.
+    /// True if all axes are kept, or all are reduced.
     fn has_one_kind_of_axes(&self) -> bool {
         self.kept.numbers().is_empty() || self.reduced.numbers().is_empty()
     }
 
-    /// Checks each array by itself. The views have no axes yet. Says whether all arrays are in C order, if all axes
-    /// are of one kind.
+    /// Checks each array by itself and initialises its view, still without strides. If all axes are of one kind,
+    /// returns true if all arrays are in C order; otherwise the returned value is meaningless.
     fn check(&self, inputs: &mut [View], outputs: &mut [View]) -> Result<bool, Error> {
         let mut are_in_c_order = true;
         let (kept, reduced) = (self.kept.numbers(), self.reduced.numbers());
@@ -148,8 +147,8 @@ impl<'a> Call<'a> {
         Ok(are_in_c_order)
     }
 
-    /// Sets the strides of arrays in C order where all axes are kept, or all reduced. Avoids the general analysis in
-    /// the most frequent calls.
+    /// Treats arrays in C order as one axis, if all axes are kept or all are reduced. The most frequent calls avoid
+    /// the general analysis by it.
     fn one_axis(&self, inputs: &mut [View], outputs: &mut [View]) -> Axes {
         let (kept, reduced) = (self.kept.elements(), self.reduced.elements());
         let is_walked = |output| reduced == 1 || self.arguments.is_whole(output);
@@ -192,16 +191,16 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An array that is checked.
+/// An array to check.
 struct Checked<'a> {
     array: Name,
     elements: usize,
-    /// Its axes: the kept ones and, of an input, the reduced ones.
+    /// The array's kept axes, and its reduced axes if it is an input or a whole output.
     axes: [&'a [u8]; 2],
 }
 
 impl Checked<'_> {
-    /// Checks the array, and tells the view its ends. Says whether it is in C order, if all axes are of one kind.
+    /// Checks the array and sets the ends of its view. Returns true if it is in C order, if all axes are of one kind.
     fn check(
         &self, argument: &Argument<'_>, shape: &[i64], view: &mut View,
     ) -> Result<bool, Error> {
@@ -224,8 +223,8 @@ impl Checked<'_> {
         Ok(is_in_c_order)
     }
 
-    /// The bytes from an array's address to its lowest byte and behind its highest one; whether it is in C order.
-    /// (Each is below 2^126: the lengths' product is below 2^63.)
+    /// Returns the offsets in bytes, from the array's address, of its lowest byte and of the end of its highest, and
+    /// true if it is in C order. (Each offset is below 2^126, because the product of the lengths is below 2^63.)
     fn reach(
         &self, strides: &[Stride], shape: &[i64], element_bytes: usize,
     ) -> Result<([i128; 2], bool), Error> {
@@ -250,8 +249,8 @@ impl Checked<'_> {
 }
 
 impl Arrays<'_> {
-    /// Sets the strides of views along merged axes, from number `skipped` on, and moves the first elements of views
-    /// to the ends of flipped axes.
+    /// Sets the strides of views along merged axes, starting at axis number `skipped`, and moves the first element of
+    /// each view to the end of every flipped axis.
     fn set(self, merged: &Merged, skipped: usize, views: &mut [View]) {
         for (number, argument) in self.numbered() {
             let view = &mut views[number];
@@ -268,7 +267,7 @@ impl Arrays<'_> {
 }
 
 impl View {
-    /// The view of an array without elements, or without axes.
+    /// A view without axes and with an empty address range.
     fn new(argument: &Argument<'_>) -> Self {
         let Argument { address, element_bytes, .. } = *argument;
         View {

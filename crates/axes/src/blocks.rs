@@ -1,22 +1,23 @@
-//! Blocks: the parts in which a space is walked.
+//! Partitions a space into blocks, the units of iteration.
 
 use crate::MAX_AXES;
 use crate::axes::View;
 use crate::space::Space;
 use std::ops::Range;
 
-/// A partition of a space into blocks. A block contains as many whole rows of the innermost axes as are allowed,
-/// at one index of each outer axis, or part of a row that is longer. Blocks are walked in the order of the elements.
+/// A partition of a space into blocks, in the order of the elements. A block consists of as many whole rows of the
+/// innermost axes as its maximum size allows, or of a part of one row that is longer. It has one index along each
+/// outer axis.
 ///
-/// A block of a few thousand elements is what a core works on at a time; one of millions, what is sent to a GPU.
+/// A core works on blocks of a few thousand elements; a GPU receives blocks of millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     space: Space,
-    /// The axis that is cut, but for a space without axes.
+    /// The axis that blocks divide; the number of axes if they divide none.
     cut: usize,
-    /// The indexes along it that a block has.
+    /// The length of a block along that axis.
     rows: usize,
-    /// The blocks along it.
+    /// The number of blocks along that axis.
     along: usize,
     count: usize,
 }
@@ -45,23 +46,23 @@ impl Blocks {
         self.count
     }
 
-    /// The elements of all blocks but those at the end of the axis that is cut.
+    /// The number of elements of a full block. Blocks at the end of the divided axis may have fewer.
     pub fn elements(&self) -> usize {
         self.full().elements()
     }
 
-    /// The space of such a block: it tells the access to each view in every block.
+    /// The space of a full block. Every block accesses each view in the same manner.
     pub fn full(&self) -> Space {
         self.block_space(self.rows)
     }
 
-    /// Says whether blocks that follow each other along the axis that is cut have the same elements of a view.
+    /// True if neighbouring blocks along the divided axis have the same elements of the view.
     pub fn repeats(&self, view: &View) -> bool {
         self.space.strides(view).get(self.cut).is_none_or(|stride| *stride == 0)
     }
 
-    /// The number of the first block that begins at an element or behind it; elements are counted in the order of
-    /// the walk. So parts of the elements that are cut anywhere have each block once.
+    /// Returns the number of the first block that begins at or after an element, in the order of iteration. Ranges of
+    /// elements with arbitrary ends are converted to disjoint ranges of blocks by it.
     pub fn beginning_at(&self, element: usize) -> usize {
         let lengths = &self.space.lengths()[self.cut..];
         let row: usize = lengths.iter().skip(1).product();
@@ -72,7 +73,7 @@ impl Blocks {
         element / all * self.along + (element % all).div_ceil(row * self.rows)
     }
 
-    /// The number of the first element of a block, in the order of the walk.
+    /// The number of a block's first element, in the order of iteration.
     pub fn first_element(&self, number: usize) -> usize {
         let lengths = &self.space.lengths()[self.cut..];
         let row: usize = lengths.iter().skip(1).product();
@@ -80,7 +81,7 @@ impl Blocks {
         number / self.along * all + number % self.along * self.rows * row
     }
 
-    /// The blocks of these numbers, in their order.
+    /// Iterates over a range of blocks.
     pub fn walk(&self, numbers: Range<usize>) -> impl Iterator<Item = Block> {
         let mut next = (!numbers.is_empty()).then(|| self.at(numbers.start));
         numbers.map_while(move |_| {
@@ -92,10 +93,10 @@ impl Blocks {
         })
     }
 
-    /// The block of this number.
+    /// Returns block `number`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `number` is not below [`Blocks::count`].
     #[inline(never)]
     pub fn at(&self, number: usize) -> Block {
         assert!(number < self.count, "{number} is not one of {} blocks", self.count);
@@ -111,7 +112,7 @@ impl Blocks {
         self.block(first)
     }
 
-    /// Moves a block on to the one that follows it, or from the last to the first.
+    /// Replaces a block by the next one, or the last block by the first.
     pub fn advance(&self, block: &mut Block) {
         let mut step = self.rows;
         for (index, length) in
@@ -130,13 +131,13 @@ impl Blocks {
         }
     }
 
-    /// The indexes of a block along the axis that is cut, by those of its first element.
+    /// The length along the divided axis of the block whose first element has these indexes.
     fn rows_from(&self, first: &[usize; MAX_AXES]) -> usize {
         let lengths = self.space.lengths();
         self.rows.min(lengths.get(self.cut).map_or(1, |length| length - first[self.cut]))
     }
 
-    /// The block whose first element has these indexes along the axes up to that which is cut.
+    /// The block whose first element has these indexes along the axes up to the divided one.
     fn block(&self, first: [usize; MAX_AXES]) -> Block {
         Block {
             space: self.block_space(self.rows_from(&first)),
@@ -146,7 +147,7 @@ impl Blocks {
         }
     }
 
-    /// The space of a block with some indexes along the axis that is cut.
+    /// The space of a block with `rows` indexes along the divided axis.
     fn block_space(&self, rows: usize) -> Space {
         let mut lengths = [1; MAX_AXES];
         let inner = &self.space.lengths()[self.cut..];
@@ -163,9 +164,9 @@ impl Blocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     space: Space,
-    /// The indexes of the first element along the axes up to that which is cut.
+    /// The indexes of the first element along the axes up to the divided one.
     first: [usize; MAX_AXES],
-    /// The first of these axes, and their number.
+    /// The number of the first of these axes, and how many there are.
     skipped: usize,
     axes: usize,
 }
@@ -176,7 +177,7 @@ impl Block {
         &self.space
     }
 
-    /// The bytes from the first element of a view in the whole space to the first one in the block.
+    /// The distance in bytes from a view's first element in the whole space to its first element in the block.
     pub fn offset(&self, view: &View) -> isize {
         Space::offset(&view.strides()[self.skipped..], &self.first[..self.axes])
     }

@@ -2,9 +2,9 @@
 
 /// A divisor of numbers below 2^31, by which kernels divide in two instructions: `mad.hi.u32`, and a shift.
 ///
-/// The multiplier is that of Granlund and Montgomery (Division by Invariant Integers using Multiplication, 1994,
+/// The multiplier is taken from Granlund and Montgomery (Division by Invariant Integers using Multiplication, 1994,
 /// theorem 4.2): with `s = ⌈log2 d⌉` and `m = ⌊2^(32+s) / d⌋ + 1`, `2^(32+s) < m·d <= 2^(32+s) + 2^s`, so that
-/// `⌊n / d⌋ = ⌊n·m / 2^(32+s)⌋` for all `n` below 2^32. Of `m`, which has 33 bits, the highest is left out:
+/// `⌊n / d⌋ = ⌊n·m / 2^(32+s)⌋` for all `n` below 2^32. The highest of the 33 bits of `m` is not stored:
 /// `n·m / 2^32 = n·(m - 2^32) / 2^32 + n`. That sum has 32 bits if `n` is below 2^31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divisor {

@@ -1,4 +1,4 @@
-//! Flips, sorts and merges axes: the kept ones of a call, or the reduced ones.
+//! Flips, sorts and merges axes: either the kept axes of a call, or the reduced axes.
 
 use crate::arguments::Argument;
 use crate::shape::AxisSet;
@@ -6,25 +6,25 @@ use crate::space::Space;
 use crate::{MAX_AXES, MAX_RANK};
 use std::cmp::Ordering;
 
-/// Arrays in the same C order.
+/// Some of the arguments. Those without strides have the same C order.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrays<'a> {
     pub(crate) arguments: &'a [Argument<'a>],
-    /// Those of the arguments that are meant, a bit each.
+    /// Bit mask of the arguments to consider.
     pub(crate) which: u64,
     pub(crate) shape: &'a [i64],
-    /// The number of elements from one to the next along each axis, of those in C order.
+    /// The strides of arrays in C order, in elements.
     pub(crate) weights: &'a [i64; MAX_RANK],
 }
 
 impl<'a> Arrays<'a> {
-    /// The strides of the arrays along two axes.
+    /// Iterates over the strides of each array along two axes.
     fn strides(self, axis: u8, other: u8) -> impl Iterator<Item = (i64, i64)> {
         let both = move |(_, argument)| (self.stride(argument, axis), self.stride(argument, other));
         self.numbered().map(both)
     }
 
-    /// The arrays with their places among the arguments.
+    /// The arrays with their numbers among the arguments.
     pub(crate) fn numbered(self) -> impl Iterator<Item = (usize, &'a Argument<'a>)> {
         let all = self.arguments.iter().enumerate();
         all.filter(move |(number, _)| self.which >> number & 1 != 0)
@@ -41,22 +41,22 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// The arrays that walk axes, those whose strides decide first before the others.
+/// The arrays of a call, by rank: earlier arrays decide the order of axes first.
 pub(crate) struct Group<'a>(pub(crate) [Arrays<'a>; 3]);
 
 /// Axes after sorting and merging, from the outermost to the innermost.
 #[derive(Default)]
 pub(crate) struct Merged {
     lengths: [usize; MAX_AXES],
-    /// The innermost axis of those that were merged, whose strides are those of all.
+    /// The innermost of the axes that each merged axis consists of. Its strides are the merged axis's strides.
     innermost: [u8; MAX_AXES],
     count: usize,
-    /// The flipped axes before merging, a bit each.
+    /// Bit mask of the flipped axes, by their numbers before merging.
     flipped: u32,
 }
 
 impl Merged {
-    /// One axis without elements, for these.
+    /// One axis of length 0 in place of `axes`.
     pub(crate) fn empty(axes: &[u8]) -> Self {
         let mut merged = Merged::default();
         merged.push(0, axes[0]);
@@ -71,22 +71,22 @@ impl Merged {
         self.count += 1;
     }
 
-    /// The number of axes, which is larger than [`MAX_AXES`] where there are too many.
+    /// The number of axes. It may exceed [`MAX_AXES`]; the caller then fails.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// The innermost axis of those that were merged, for each.
+    /// For each merged axis, the innermost axis that it consists of.
     pub(crate) fn innermost(&self) -> &[u8] {
         &self.innermost[..self.count]
     }
 
-    /// The space of the axes, before which views have `skipped` others.
+    /// The space of the axes. Views have `skipped` other axes before them.
     pub(crate) fn space(&self, skipped: usize) -> Space {
         Space::new(&self.lengths[..self.count], skipped)
     }
 
-    /// The flipped axes, before merging.
+    /// Iterates over the flipped axes, by their numbers before merging.
     pub(crate) fn flipped(&self) -> impl Iterator<Item = u8> {
         let mut rest = self.flipped;
         std::iter::from_fn(move || {
@@ -96,7 +96,7 @@ impl Merged {
         })
     }
 
-    /// A stride along an axis as the walk goes.
+    /// A stride along an axis in the direction of iteration.
     pub(crate) fn signed(&self, axis: u8, stride: i64) -> i64 {
         if self.flipped >> axis & 1 != 0 { -stride } else { stride }
     }
@@ -127,12 +127,12 @@ impl Group<'_> {
         merged
     }
 
-    /// The strides of the arrays along two axes, those that decide first before the others.
+    /// Iterates over the strides of all arrays along two axes, in the order of rank.
     fn strides(&self, axis: u8, other: u8) -> impl Iterator<Item = (i64, i64)> {
         self.0.iter().flat_map(move |arrays| arrays.strides(axis, other))
     }
 
-    /// Says whether no array walks an axis forwards, and one does backwards.
+    /// True if some array has a negative stride along the axis, and no array has a positive one.
     fn is_backwards(&self, axis: u8) -> bool {
         let ends = |(least, most): (i64, i64), (stride, _): (i64, i64)| {
             (least.min(stride), most.max(stride))
@@ -141,8 +141,8 @@ impl Group<'_> {
         least < 0 && most == 0
     }
 
-    /// Sorts axes by the sizes of their strides, the largest first. An axis is moved in front of the outermost one
-    /// that has smaller strides, until one has larger strides. Two axes without a decided order keep theirs.
+    /// Sorts axes by the magnitudes of their strides, the largest first: insertion sort, in which axes that compare as
+    /// equal keep their order. (The comparison is not transitive, so that library sorts cannot be used.)
     fn sort(&self, axes: &mut [u8]) {
         for i in 1..axes.len() {
             let mut place = i;
@@ -159,7 +159,7 @@ impl Group<'_> {
         }
     }
 
-    /// Compares the strides of axes by the first array in which they differ and neither is 0.
+    /// Compares the strides along two axes in the first array where they differ and neither is 0.
     fn compare(&self, axis: u8, other: u8) -> Ordering {
         let order = |(a, b): (i64, i64)| match a == 0 || b == 0 {
             true => Ordering::Equal,
@@ -169,8 +169,8 @@ impl Group<'_> {
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Says whether every array walks two axes like one: a step along the outer one is as long as all steps along
-    /// the inner one. (No product overflows to the outer stride: the array would be longer than the address space.)
+    /// True if every array can treat the two axes as one: the outer stride equals the inner stride times the inner
+    /// length. (The product cannot wrap to the outer stride: the array would exceed the address space.)
     fn are_one(&self, merged: &Merged, outer: u8, inner: u8) -> bool {
         let length = self.0[0].shape[usize::from(inner)];
         let is_one = |(a, b): (i64, i64)| {

@@ -5,12 +5,12 @@
 //! all arguments alike,
 //! 1. drops axes of length 1;
 //! 2. flips axes that no argument walks forwards, as NumPy's iterator does;
-//! 3. sorts axes by the sizes of their strides, those of the outputs first, where a stride of 0 decides nothing, as
-//!    PyTorch's TensorIterator does;
-//! 4. merges neighbours that every argument walks like one axis.
+//! 3. sorts axes by the magnitudes of their strides, as PyTorch's TensorIterator does: the outputs' strides rank
+//!    before the inputs', and a stride of 0 is ignored;
+//! 4. merges neighbouring axes that every argument walks like one axis.
 //!
-//! Axes that a call reduces are sorted and merged apart from those that it keeps. So an operation on C-ordered
-//! arrays, on Fortran-ordered ones and on reversed ones is left with one axis of unit stride.
+//! The reduced axes of a call are sorted and merged separately from its kept axes. An operation on arrays that are
+//! all C-ordered, all Fortran-ordered or all reversed is left with one axis of unit stride.
 //!
 //! Lengths and numbers of elements are `usize`, strides are in bytes and signed, axes are ordered from the
 //! outermost to the innermost.

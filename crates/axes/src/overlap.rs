@@ -1,11 +1,11 @@
-//! Says whether arrays share memory.
+//! Detects arguments that share memory.
 
 use crate::MAX_AXES;
 use crate::axes::{Axes, View};
 use crate::error::Error;
 
-/// Fails if an output shares memory with itself, with another output, or with an input that it is not. The whole
-/// outputs have a bit each.
+/// Fails if an output overlaps itself, another output, or an input that it does not replace. `whole_outputs` is a bit
+/// mask.
 pub(crate) fn refuse(
     axes: &Axes, inputs: &[View], outputs: &[View], whole_outputs: u64,
 ) -> Result<(), Error> {
@@ -26,16 +26,16 @@ pub(crate) fn refuse(
     Ok(())
 }
 
-/// Says whether an output may be in the memory of an input: as the same elements or, where it is the only element,
-/// as the first.
+/// True if the output may replace the input in place: it has the same elements, or is the only result and replaces the
+/// first element.
 fn may_replace(is_only: bool, output: &View, input: &View) -> bool {
     (output.strides() == input.strides() || is_only)
         && output.address == input.address
         && output.element_bytes == input.element_bytes
 }
 
-/// The elements of an array, without their place in memory: sums of a multiple of each stride, and the bytes of one
-/// element from there on. Strides are positive.
+/// The bytes of an array relative to its lowest address: an element starts at each sum of multiples of the strides.
+/// Strides are positive.
 #[derive(Clone, Copy)]
 struct Footprint {
     element_bytes: i64,
@@ -76,12 +76,12 @@ impl Footprint {
         &self.axes[..self.rank]
     }
 
-    /// The bytes from the first to the end of the last.
+    /// The distance from the lowest byte to the end of the highest.
     fn bytes(&self) -> i64 {
         self.axes().iter().map(|axis| axis.stride * axis.last).sum::<i64>() + self.element_bytes
     }
 
-    /// The footprint without the axes along which nothing changes modulo a number.
+    /// The footprint without the axes whose strides are multiples of `modulus`.
     fn modulo(&self, modulus: i64) -> Footprint {
         let mut rest = Footprint { rank: 0, ..*self };
         self.axes()
@@ -92,10 +92,10 @@ impl Footprint {
     }
 }
 
-/// The most pairs of footprints that are compared for one pair of arrays.
+/// The most pairs of footprints to compare for one pair of arrays.
 const MOST_STEPS: u32 = 500;
 
-/// Says whether two arrays may share memory: never "no" if they do, and seldom "yes" if they do not.
+/// True if two arrays may share memory. Never false if they do; rarely true if they do not.
 fn may_share(axes: &Axes, view: &View, other: &View) -> bool {
     if !view.is_near(other) {
         return false;
@@ -106,11 +106,11 @@ fn may_share(axes: &Axes, view: &View, other: &View) -> bool {
     meet(distance, &first, &second, &mut steps)
 }
 
-/// Says whether two footprints may meet. The second starts `distance` bytes behind the first.
+/// True if two footprints may meet. The second starts `distance` bytes after the first.
 ///
-/// Footprints that meet do so modulo any number. Modulo a common divisor of the largest strides, all records, rows
-/// or matrices coincide, which leaves shorter footprints: if neither is longer than the divisor, they can meet only
-/// at two distances.
+/// Footprints that meet also meet modulo every number. Modulo a common divisor of the largest strides, all records,
+/// rows or matrices coincide, which leaves shorter footprints. If neither is longer than the divisor, they can meet
+/// at two distances only.
 fn meet(distance: i64, first: &Footprint, second: &Footprint, steps: &mut u32) -> bool {
     if distance >= first.bytes() || -distance >= second.bytes() {
         return false;
@@ -153,8 +153,8 @@ fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
     a
 }
 
-/// Says whether elements of one array may share memory: unless along each axis the step is as long as all elements
-/// of the axes with shorter steps together.
+/// True if elements of one array may overlap: along some axis the stride is shorter than the extent of all axes with
+/// shorter strides together.
 fn may_overlap_itself(axes: &Axes, view: &View) -> bool {
     let Footprint { element_bytes, mut axes, rank } = Footprint::new(axes, view);
     let axes = &mut axes[..rank];

@@ -1,4 +1,4 @@
-//! The axes of a call's shape: those that it keeps and those that it reduces.
+//! Splits the axes of a call's shape into kept and reduced axes.
 
 use crate::MAX_RANK;
 use crate::arguments::Arguments;
@@ -7,14 +7,14 @@ use crate::error::Error;
 /// The kept axes of a shape, or the reduced ones.
 #[derive(Clone, Copy)]
 pub(crate) struct AxisSet {
-    /// Those whose length is not 1, from the outermost to the innermost.
+    /// The numbers of axes whose length is not 1, from the outermost to the innermost.
     numbers: [u8; MAX_RANK],
     count: usize,
     elements: usize,
 }
 
 impl AxisSet {
-    /// The axes that are in `mask`. No length is negative.
+    /// The axes in `mask`. The caller has checked that no length is negative.
     fn new(shape: &[i64], mask: u64) -> Result<Self, Error> {
         let (mut numbers, mut count, mut elements, mut is_empty) =
             ([0; MAX_RANK], 0, Some(1i64), false);
@@ -32,7 +32,7 @@ impl AxisSet {
         Ok(AxisSet { numbers, count, elements: elements as usize })
     }
 
-    /// Their numbers, but for those of length 1.
+    /// The numbers of the axes, without axes of length 1.
     pub(crate) fn numbers(&self) -> &[u8] {
         &self.numbers[..self.count]
     }
@@ -41,13 +41,13 @@ impl AxisSet {
         &mut self.numbers[..self.count]
     }
 
-    /// The product of their lengths.
+    /// The product of the lengths.
     pub(crate) fn elements(&self) -> usize {
         self.elements
     }
 }
 
-/// The kept and the reduced axes of a call's shape. Fails if it is not a shape.
+/// Returns the kept and the reduced axes of a call's shape, or why the shape is invalid.
 pub(crate) fn axes(arguments: &Arguments<'_>) -> Result<(AxisSet, AxisSet), Error> {
     let Arguments { shape, reduced_axes: mask, .. } = *arguments;
     let axes = shape.len();

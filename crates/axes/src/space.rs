@@ -1,11 +1,11 @@
-//! The elements that a call walks, by the axes that are left after merging.
+//! The iteration space of a call: its axes after merging.
 
 use crate::MAX_AXES;
 use crate::axes::View;
 use crate::blocks::Blocks;
 
-/// Says whether an array, by its strides along kept and reduced axes, is read in columns: elements of different
-/// results are closer to each other in memory than those of a result, or these are all the same.
+/// True if an array with these strides along kept and reduced axes is read in columns: neighbouring results' elements
+/// are closer in memory than a result's own elements, or each result has one element repeated.
 #[must_use]
 pub fn are_columns(kept: &[isize], reduced: &[isize]) -> bool {
     let [across, along] =
@@ -13,40 +13,40 @@ pub fn are_columns(kept: &[isize], reduced: &[isize]) -> bool {
     across != 0 && (across < along || along == 0)
 }
 
-/// The kept axes of a call, its reduced ones, or a block of either. A space without axes has one element.
+/// The kept axes of a call, its reduced axes, or a block of either. A space without axes has one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     lengths: [usize; MAX_AXES],
     rank: usize,
-    /// The axes of views before the first one of the space.
+    /// The number of the views' axes before the first axis of the space.
     skipped: usize,
     elements: usize,
 }
 
-/// The step of a view along the innermost axis.
+/// The stride of a view along the innermost axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inner {
-    /// The elements follow each other. Also of a space without axes.
+    /// The elements are adjacent, or the space has no axes.
     Unit,
-    /// All steps lead to the same element.
+    /// The same element is repeated.
     Zero,
-    /// Any other step.
+    /// Any other stride.
     Strided,
 }
 
-/// The way to the elements of a view in a block.
+/// How the elements of a view lie in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The elements follow each other in memory, in the order of the walk.
+    /// The elements are adjacent in memory, in the order of iteration.
     Direct,
-    /// There is one element for the whole block.
+    /// One element serves the whole block.
     Uniform,
-    /// The elements are apart, or in another order.
+    /// The elements are not adjacent, or in another order.
     Gathered,
 }
 
 impl Space {
-    /// The space of axes of views behind the first `skipped` ones.
+    /// A space of the views' axes after the first `skipped` axes.
     pub(crate) fn new(lengths: &[usize], skipped: usize) -> Self {
         let mut space = Space {
             lengths: [1; MAX_AXES],
@@ -58,7 +58,7 @@ impl Space {
         space
     }
 
-    /// The space of that number of elements in a line: without axes, if it has one.
+    /// A space of one axis, or of no axis if it has one element.
     pub(crate) fn line(elements: usize, skipped: usize) -> Self {
         let mut space =
             Space { lengths: [1; MAX_AXES], rank: usize::from(elements != 1), skipped, elements };
@@ -81,12 +81,12 @@ impl Space {
         &view.strides()[self.skipped..][..self.rank]
     }
 
-    /// The number of the space's first axis among those of views.
+    /// The number of the space's first axis among the views' axes.
     pub(crate) fn skipped(&self) -> usize {
         self.skipped
     }
 
-    /// The step of a view along the innermost axis.
+    /// The kind of a view's stride along the innermost axis.
     pub fn inner(&self, view: &View) -> Inner {
         match self.strides(view).last() {
             None => Inner::Unit,
@@ -96,8 +96,8 @@ impl Space {
         }
     }
 
-    /// The elements of a view that follow each other in memory before the first gap: a number that divides those of
-    /// the space.
+    /// The number of a view's elements that are adjacent in memory before the first gap. It divides the number of
+    /// elements of the space.
     pub fn run(&self, view: &View) -> usize {
         let mut run = 1;
         for (length, stride) in self.lengths().iter().zip(self.strides(view)).rev() {
@@ -109,7 +109,7 @@ impl Space {
         run
     }
 
-    /// The way to the elements of a view.
+    /// How the elements of a view lie in the space.
     pub fn access(&self, view: &View) -> Access {
         let mut axes = self.lengths().iter().zip(self.strides(view));
         if self.run(view) == self.elements {
@@ -121,8 +121,7 @@ impl Space {
         }
     }
 
-    /// The elements of a view that differ from one another: those at one index of the axes along which its stride
-    /// is 0.
+    /// The space of a view's distinct elements: axes along which its stride is 0 have length 1.
     pub fn distinct(&self, view: &View) -> Space {
         let mut lengths = self.lengths;
         for (length, stride) in lengths.iter_mut().zip(self.strides(view)) {
@@ -131,12 +130,12 @@ impl Space {
         Space::new(&lengths[..self.rank], self.skipped)
     }
 
-    /// The space cut into blocks of at most `most` elements, and of at least one.
+    /// Divides the space into blocks of at most `most` elements, or of one element if `most` is 0.
     pub fn blocks(&self, most: usize) -> Blocks {
         Blocks::new(*self, most)
     }
 
-    /// The bytes from the first element of a view to that with these indexes.
+    /// The distance in bytes from a view's first element to the element at `indexes`.
     pub(crate) fn offset(strides: &[isize], indexes: &[usize]) -> isize {
         indexes.iter().zip(strides).map(|(index, stride)| *index as isize * stride).sum()
     }

@@ -208,7 +208,7 @@ pub(crate) fn reach(address: usize, bytes: usize) -> Option<*mut u8> {
         .then(|| std::ptr::with_exposed_provenance_mut(block.bytes_at + offset))
 }
 
-/// Says whether kernels reach all of the host's memory, by its page tables.
+/// True if kernels access all of the host's memory through its page tables.
 pub(crate) fn kernels_reach_pageable() -> bool {
     setting("FAKE_DRIVER_PAGEABLE", 0) != 0
 }
@@ -224,7 +224,7 @@ pub(crate) fn reach_by_kernel(address: usize, bytes: usize) -> Option<*mut u8> {
     reach(address, bytes).or_else(beside)
 }
 
-/// Says whether the driver does not know the address.
+/// True if the driver does not know the address.
 pub(crate) fn is_pageable(address: usize) -> bool {
     find(address).is_none()
 }

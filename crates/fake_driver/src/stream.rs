@@ -295,7 +295,7 @@ pub(crate) fn hold(is_held: bool) {
     LET_GO.notify_all();
 }
 
-/// Returns whether a handle is that of a default stream: the legacy one, or a thread's own.
+/// True if the handle means a default stream: the legacy default stream, or a thread's own.
 fn is_default(handle: usize) -> bool {
     handle <= PER_THREAD
 }

@@ -1,4 +1,4 @@
-//! The operations that both processors do exactly. Functions are made of them.
+//! The operations of which functions are made. Cores and GPUs return the same bits for them.
 
 use std::cell::Cell;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};
@@ -7,7 +7,7 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};
 ///
 /// Every operation is IEEE 754's, rounded to nearest with ties to even, with subnormals, and without
 /// contraction. A value is an element, a vector, or the name of a register: a machine may compute or
-/// write a program. Operators are those of [`Machine::F64`] and [`Machine::I64`].
+/// write a program. [`Machine::F64`] and [`Machine::I64`] have the operators.
 pub trait Machine {
     /// A number of 32 bits: an argument or a result.
     type F32: Copy;
@@ -92,7 +92,7 @@ pub struct Scalar;
 pub struct Usual(Cell<bool>);
 
 impl Usual {
-    /// Says whether a rare sequence was left out that counts.
+    /// True if an argument needed a rare sequence, which this machine leaves out.
     #[inline(always)]
     pub fn missed(&self) -> bool {
         self.0.get()

@@ -70,7 +70,7 @@ fn series<M: Machine>(m: &M, x: Pair<M>, coefficients: &[(f64, f64)], pairs: usi
 /// The angle of a point that is `height` above and `width` to the side of the origin, to the left if the sign of
 /// `side` is set: rounded to odd.
 ///
-/// The reduction is that of the angle in 64 bits: |t| ≤ tan π/8.
+/// The reduction is the same as for the angle in 64 bits: |t| ≤ tan π/8.
 #[inline(always)]
 pub(crate) fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
     let zero = m.f64(0.0);

@@ -104,7 +104,7 @@ impl<M: Machine> Angle<M> {
     }
 }
 
-/// Says whether a quadrant is odd, also as the sign of a number.
+/// True if the quadrant is odd; also as the sign bit of a number.
 #[inline(always)]
 pub(crate) fn is_odd<M: Machine>(m: &M, quadrant: M::I64) -> (M::Bool, M::I64) {
     let sign = m.shift_left(quadrant, 63);

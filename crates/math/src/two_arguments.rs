@@ -27,9 +27,9 @@ const SHORT_ARC_TANGENT: [f64; 8] = [
 
 /// The relative error of a power in 64 bits, less the rounding of an end.
 const POWER_BOUND: f64 = two_to(-43);
-/// That of an angle.
+/// The relative error of an angle in 64 bits, less the rounding of an end.
 const ANGLE_BOUND: f64 = two_to(-44);
-/// That of a length.
+/// The relative error of a length in 64 bits, less the rounding of an end.
 const LENGTH_BOUND: f64 = two_to(-51);
 
 /// |x|^y becomes x^y: the sign of odd powers, NaN for other than whole powers of negative numbers,

@@ -54,8 +54,8 @@ fn check_hard<const N: usize>(
     }
 }
 
-/// Says whether a result is the right one or next to it, as one with an error below a unit is; zeros have
-/// neighbours of one sign.
+/// True if a result is the right one or a neighbour, as an error below one unit allows. Zeros have neighbours of one
+/// sign.
 fn is_close(result: f64, right: f64) -> bool {
     let apart = result.to_bits().abs_diff(right.to_bits());
     apart <= u64::from(right != 0.0) || (result.is_nan() && right.is_nan())

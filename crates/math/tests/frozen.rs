@@ -1,5 +1,5 @@
 //! The bits of functions of f64, which are not correctly rounded, never change: hashes of the results of a
-//! million arguments of each, and of its hard ones; and those of functions of two f32.
+//! million arguments and of the hard arguments of each. So are the bits of functions of two f32.
 
 mod hard;
 mod samples;

@@ -112,7 +112,7 @@ fn hard_length(random: &mut Random) -> (f32, f32) {
 
 type Function = fn(f32, f32) -> f32;
 
-/// Says whether results are the same; NaNs are all alike.
+/// True if the results are the same, where all NaNs count as the same.
 fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }

@@ -174,12 +174,6 @@ macro_rules! operations {
                 }
             }
 
-            /// Says whether its output is one value.
-            #[must_use]
-            pub const fn is_reduction(self) -> bool {
-                matches!(self.step(), Step::Reduce(_))
-            }
-
             /// The type of its inputs' elements.
             #[must_use]
             pub const fn element(self) -> gpuvec_expr::Element {

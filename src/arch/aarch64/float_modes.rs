@@ -14,10 +14,10 @@ impl FloatModes {
     /// Round to nearest, no flush to zero, no traps, and no flag: the value that a program starts with.
     pub(crate) const IEEE: FloatModes = FloatModes { control: 0, status: 0 };
 
-    /// Those of the calling thread.
+    /// Returns the calling thread's modes and flags.
     #[inline(always)]
     pub(crate) fn get() -> Self {
-        // Miri has the default modes alone.
+        // Miri supports the default modes only.
         if cfg!(miri) {
             return Self::IEEE;
         }
@@ -29,7 +29,7 @@ impl FloatModes {
         FloatModes { control, status }
     }
 
-    /// Gives the calling thread these.
+    /// Sets the calling thread's modes and flags.
     #[inline(always)]
     pub(crate) fn set(self) {
         let FloatModes { control, status } = self;
@@ -39,7 +39,7 @@ impl FloatModes {
         };
     }
 
-    /// The same without flags.
+    /// The modes with all flags cleared.
     pub(crate) const fn without_flags(self) -> Self {
         FloatModes { status: 0, ..self }
     }
@@ -47,11 +47,11 @@ impl FloatModes {
 
 #[cfg(test)]
 impl FloatModes {
-    /// Results that are subnormal become zeros, and are rounded up otherwise.
+    /// Subnormal results are flushed to zero; other results are rounded up.
     pub(crate) const FLUSH_AND_ROUND_UP: FloatModes =
         FloatModes { control: 1 << 24 | 1 << 22, status: 0 };
 
-    /// Says whether a result was subnormal. (Without flush to zero, operands raise no flag.)
+    /// True if a result was subnormal. (Without flush to zero, operands raise no flag.)
     pub(crate) const fn met_a_subnormal(self) -> bool {
         const UNDERFLOW: u64 = 1 << 3;
         self.status & UNDERFLOW != 0

@@ -12,9 +12,9 @@ use std::arch::asm;
 use vector::F64x2;
 use vector32::Machine4;
 
-/// The names of the sets, as GPUVEC_VECTORS has them, in the order of [`Version::up_to`].
+/// The values of GPUVEC_VECTORS, in the order of [`Version::up_to`].
 pub(crate) const VECTORS: [&str; 1] = ["portable"];
-/// The same for an error.
+/// The values of GPUVEC_VECTORS, as an error lists them.
 pub(crate) const VECTORS_IN_WORDS: &str = "portable";
 
 /// NEON.
@@ -56,51 +56,51 @@ impl Version {
     /// The set that every processor has.
     pub(crate) const BASELINE: Version = Version(Neon(()));
 
-    /// All sets that the processor has.
+    /// All instruction sets of the processor.
     #[cfg(test)]
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         std::iter::once(Self::BASELINE)
     }
 
-    /// The best that the processor has, up to the one with an index.
+    /// The newest instruction set of the processor.
     #[inline]
     pub(crate) fn up_to(_most: usize) -> Self {
         Self::BASELINE
     }
 
-    /// Says whether it multiplies and adds with one rounding.
+    /// True if the set has fused multiply-add.
     pub(crate) const fn has_fma(self) -> bool {
         true
     }
 
-    /// Runs work in the version for the set.
+    /// Runs work, compiled for the instruction set.
     #[inline(always)]
     pub(crate) fn run<W: Vectorized>(self, work: W) -> W::Result {
         self.0.run(work)
     }
 
-    /// Runs work of few instructions an element, in the version for the set that is best for that.
+    /// Runs work of few instructions per element, compiled for the set's [`Set::Short`].
     #[inline(always)]
     pub(crate) fn run_as_short<W: Vectorized>(self, work: W) -> W::Result {
         self.0.run(work)
     }
 
-    /// Runs work of few instructions an element, in the best set for that.
+    /// Runs work of few instructions per element, compiled for the processor's best set for such work.
     #[inline(always)]
     pub(crate) fn run_short<W: Vectorized>(work: W) -> W::Result {
         Self::BASELINE.run(work)
     }
 
-    /// The loop of the set.
+    /// Selects the loop for the instruction set.
     pub(crate) fn bind<A>(self, loops: Loops<A>) -> Bound<A> {
         Bound(self.0, loops.0)
     }
 }
 
-/// A loop for each set.
+/// One loop, compiled for each instruction set.
 pub(crate) struct Loops<A>(pub(crate) fn(Neon, &A));
 
-/// The loop of a set.
+/// A loop with its instruction set.
 pub(crate) struct Bound<A>(Neon, fn(Neon, &A));
 
 impl<A> Bound<A> {
@@ -118,14 +118,14 @@ impl<A> Clone for Bound<A> {
 
 impl<A> Copy for Bound<A> {}
 
-/// The loops that `$of::<Set, $K>()` makes, a constant function.
+/// The [`Loops`](crate::arch::Loops) made by the constant function `$of::<Set, $K>()`.
 macro_rules! loops {
     ($of:ident, $K:ty) => {
         $crate::arch::Loops(const { $of::<$crate::arch::aarch64::Neon, $K>() })
     };
 }
 
-/// The same, of `$fused` for sets that have FMA.
+/// The same, with `$fused` in place of `$of` for sets with FMA.
 macro_rules! fused_loops {
     ($of:ident, $fused:ident, $K:ty) => {
         $crate::arch::loops!($fused, $K)
@@ -133,7 +133,7 @@ macro_rules! fused_loops {
 }
 pub(crate) use {fused_loops, loops};
 
-/// Executes an instruction that prefetches the cache line of an address.
+/// Executes one prefetch instruction for an address.
 macro_rules! prefetch {
     ($instruction:literal, $address:ident) => {
         #[cfg(not(miri))]
@@ -146,13 +146,13 @@ macro_rules! prefetch {
     };
 }
 
-/// Begins to fetch a cache line for reading, past the first cache. Any address is valid.
+/// Prefetches a cache line for reading, into the second-level cache. Any address is valid.
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {
     prefetch!("prfm pldl2keep, [{}]", address);
 }
 
-/// Begins to fetch a cache line for writing. Any address is valid.
+/// Prefetches a cache line for writing. Any address is valid.
 #[inline(always)]
 pub(crate) fn prefetch_for_writing<T>(address: *const T) {
     prefetch!("prfm pstl1keep, [{}]", address);

@@ -43,7 +43,7 @@ fn lookup<const N: usize>(table: &'static [f32; N], places: int32x4_t) -> float3
 /// The entries of up to four tables at places, by loads of rows, which are transposed.
 #[inline(always)]
 fn lookups(rows: &'static [[f32; 4]; 32], places: int32x4_t) -> [float32x4_t; 4] {
-    // SAFETY: every processor has NEON; the places are those of rows.
+    // SAFETY: every processor has NEON; the places are numbers of rows.
     unsafe {
         let places = vandq_u32(vreinterpretq_u32_s32(places), vdupq_n_u32(rows.len() as u32 - 1));
         let places: [u32; 4] = std::mem::transmute(places);
@@ -70,8 +70,8 @@ fn rough_reciprocal(x: float32x4_t) -> float32x4_t {
     }
 }
 
-/// The same with a second step, which leaves 2^-32 and roundings: 2^-23 of the step and of its product. (Divisions take
-/// a processor's one unit several cycles.)
+/// The same with a second step, which leaves 2^-32 and roundings: 2^-23 of the step and of its product. (A division
+/// would occupy the processor's only divider for several cycles.)
 #[inline(always)]
 fn reciprocal(x: float32x4_t) -> float32x4_t {
     let y = rough_reciprocal(x);

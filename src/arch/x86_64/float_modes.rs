@@ -11,10 +11,10 @@ impl FloatModes {
     pub(crate) const IEEE: FloatModes = FloatModes(0x1F80);
     const FLAGS: u32 = 0x3F;
 
-    /// Those of the calling thread.
+    /// Returns the calling thread's modes and flags.
     #[inline(always)]
     pub(crate) fn get() -> Self {
-        // Miri has the default modes alone.
+        // Miri supports the default modes only.
         if cfg!(miri) {
             return Self::IEEE;
         }
@@ -24,7 +24,7 @@ impl FloatModes {
         FloatModes(mxcsr)
     }
 
-    /// Gives the calling thread these.
+    /// Sets the calling thread's modes and flags.
     #[inline(always)]
     pub(crate) fn set(self) {
         // SAFETY: ldmxcsr reads four bytes from a local, which are IEEE or were read by stmxcsr, and so have no
@@ -32,7 +32,7 @@ impl FloatModes {
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack)) };
     }
 
-    /// The same without flags.
+    /// The modes with all flags cleared.
     pub(crate) const fn without_flags(self) -> Self {
         FloatModes(self.0 & !Self::FLAGS)
     }
@@ -40,10 +40,10 @@ impl FloatModes {
 
 #[cfg(test)]
 impl FloatModes {
-    /// Results that are subnormal become zeros, and are rounded up otherwise.
+    /// Subnormal results are flushed to zero; other results are rounded up.
     pub(crate) const FLUSH_AND_ROUND_UP: FloatModes = FloatModes(Self::IEEE.0 | 1 << 15 | 2 << 13);
 
-    /// Says whether an operand or a result was subnormal.
+    /// True if an operand or a result was subnormal.
     pub(crate) const fn met_a_subnormal(self) -> bool {
         const OPERAND: u32 = 1 << 1;
         const UNDERFLOW: u32 = 1 << 4;

@@ -13,9 +13,9 @@ use std::is_x86_feature_detected;
 use vector::{F64x2, F64x4, F64x8};
 use vector32::{Machine8, Machine16};
 
-/// The names of the sets, as GPUVEC_VECTORS has them, in the order of [`Version::index`].
+/// The values of GPUVEC_VECTORS, in the order of [`Version::index`].
 pub(crate) const VECTORS: [&str; 3] = ["portable", "avx2", "avx512"];
-/// The same for an error.
+/// The values of GPUVEC_VECTORS, as an error lists them.
 pub(crate) const VECTORS_IN_WORDS: &str = "portable, avx2 or avx512";
 
 /// SSE2, which every x86-64 processor has.
@@ -112,7 +112,7 @@ impl FusedSet for Avx512 {
     }
 }
 
-/// A set that the processor has.
+/// An instruction set that the processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     Baseline(Sse2),
@@ -121,7 +121,7 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// The set that every processor has.
+    /// The instruction set of every x86-64 processor.
     pub(crate) const BASELINE: Version = Version::Baseline(Sse2(()));
 
     fn avx2() -> Option<Avx2> {
@@ -137,14 +137,14 @@ impl Version {
         Self::avx2().filter(|_| has).map(Avx512)
     }
 
-    /// All sets that the processor has, the best one first.
+    /// All instruction sets of the processor, the newest first.
     #[cfg(test)]
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let has = |index: &usize| Self::up_to(*index).index() == *index;
         (0..=2).rev().filter(has).map(Self::up_to)
     }
 
-    /// The best that the processor has, up to the one with an index.
+    /// The newest instruction set of the processor whose index is at most `most`.
     #[inline]
     pub(crate) fn up_to(most: usize) -> Self {
         match most {
@@ -155,7 +155,7 @@ impl Version {
         .unwrap_or(Self::BASELINE)
     }
 
-    /// The place of the set among all that there are.
+    /// The number of the instruction set, from the oldest.
     pub(crate) const fn index(self) -> usize {
         match self {
             Version::Baseline(_) => 0,
@@ -164,12 +164,12 @@ impl Version {
         }
     }
 
-    /// Says whether it multiplies and adds with one rounding.
+    /// True if the set has fused multiply-add.
     pub(crate) const fn has_fma(self) -> bool {
         self.index() > 0
     }
 
-    /// Runs work in the version for the set.
+    /// Runs work, compiled for the instruction set.
     #[inline(always)]
     pub(crate) fn run<W: Vectorized>(self, work: W) -> W::Result {
         match self {
@@ -179,7 +179,7 @@ impl Version {
         }
     }
 
-    /// Runs work of few instructions an element, in the version for the set that is best for that.
+    /// Runs work of few instructions per element, compiled for the set's [`Set::Short`].
     #[inline(always)]
     pub(crate) fn run_as_short<W: Vectorized>(self, work: W) -> W::Result {
         match self {
@@ -189,7 +189,7 @@ impl Version {
         }
     }
 
-    /// Runs work of few instructions an element, in the best set for that.
+    /// Runs work of few instructions per element, compiled for the processor's best set for such work.
     #[inline(always)]
     pub(crate) fn run_short<W: Vectorized>(work: W) -> W::Result {
         match Self::avx2() {
@@ -198,7 +198,7 @@ impl Version {
         }
     }
 
-    /// The loop of the set, which may be called: the set proves its instructions.
+    /// Selects the loop for the instruction set. The set is the proof that the loop may be called.
     pub(crate) fn bind<A>(self, loops: Loops<A>) -> Bound<A> {
         match self {
             Version::Baseline(set) => Bound::Baseline(set, loops.baseline),
@@ -208,14 +208,14 @@ impl Version {
     }
 }
 
-/// A loop for each set.
+/// One loop, compiled for each instruction set.
 pub(crate) struct Loops<A> {
     pub(crate) baseline: fn(Sse2, &A),
     pub(crate) avx2: fn(Avx2, &A),
     pub(crate) avx512: fn(Avx512, &A),
 }
 
-/// The loop of a set, with the proof of its instructions.
+/// A loop with the proof that the processor has its instructions.
 pub(crate) enum Bound<A> {
     Baseline(Sse2, fn(Sse2, &A)),
     Avx2(Avx2, fn(Avx2, &A)),
@@ -241,14 +241,14 @@ impl<A> Clone for Bound<A> {
 
 impl<A> Copy for Bound<A> {}
 
-/// The loops that `$of::<Set, $K>()` makes, a constant function.
+/// The [`Loops`](crate::arch::Loops) made by the constant function `$of::<Set, $K>()`.
 macro_rules! loops {
     ($of:ident, $K:ty) => {
         $crate::arch::fused_loops!($of, $of, $K)
     };
 }
 
-/// The same, of `$fused` for sets that have FMA.
+/// The same, with `$fused` in place of `$of` for sets with FMA.
 macro_rules! fused_loops {
     ($of:ident, $fused:ident, $K:ty) => {{
         use $crate::arch::x86_64::{Avx2, Avx512, Sse2};
@@ -261,14 +261,14 @@ macro_rules! fused_loops {
 }
 pub(crate) use {fused_loops, loops};
 
-/// Begins to fetch a cache line for reading, past the first cache. Any address is valid.
+/// Prefetches a cache line for reading, into the second-level cache. Any address is valid.
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {
     // SAFETY: a prefetch changes nothing, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
 }
 
-/// Begins to fetch a cache line for writing. Any address is valid.
+/// Prefetches a cache line for writing. Any address is valid.
 #[inline(always)]
 pub(crate) fn prefetch_for_writing<T>(address: *const T) {
     #[cfg(not(miri))]

@@ -1,25 +1,25 @@
-//! Sums of products within a bound. Such a sum has a few words; the state of an exact one has up to 138.
+//! Sums of products with an error bound. Such a sum has a few words; the state of an exact sum has up to 138.
 
 use super::window::Window;
 use super::{Inputs, Vectorised, Version};
 use gpuvec_exact::{Float, State, power, round_units};
 use std::marker::PhantomData;
 
-/// The most that a term errs by, in units of the window's lowest level.
+/// The greatest error of a term, in units of the window's lowest level.
 const UNITS_A_TERM: f64 = 0.51;
 
-/// A sum of products, and a bound of its error.
+/// A sum of products with a bound of its error.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounded<K> {
-    /// The sum in units of 2^unit. With no unit yet it is 0.
+    /// The sum in units of 2^unit. It is 0 as long as `unit` is `None`.
     sum: i128,
     unit: Option<i32>,
-    /// The bound, but for the roundings of its own sum.
+    /// The bound, without the rounding errors of its own computation.
     bound: f64,
     elements: usize,
-    /// The unit of the window that held the terms before.
+    /// The unit of the window for the preceding terms.
     window: Option<i32>,
-    /// The terms differ too much in size: the sum is not there.
+    /// The terms differ too much in magnitude: the other fields are meaningless.
     is_lost: bool,
     kind: PhantomData<K>,
 }
@@ -36,8 +36,8 @@ impl<K: Vectorised> Bounded<K> {
         kind: PhantomData,
     };
 
-    /// Adds products, in a version.
-    // Once in the library, for all its callers.
+    /// Adds products.
+    // Not inlined, to keep the library small.
     #[inline(never)]
     pub(crate) fn accumulate(&mut self, version: Version, mut inputs: Inputs<'_, K::Element>) {
         self.is_lost |= K::ERRORS && !version.has_fma();
@@ -51,7 +51,7 @@ impl<K: Vectorised> Bounded<K> {
             }
             inputs = inputs.after(held);
             self.elements += held;
-            // The window was chosen for this block, and does not hold it: another one would not either.
+            // The window was chosen for this block and does not hold it, so no window does.
             self.is_lost |= window.failed > 0 && failed == inputs.len();
             failed = inputs.len();
             if window.failed > 0 {
@@ -61,7 +61,7 @@ impl<K: Vectorised> Bounded<K> {
         self.window = window.unit();
     }
 
-    /// Adds the products of another sum.
+    /// Adds another sum.
     pub(crate) fn merge(&mut self, other: &Self) {
         if let Some(unit) = other.unit {
             self.add(other.sum, unit);
@@ -87,15 +87,15 @@ impl<K: Vectorised> Bounded<K> {
         self.unit = Some(lowest);
     }
 
-    /// The least and the greatest that the exact sum may be, in units of 2^unit, and that; if the sum is there.
+    /// The least and the greatest possible value of the exact sum in units of 2^unit, and `unit`.
     fn units(&self) -> Option<([i128; 2], i32)> {
         let unit = self.unit.filter(|_| !self.is_lost)?;
-        // A millionth more than the bound, for its roundings.
+        // A millionth more, for the bound's own rounding errors.
         let bound = (self.bound / power(unit) * (1.0 + 1e-6)) as i128 + 1;
         Some(([self.sum.checked_sub(bound)?, self.sum.checked_add(bound)?], unit))
     }
 
-    /// The same as states.
+    /// The least and the greatest possible value of the exact sum, as states.
     pub(crate) fn ends(&self) -> Option<[State<K>; 2]> {
         let (ends, unit) = self.units()?;
         Some(ends.map(|units| {
@@ -106,7 +106,7 @@ impl<K: Vectorised> Bounded<K> {
         }))
     }
 
-    /// The exact sum, rounded once, if the bound leaves no doubt about that.
+    /// The exact sum, rounded once; `None` if the bound does not decide the rounding.
     pub(super) fn value(&self) -> Option<K::Element> {
         let (ends, unit) = self.units()?;
         let [least, most] = ends.map(|units| round_units::<K::Element>(units, unit));

@@ -1,62 +1,68 @@
-//! The exact sums and dot products on one core, in vectors.
+//! Exact sums and dot products on one core, vectorised.
 //!
 //! The method, and why it is exact, is in crates/exact/src/window.rs: floating-point windows, whose levels hold
-//! sums as integers. Ordinary blocks of terms fit into one window, which stays the same from block to
-//! block (`window.rs`); most blocks of f32 need no test of each sum (`plain.rs`). The other blocks are added as
-//! integers, at a rate that does not depend on the data ([`Bins`]). The words of the state, normalised, are those
-//! of [`State::deposit`] for each term. Sums that need no state may take less: of products within a bound
-//! (`bounded.rs`), and of a few terms (`few.rs`).
+//! sums as integers. One window holds ordinary blocks of terms, and stays the same from block to
+//! block (`window.rs`). Most blocks of f32 have such similar exponents that no addition needs a test
+//! (`uniform_exponent.rs`). Blocks that fit no window are added as integers, at a rate that does not depend on
+//! the data ([`Bins`]). The state's normalised words are the same as after [`State::deposit`] of each term.
+//!
+//! Results that need no state are faster: dot products whose error bound decides the rounding (`bounded.rs`),
+//! sums of a few terms (`short_sum.rs`), and sums of rows and columns along axes (`lanes.rs`).
+//! docs/explanation/exact_sums.md has a table of what each method gains.
 //!
 //! The arithmetic needs rounding to nearest without flush to zero: src/process/float_modes.rs sets
-//! that around every call.
+//! these modes around every call.
 
 mod bounded;
-mod few;
 mod lanes;
-mod plain;
+mod short_sum;
 #[cfg(test)]
 mod tests;
+mod uniform_exponent;
 mod window;
 
 use crate::arch::Version;
+use crate::policy::CORES;
 pub(crate) use bounded::Bounded;
-use few::{few, sum_of_few};
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 pub(crate) use lanes::{LaneSums, Laned, row};
+use short_sum::{longest, short_sum};
 use std::iter::zip;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::slice::from_raw_parts;
 use window::Window;
 
-/// Terms that are deposited one by one: bins would take longer to clear and to empty.
-const FEW_DEPOSITS: usize = 128;
+/// The most terms to deposit one by one, because clearing and emptying the bins takes longer. (Terms of 2^-250 to 2^250,
+/// Xeon with AVX-512 and with AVX2: 300 terms take 0.52 to 0.68 of their time in bins, 512 products of f64 1.2 to 1.4.)
+const FEW_DEPOSITS: usize = CORES.few_deposits;
 
-/// The terms of a part of a block that no window holds, and the most parts that are deposited term by term.
-const PART: usize = 256;
-const MOST_PARTS: usize = 2;
+/// A block that no window holds is tried in parts of this many terms; at most so many parts are deposited term by term.
+/// (An outlier in 65,536 elements: sums take 0.52 to 0.8 of the time without parts, dot products the same time.)
+const PART: usize = CORES.unheld_part;
+const MOST_PARTS: usize = CORES.most_unheld_parts;
 
-/// The number of terms above which parts of a block are tried.
-const FEWEST_IN_PARTS: usize = 1 << 10;
+/// Blocks of at most this many terms are not tried in parts.
+const FEWEST_IN_PARTS: usize = CORES.fewest_in_parts;
 
-/// The most blocks that are added as integers, without trying a window, after windows failed.
-const MOST_SKIPPED: usize = 15;
+/// The most blocks to add as integers after windows failed, before a window is tried again.
+const MOST_SKIPPED: usize = CORES.most_skipped;
 
-/// The facts about a kind that its vector code depends on.
+/// Properties of a kind of sums on which its vector code depends.
 pub(crate) trait Vectorised: Windowed {
     /// The terms are products of two elements.
     const PRODUCTS: bool = Self::TERM_BITS > Self::Element::PRECISION;
-    /// A product is the sum of two f64: itself rounded, and its error.
+    /// Each product is the sum of two f64: the rounded product and its error.
     const ERRORS: bool = Self::TERM_BITS > f64::PRECISION;
-    /// The terms are f32, which their encodings alone may allow to add as they are.
-    const PLAIN: bool = !Self::PRODUCTS && <Self::Element as Float>::BITS == 32;
-    /// The levels of a window: they hold terms that differ by a factor of up to 2^20.
+    /// The terms are f32: if the exponents of a block are similar, sums in f64 are exact without tests.
+    const MAY_BE_UNIFORM: bool = !Self::PRODUCTS && <Self::Element as Float>::BITS == 32;
+    /// The levels of a window, enough for terms that differ by a factor of up to 2^20.
     const LEVELS: usize = (Self::TERM_BITS as usize + 20).div_ceil(LEVEL_BITS as usize);
 }
 
 impl<K: Windowed> Vectorised for K {}
 
-/// Elements, or pairs of them; where one array is the input, it is there twice.
+/// Elements, or pairs of elements. A sum of one array has it as both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inputs<'a, T> {
     a: &'a [T],
@@ -64,7 +70,10 @@ pub(crate) struct Inputs<'a, T> {
 }
 
 impl<'a, T: Copy> Inputs<'a, T> {
-    /// The pairs of two arrays of a length.
+    /// Pairs of elements of two arrays.
+    ///
+    /// # Panics
+    /// If the lengths differ.
     pub(crate) fn new(a: &'a [T], b: &'a [T]) -> Self {
         assert_eq!(a.len(), b.len());
         Inputs { a, b }
@@ -82,23 +91,23 @@ impl<'a, T: Copy> Inputs<'a, T> {
         self.a.len()
     }
 
-    /// All but the first elements.
+    /// The elements after the first `elements`.
     fn after(self, elements: usize) -> Self {
         Inputs { a: &self.a[elements..], b: &self.b[elements..] }
     }
 
-    /// The first elements, or all if they are fewer.
+    /// The first `elements`, or all if there are fewer.
     fn first(self, elements: usize) -> Self {
         let elements = elements.min(self.len());
         Inputs { a: &self.a[..elements], b: &self.b[..elements] }
     }
 }
 
-/// Columns of elements, or of pairs: rows of one length, at any distances.
+/// Columns of elements, or of pairs: contiguous rows of one length, at any distance from each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns<'a, T> {
     starts: [*const T; 2],
-    /// The bytes from a row to the next.
+    /// The distance between neighbouring rows, in bytes.
     strides: [isize; 2],
     rows: usize,
     len: usize,
@@ -106,10 +115,10 @@ pub(crate) struct Columns<'a, T> {
 }
 
 impl<'a, T: Copy> Columns<'a, T> {
-    /// The columns of `rows` rows of `len` elements, with these bytes between rows.
+    /// The columns of `rows` rows of `len` elements.
     ///
     /// # Safety
-    /// All rows are there, aligned as elements are; for the lifetime nothing changes them.
+    /// All rows are readable and aligned, and nothing changes them during the lifetime.
     pub(crate) unsafe fn new(
         starts: [*const T; 2], strides: [isize; 2], rows: usize, len: usize,
     ) -> Self {
@@ -126,34 +135,34 @@ impl<'a, T: Copy> Columns<'a, T> {
         self.len
     }
 
-    /// A row.
+    /// Returns row `number`.
     ///
     /// # Panics
-    /// If there is none of this number.
+    /// If `number` is not below [`Columns::rows`].
     #[inline(always)]
     pub(crate) fn row(self, number: usize) -> Inputs<'a, T> {
-        assert!(number < self.rows, "one of the rows");
+        assert!(number < self.rows, "row {number} of {}", self.rows);
         let row = |i: usize| {
             let start = self.starts[i].wrapping_byte_offset(number as isize * self.strides[i]);
-            // SAFETY: `new` was promised the row.
+            // SAFETY: the caller of `new` promised that all rows are readable.
             unsafe { from_raw_parts(start, self.len) }
         };
         Inputs { a: row(0), b: row(1) }
     }
 
-    /// Some of the rows.
+    /// The columns of a range of rows.
     ///
     /// # Panics
-    /// If they are not there.
+    /// If the range ends after the last row.
     pub(crate) fn part(self, rows: Range<usize>) -> Self {
-        assert!(rows.end <= self.rows, "some of the rows");
+        assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let start =
             |i: usize| self.starts[i].wrapping_byte_offset(rows.start as isize * self.strides[i]);
         Columns { starts: [start(0), start(1)], rows: rows.len(), ..self }
     }
 }
 
-/// The conditions under which sums are exact, of which tests leave out one.
+/// The conditions that make sums exact. Each test leaves out one.
 pub(crate) trait Conditions {
     const GUARDS: Guards;
 }
@@ -164,8 +173,8 @@ impl Conditions for All {
     const GUARDS: Guards = Guards::ALL;
 }
 
-/// Adds terms to a state, in a version.
-// Once in the library, for all its callers.
+/// Adds terms to a state.
+// Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
     version: Version, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
@@ -179,19 +188,19 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
         inputs = inputs.after(held);
         let block = inputs.first(window.failed);
         if block.len() > 0 && failed != inputs.len() {
-            // The window was chosen for terms before this block.
+            // The window was chosen for earlier terms: choose one for this block.
             failed = inputs.len();
             window.choose_again::<K, C>(version, block);
             skipped = if held > 0 { 0 } else { skipped };
             continue;
         }
         if skipped == 0 && block.len() > FEWEST_IN_PARTS {
-            // No window holds the block, but one may hold most of it.
+            // No window holds the whole block, but a window may hold most of it.
             skipped = 1;
             inputs = inputs.after(deposit_parts::<K, C>(version, state, block));
             continue;
         }
-        // Probably none holds those that follow.
+        // The following blocks probably fit no window, either.
         let block = inputs.first((1 + skipped) * block.len());
         skipped = MOST_SKIPPED.min(2 * skipped + 1);
         if block.len() > FEW_DEPOSITS {
@@ -213,8 +222,8 @@ fn deposit_each<K: Vectorised>(state: &mut State<K>, terms: Inputs<'_, K::Elemen
     zip(terms.a, terms.b).for_each(|(&x, &y)| state.deposit(K::term_of(x, y)));
 }
 
-/// Adds a block in parts, and those that windows do not hold term by term: a few at most. Returns the number of terms
-/// that it added.
+/// Adds a block in parts. Deposits parts that fit no window term by term, and stops after [`MOST_PARTS`] of them. Returns
+/// the number of terms added.
 #[inline(never)]
 fn deposit_parts<K: Vectorised, C: Conditions>(
     version: Version, state: &mut State<K>, block: Inputs<'_, K::Element>,
@@ -233,19 +242,18 @@ fn deposit_parts<K: Vectorised, C: Conditions>(
     block.len() - rest.len()
 }
 
-/// The number of products from which on a bounded sum costs less on average, although an exact one may have to
-/// follow.
-const BOUNDED_FROM: usize = 1 << 10;
+/// From this many products on, a bounded sum costs less on average, although an exact sum may have to follow.
+const BOUNDED_FROM: usize = CORES.bounded_from;
 
-/// The number of terms up to which a window for all of them is tried before a state is made.
-const MOST_IN_ONE_WINDOW: usize = 1 << 12;
+/// Up to this many terms, a second window is tried for all of them before a state is made.
+const MOST_IN_ONE_WINDOW: usize = CORES.one_window;
 
-/// The sum of terms, rounded once. Up to some thousands of ordinary terms make no state.
+/// The sum of terms, rounded once. Sums of up to some thousand ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(
     version: Version, inputs: Inputs<'_, K::Element>,
 ) -> K::Element {
-    if inputs.len() <= few::<K>()
-        && let Some(value) = sum_of_few::<K>(version, inputs)
+    if inputs.len() <= longest::<K>()
+        && let Some(value) = short_sum::<K>(version, inputs)
     {
         return value;
     }
@@ -257,7 +265,7 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
         }
     }
     let mut window = Window::exact();
-    // The second window is chosen for all terms.
+    // The first window is chosen for a sample, the second for all terms.
     for _ in 0..2 {
         let held = window.hold::<K, C>(version, inputs);
         if held == inputs.len()

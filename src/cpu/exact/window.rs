@@ -1,60 +1,61 @@
-//! Blocks of terms that one window holds.
+//! Sums of blocks in a floating-point window.
 
-use super::plain::plain_sum;
+use super::uniform_exponent::uniform_sum;
 use super::{Conditions, Inputs, Vectorised};
 use crate::arch::{Set, Vector, Vectorized, Version, prefetch};
+use crate::policy::CORES;
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::iter::zip;
 use std::marker::PhantomData;
 use std::mem::size_of;
 
-/// Parts of terms that an accumulator takes before its sum is read.
+/// The number of deposits in an accumulator before its sum is read.
 const DEPOSITS: usize = 1 << 7;
 
-/// A level takes parts of at most 2^(u + REACH), if its unit is 2^u.
+/// A level with the unit 2^u takes deposits of at most 2^(u + REACH).
 pub(super) const REACH: i32 = 44;
 
 /// The most levels of a window.
 const MAX_LEVELS: usize = 3;
 
-/// The most accumulators of a level, rows that the loop takes at once, and elements of those: a row has a vector
-/// for each accumulator.
+/// The most accumulators of a level, the most rows per step of the loop, and the most elements of a step: a row has one
+/// vector for each accumulator.
 const MAX_CHAINS: usize = 4;
 const MAX_ROWS: usize = 2;
 const MAX_WIDTH: usize = MAX_ROWS * 8 * MAX_CHAINS;
 
-/// Vectors of each kind of flags.
+/// The number of vectors that collect each kind of flags.
 const FLAGS: usize = 2;
 
-/// Blocks of which the sums of a level stay below 2^63: those of a block's lanes, 2^5 at most, are at most
-/// 2^51 units. (The end of the array may be two short blocks.)
+/// The most blocks before sums are moved to the state, so that the sum of a level stays below 2^63 units: a block has at
+/// most 2^5 lanes of at most 2^51 units. (The end of the array may be two short blocks.)
 const MAX_BLOCKS: usize = 1 << 6;
 
-/// Blocks that are summed with witnesses, after one that could not be summed without them.
-const MOST_WITNESSED: usize = 1 << 3;
+/// The number of blocks to sum with witnesses after a block that needed them.
+const MOST_WITNESSED: usize = CORES.most_witnessed;
 
-/// Elements of which the largest gives the window.
-const SAMPLE: usize = 128;
+/// The window is chosen for the largest of this many elements.
+const SAMPLE: usize = CORES.window_sample;
 
-/// Every level that takes parts below 2^TOO_LARGE has accumulators below 2^1023.
+/// Levels for deposits below 2^TOO_LARGE have accumulators below 2^1023.
 const TOO_LARGE: i32 = 1014;
 
-/// How far ahead the loop of exact sums prefetches each array, in bytes: more than the processor does by itself. Not
-/// the same, so that two arrays at the same page offset do not need the same sets of the cache at once. (The loop of
-/// bounded sums, which reads twice as fast, takes 5 to 30 % longer with it.)
-const AHEAD: [usize; 2] = [2 << 10, 3 << 10];
+/// The prefetch distance of exact sums in each array, in bytes: farther than the processor prefetches by itself. The
+/// distances differ, so that two arrays at the same page offset do not need the same sets of the cache at once. (Bounded
+/// sums, which read twice as fast, take 5 to 30 % longer with prefetches.)
+const AHEAD: [usize; 2] = CORES.window_ahead;
 
 const SIGN: u64 = 1 << 63;
 const EXPONENT: u64 = 0x7FF << 52;
 
-/// The sums of blocks in the levels of a window, of which the highest has the unit 2^unit.
+/// The sums of blocks in the levels of a window. The highest level has the unit 2^unit.
 pub(super) struct Window {
-    /// Sums of products leave out what is left after the last level.
+    /// True if sums of products drop the remainder after the last level.
     is_bounded: bool,
-    /// None until it is chosen.
+    /// `None` until the window is chosen.
     unit: Option<i32>,
     sums: [i64; MAX_LEVELS],
-    /// Terms of the block that does not fit, or 0.
+    /// The number of terms of the block that does not fit, or 0.
     pub(super) failed: usize,
 }
 
@@ -64,7 +65,7 @@ impl Window {
         Window { is_bounded: false, unit: None, sums: [0; MAX_LEVELS], failed: 0 }
     }
 
-    /// A window for sums of products within a bound, which may be that of terms before.
+    /// A window for bounded sums of products. `unit` may continue the window of earlier terms.
     pub(super) fn bounded(unit: Option<i32>) -> Self {
         Window { is_bounded: true, unit, ..Window::exact() }
     }
@@ -73,14 +74,15 @@ impl Window {
         self.unit
     }
 
-    /// Chooses the window by all terms of a block.
+    /// Chooses the window for all terms of a block.
     pub(super) fn choose_again<K: Vectorised, C: Conditions>(
         &mut self, version: Version, block: Inputs<'_, K::Element>,
     ) {
         self.unit = choose::<K, C>(version, block, self.is_bounded);
     }
 
-    /// Takes the sums, if there is a window: units of the lowest level, and the exponent of those.
+    /// Takes the sums out of the window, if it was chosen: their total in units of the lowest level, and the exponent of
+    /// that unit.
     pub(super) fn take<K: Vectorised>(&mut self) -> Option<(i128, i32)> {
         let unit = self.unit?;
         let sums = &mut self.sums[..levels::<K>(self.is_bounded)];
@@ -101,14 +103,14 @@ impl Window {
         }
     }
 
-    /// The value of exact sums, if there is a window.
+    /// The rounded value of exact sums, if the window was chosen.
     pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
         self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
     }
 
-    /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of
-    /// terms. There are more if a block does not fit, or after [`MAX_BLOCKS`].
-    // Once in the library, for both its callers.
+    /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of terms
+    /// added: fewer than all if a block does not fit, or after [`MAX_BLOCKS`].
+    // Not inlined, to keep the library small.
     #[inline(never)]
     pub(super) fn hold<K: Vectorised, C: Conditions>(
         &mut self, version: Version, inputs: Inputs<'_, K::Element>,
@@ -129,7 +131,7 @@ impl Window {
         let width = version.run(Width::<K>(PhantomData));
         let whole = inputs.first(inputs.len() - inputs.len() % width);
         let rest = inputs.after(whole.len());
-        // Zeros complete the last rows.
+        // The last rows are padded with zeros.
         let (mut a, mut b);
         let mut last = rest;
         if rest.len() > 0 {
@@ -159,7 +161,7 @@ impl Window {
     }
 }
 
-/// The elements that the loop takes at once.
+/// Computes the number of elements of a step of the loop.
 struct Width<K>(PhantomData<K>);
 
 impl<K: Vectorised> Vectorized for Width<K> {
@@ -171,7 +173,7 @@ impl<K: Vectorised> Vectorized for Width<K> {
     }
 }
 
-/// [`hold_rows`], compiled for the instructions of a version.
+/// [`hold_rows`], compiled for an instruction set.
 // Inlined: a call takes 5 % of a short sum's time.
 #[inline(always)]
 fn hold_in<K: Vectorised, C: Conditions>(
@@ -201,8 +203,7 @@ impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, 
     }
 }
 
-/// Adds whole rows of terms, as many as the loop takes at once or a multiple, to the window with a unit. Returns
-/// the number of terms that it holds.
+/// Adds whole steps of terms to a window whose highest unit is 2^unit. Returns the number of terms added.
 #[inline(always)]
 fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
     set: S, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
@@ -216,8 +217,8 @@ fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
             break;
         }
         let block = inputs.after(held).first(block_len);
-        if const { K::PLAIN } && witnessed == 0 {
-            if let Some(sum) = plain_sum::<K, C, S>(set, unit, block) {
+        if const { K::MAY_BE_UNIFORM } && witnessed == 0 {
+            if let Some(sum) = uniform_sum::<K, C, S>(set, unit, block) {
                 window.sums[0] += sum;
                 held += block.len();
                 continue;
@@ -235,9 +236,8 @@ fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
     held
 }
 
-/// Chooses the lowest window that takes terms of the size of these. There is none for terms that are too
-/// large, or not finite.
-// Once in the library, for all its callers.
+/// Chooses the lowest window for terms of the sample's magnitude; `None` if terms are too large or not finite.
+// Not inlined, to keep the library small.
 #[inline(never)]
 fn choose<K: Vectorised, C: Conditions>(
     version: Version, sample: Inputs<'_, K::Element>, is_bounded: bool,
@@ -245,14 +245,14 @@ fn choose<K: Vectorised, C: Conditions>(
     let largest = version.run_as_short(Largest::<K>(sample));
     // Terms are below 2^exponent.
     let exponent = (largest >> 20) - 1022;
-    // The floor: a product below 2^−968, of which the error may be wrong, is not a multiple of the lowest
-    // unit, so that something is left.
+    // The floor: a product below 2^−968, whose error may be wrong, is not a multiple of the lowest unit, so that
+    // the witness shows a remainder.
     let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
     let lowest = floor + LEVEL_BITS * (levels::<K>(is_bounded) as i32 - 1);
     Some((exponent - REACH).max(lowest)).filter(|_| exponent <= TOO_LARGE)
 }
 
-/// Finds the size of the largest term: the upper half of its encoding.
+/// Finds the upper half of the largest term's encoding, without its sign.
 struct Largest<'a, K: Vectorised>(Inputs<'a, K::Element>);
 
 impl<K: Vectorised> Vectorized for Largest<'_, K> {
@@ -264,29 +264,27 @@ impl<K: Vectorised> Vectorized for Largest<'_, K> {
         for (&x, &y) in zip(self.0.a, self.0.b) {
             let (x, y): (f64, f64) = (x.into(), y.into());
             let term = if K::PRODUCTS { x * y } else { x };
-            // As integers, encodings are in the order of the sizes, with NaN above infinity.
+            // Read as integers, encodings have the order of the magnitudes, and NaN is above infinity.
             largest = largest.max((term.abs().to_bits() >> 32) as i32);
         }
         largest
     }
 }
 
-/// The levels of a window. Bounded sums have one less than exact ones.
+/// The number of levels of a window: one less for bounded sums.
 #[inline(always)]
 const fn levels<K: Vectorised>(is_bounded: bool) -> usize {
     if is_bounded { K::LEVELS - 1 } else { K::LEVELS }
 }
 
-/// Accumulators of a level, so that additions need not wait for each other: fewer where there is
-/// more to add to each.
+/// The number of accumulators of a level. Several hide the latency of additions; terms with errors need fewer.
 #[inline(always)]
 const fn chains<K: Vectorised>() -> usize {
     if K::ERRORS { MAX_CHAINS / 2 } else { MAX_CHAINS }
 }
 
-/// Rows that the loop takes at once: two of exact products, where there are registers for as many values. An
-/// accumulator's next value then needs no copy to the register of the one before. (Products with errors, f64,
-/// are 6 % slower with two.)
+/// The number of rows in a step: two for exact products if the registers hold that many values. An accumulator's next
+/// value then needs no copy to the previous value's register. (Products of f64, with errors, are 6 % slower with two.)
 #[inline(always)]
 const fn rows<K: Vectorised, S: Set>() -> usize {
     if K::PRODUCTS && !K::ERRORS && S::REGISTERS >= 32 { MAX_ROWS } else { 1 }
@@ -294,19 +292,19 @@ const fn rows<K: Vectorised, S: Set>() -> usize {
 
 /// The sums of a block's terms in the levels of a window, if it holds them.
 ///
-/// Differs from crates/exact/src/window.rs in two points, which save instructions:
+/// The method differs from crates/exact/src/window.rs in two points, which save instructions:
 ///
-/// * The limit is not one of the terms, but of the highest accumulator, which must be in [2^(u+52),
-///   2^(u+53)) after every deposit of r. There t and a are multiples of 2^u, and |t − a| < 2^(u+52) ≤ |a|,
-///   so that q and r − q are exact and |r − q| ≤ 2^(u−1). NaN and infinities are outside, too.
-/// * The error of a product is no part of the highest level: it is at most 2^−53 of the product, which is
-///   below 2^(u+52), and so within the reach of the second level.
+/// * The limit applies to the highest accumulator instead of the terms: it must be in [2^(u+52), 2^(u+53)) after
+///   every deposit of r. There t and a are multiples of 2^u, and |t − a| < 2^(u+52) ≤ |a|, so that q and r − q are
+///   exact and |r − q| ≤ 2^(u−1). NaN and infinities are outside the range, too.
+/// * The error of a product skips the highest level: it is at most 2^−53 of the product, which is below
+///   2^(u+52), and so within the reach of the second level.
 ///
-/// A bounded sum does without what is left after the last level: each term errs by `UNITS_A_TERM` of its units
-/// at most. The product of two f32 is rounded once, to a multiple of 2^u: half a unit. Of two f64, what the first
-/// level leaves and the error are at most 2^(u−1) each, since the product is below 2^(u+52). In the second level,
-/// whose unit is 2^(u−45), their sum is rounded by half a unit; before that by at most 2^(u−54), and an error that
-/// underflows by 2^−1075: together less than a hundredth of a unit.
+/// A bounded sum drops the remainder after the last level. Each term then has an error of at most `UNITS_A_TERM`
+/// units of that level. The product of two f32 is rounded once, to a multiple of 2^u: half a unit. For two f64,
+/// the remainder of the first level and the product's error are at most 2^(u−1) each, since the product is below
+/// 2^(u+52). Their sum is rounded to the second level's unit, 2^(u−45), by half a unit, after a rounding by at most
+/// 2^(u−54) and an underflow of at most 2^−1075: together less than a hundredth of a unit.
 ///
 /// # Panics
 /// If the terms are not whole rows.
@@ -315,7 +313,7 @@ fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
     let (chains, levels) = (chains::<K>(), levels::<K>(BOUNDED));
-    // A sum reads its block as two halves, so that the processor fetches two streams, as for a product.
+    // A sum reads the two halves of its block side by side, so that the processor fetches two streams, as for a product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
     let step = chains / streams * S::F64::LANES;
     let stream_len = block.len() / streams;
@@ -400,15 +398,15 @@ fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
             }
         }
     }
-    // The limit: an accumulator that left its range has lost bits.
+    // The limit: an accumulator outside its range has lost bits.
     if C::GUARDS.limit && any(&outside) & (SIGN | EXPONENT) != 0 {
         return None;
     }
-    // The witness: what is left after the last level is in no sum. Zeros of either sign are equal.
+    // The witness: a remainder after the last level is in no sum. The sign is masked, because zeros are equal.
     if C::GUARDS.witness && !BOUNDED && any(&left) & !SIGN != 0 {
         return None;
     }
-    // Zero: a product that is 0 because it underflowed leaves nothing.
+    // Zero: a product that underflowed to 0 leaves no remainder.
     if C::GUARDS.zero && !BOUNDED && any(&[vanished]) != 0 {
         return None;
     }
@@ -416,7 +414,7 @@ fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
     for (sum, (accumulators, start)) in zip(&mut sums, zip(&accumulators, starts)).take(levels) {
         for accumulator in &accumulators[..chains] {
             for &bits in accumulator.bits().as_ref() {
-                // Floats of one binade are numbered by their encodings.
+                // Encodings of one binade are consecutive integers.
                 let units = bits.wrapping_sub(start.to_bits()).cast_signed();
                 *sum = sum.wrapping_add(units);
             }
@@ -425,8 +423,8 @@ fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
     Some(sums)
 }
 
-/// Deposits a part in a level, and returns what is left of it. After the last level that is only a witness:
-/// bits in `left`.
+/// Deposits a part in a level, and returns the remainder. The last level records a remainder only as bits in `left`, the
+/// witness.
 #[inline(always)]
 fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V) -> V {
     let sum = *accumulator + part;
@@ -439,7 +437,7 @@ fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V)
     part - deposited
 }
 
-/// The bits that are set in any lane.
+/// The union of the bits of all lanes.
 #[inline(always)]
 fn any<V: Vector>(vectors: &[V]) -> u64 {
     let mut any = 0;

@@ -16,7 +16,7 @@ fn in_blocks(
     .collect()
 }
 
-/// Says whether the addresses of a block are those of its access.
+/// True if the addresses of a block's elements agree with its access.
 fn is_access(access: Access, addresses: &[usize], element_bytes: usize) -> bool {
     let steps =
         |step: usize| addresses.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(step));

@@ -84,7 +84,7 @@ impl Call {
         self.reduced_axes >> axis & 1 != 0
     }
 
-    /// The lengths of the kept axes, or of the reduced ones; those of the others are 1.
+    /// The lengths of the kept axes, or of the reduced axes; other axes have length 1.
     pub(crate) fn lengths(&self, is_reduced: bool) -> Vec<usize> {
         let length = |(axis, length): (usize, &i64)| match self.is_reduced(axis) == is_reduced {
             true => *length as usize,

@@ -47,7 +47,7 @@ fn calls(outputs: usize) -> impl Strategy<Value = Call> {
     })
 }
 
-/// Says whether an output is exactly an input, or the one result that replaces its first element.
+/// True if an output is exactly an input, or the one result that replaces its first element.
 fn is_in_place(call: &Call) -> bool {
     let [input, output] = [&call.inputs[0], &call.outputs[0]];
     let is_element = (input.address, input.element_bytes) == (output.address, output.element_bytes);

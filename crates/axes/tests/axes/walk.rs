@@ -28,7 +28,7 @@ fn meaning(call: &Call) -> Meaning {
     meaning
 }
 
-/// Those of the outputs that are whole, or those that are not.
+/// Either the whole outputs, or the others.
 fn outputs<'a, T>(call: &Call, outputs: &'a [T], are_whole: bool) -> impl Iterator<Item = &'a T> {
     let numbered = outputs.iter().enumerate();
     numbered.filter(move |(number, _)| call.is_whole(*number) == are_whole).map(|(_, of)| of)

@@ -1,6 +1,6 @@
 //! Exponential and hyperbolic functions.
 //!
-//! As those of f32, with the rests of reduced arguments and of sums: x = k ln 2 + r, where r is a pair.
+//! The method is the same as for f32, with error terms of reduced arguments and sums: x = k ln 2 + r, where r is a pair.
 
 use super::pair::{Pair, any_sum, product, quotient, sum};
 use crate::Machine;

@@ -1,6 +1,6 @@
 //! Inverse trigonometric functions.
 //!
-//! As those of f32, with the rests of quotients, roots and sums.
+//! The method is the same as for f32, with error terms of quotients, roots and sums.
 
 use super::pair::{Pair, any_sum, quotient, sum};
 use crate::Machine;

@@ -1,6 +1,6 @@
 //! Logarithms, and powers.
 //!
-//! As those of f32: x = 2^k (1 + f) and s = f / (2 + f), with the rests of sums and products.
+//! The method is the same as for f32: x = 2^k (1 + f) and s = f / (2 + f), with error terms of sums and products.
 
 use super::exponential::{exponential, power};
 use super::pair::{Pair, any_sum, multiply, product, quotient, sum};

@@ -82,7 +82,7 @@ pub(super) const EXP2_OFFSETS: [f32; 16] = [
     -0.000032249838,
     0.00097595155,
 ];
-/// Powers of 2 there; their errors and those of ln 2 times them add up to 2^-35.9.
+/// Powers of 2 there. Their errors and the errors of their products with ln 2 add up to 2^-35.9.
 pub(super) const EXP2_POWERS: [f32; 16] = [
     1.0, 1.0454897, 1.0896416, 1.1392766, 1.1885568, 1.2423807, 1.2972431, 1.3555568, 1.4133296,
     1.4763402, 1.540678, 1.6126074, 1.6806157, 1.757515, 1.8339671, 1.9165026,
@@ -560,7 +560,7 @@ pub(super) const ATAN: [f32; 3] = [-0.33333334, 0.20007204, -0.20808832];
 // asin, acos
 /// The bias of the inverse sine, as a share.
 pub(super) const ASIN_BIAS: f32 = -8e-11;
-/// That of the inverse cosine.
+/// The bias of the inverse cosine, as a share.
 pub(super) const ACOS_BIAS: f32 = -4.5e-11;
 /// Steps to a sine of 1.
 pub(super) const ASIN_STEPS: f32 = 62.0;

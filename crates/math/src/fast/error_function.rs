@@ -7,8 +7,8 @@
 //!
 //! The series errs by 2^-36.1, E by 2^-37.7, and sums of low parts without its terms by 2^-45 each: together by less
 //! than 2^-35.6. Near 0, where most of the result is at stake, w is at most 0.11. There the terms of w² meet seven roundings
-//! (w twice, its square, the polynomial, and three sums), of 0.71 w² 2^-24 each, and those of h² six of 0.39 h² 2^-24,
-//! relative to D h, and both lack the second part of D: less than 5.4 · 2^-24 w² and 2.7 · 2^-24 h². With c² h² for w²,
+//! (w twice, its square, the polynomial, and three sums), of 0.71 w² 2^-24 each, and the terms of h² six roundings of
+//! 0.39 h² 2^-24, relative to D h; both lack the second part of D: less than 5.4 · 2^-24 w² and 2.7 · 2^-24 h². With c² h² for w²,
 //! D times that is below 2.2e-7 h², at most where c² is 1/2. For greater w, where x is above 2, the result is 1, and D h so
 //! small that they err by less than 2^-44.
 //!
@@ -54,7 +54,7 @@ pub fn erf<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     (with_sign_of(m, y, x), is_sure & is_zero_or_large(m, size))
 }
 
-/// Says whether a magnitude is 0 or above 2^-80, and below 2^47.
+/// True for a magnitude below 2^47 that is 0 or above 2^-80.
 #[inline(always)]
 fn is_zero_or_large<M: Machine32>(m: &M, size: M::F32) -> M::Bool {
     const SCALE: f32 = (1_u128 << 80) as f32;

@@ -5,10 +5,10 @@
 //! quotient is taken from it.
 //!
 //! T + T r is exact in two parts, by a product that is added twice. The remainder is T (s² EXP(s) - excess), where s is r
-//! less the excess, rounded: below 2^-11 T. Relative to the result, it errs by 2^-35.5 for the rounding of s, by 2^-36 for
-//! that of EXP(s), by 2^-36.5 for that of s EXP(s), by 2^-36.5 for those of both sums, and by 2^-37.5 for the polynomial:
-//! together by less than 2^-33.8. The rests of the table are less by a bias of 7e-11, or 2^-33.7, so that the exact result
-//! is between the computed one and that plus twice the bias.
+//! less the excess, rounded: below 2^-11 T. Its error relative to the result is less than 2^-33.8: the rounding of s adds
+//! 2^-35.5, the rounding of EXP(s) 2^-36, of s EXP(s) 2^-36.5, of both sums 2^-36.5, and the polynomial 2^-37.5. The low
+//! parts in the table are reduced by a bias of 7e-11, or 2^-33.7, so that the exact result is between the computed
+//! result and the same plus twice the bias.
 //!
 //! 2^x is 2^k 2^o 2^f. The offset o, at most 2^-9, makes T = 2^(i/16 + o) and T ln 2 nearly floats: their
 //! errors are 2^-35.9 of the result together, as f ln 2 is below 2^-5.4. k, o and f add up to x exactly: f is below 2^-4 and,

@@ -1,4 +1,4 @@
-//! Hyperbolic sine and cosine, whose arguments are reduced as that of the exponential.
+//! Hyperbolic sine and cosine. Arguments are reduced as for the exponential.
 
 use super::constants::{EXP, EXPM1_RESTS, INVERSE_POWERS, INVERSE_POWERS_LOW};
 use super::exponential::{Reduced, reduce, scaled_power};
@@ -40,7 +40,7 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const SINH: [f32; 2] = [1.0 / 6.0, 1.0 / 120.0];
     const BOUND: f32 = 2.8e-11; // 2^-35.06
     let size = m.magnitude(x);
-    // Both are halves: that of the power, and that of its inverse.
+    // Half of the power and half of its inverse.
     let Reduced { place, r, excess, .. } = reduce(m, size, TO_SIXTEENTHS - 1.0, &EXPM1_RESTS);
     let power = scaled_power(m, place);
     let encoding = m.bits(m.lookup(&SHIFTED_INVERSES, place)) - m.shift_left::<19>(place);

@@ -22,8 +22,8 @@
 //! by twice as much. All that and the error of D are below 2^-33.5 of the result. The inverse cosine is the angle or twice
 //! it, or π or π/2 less that, which is greater: it errs by half as much.
 //!
-//! So as to test one interval from the computed low part, all terms of it are less by a bias, as those of logarithms. On
-//! each 31st float errors are at most 0.55 of the tangent's bias, 0.81 of the sine's and 0.77 of the cosine's.
+//! All terms of the low part are reduced by a bias, as for logarithms, so that one interval above it is tested. On each
+//! 31st float errors are at most 0.55 of the tangent's bias, 0.81 of the sine's and 0.77 of the cosine's.
 
 use super::constants::{
     ACOS_BIAS, ACOS_HIGH, ACOS_LOW, ASIN_BIAS, ASIN_HIGH, ASIN_LOW, ASIN_Q, ASIN_SINES,
@@ -93,9 +93,10 @@ impl Tables<4> for AcosTables {
     const TABLES: [&'static [f32; 32]; 4] = [&ASIN_SINES, &ASIN_SLOPES, &ACOS_HIGH, &ACOS_LOW];
 }
 
-/// The angle with a sine u, from 0 to π/6: that of a sine in tables, in two parts, and two more.
+/// The angle with the sine u, from 0 to π/6: the angle of a sine in the tables, in two parts, and two terms more.
 struct Angle<M: Machine32, T> {
-    /// Says whether u is |x|, up to 1/2; else u² is (1 - |x|) / 2, and the angle half of the one with the cosine |x|.
+    /// True if u is |x|, which is at most 1/2. Otherwise u² is (1 - |x|) / 2, and the angle is half of the angle whose
+    /// cosine is |x|.
     is_of_sine: M::Bool,
     tables: [M::F32; 2],
     first: M::F32,

@@ -83,7 +83,7 @@ bases! {
         [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10, LOG10_BIAS;
 }
 
-/// An argument: m and c, and the logarithm without that of 1 + r, in two parts; and whether they are right.
+/// A reduced argument: m, c, the logarithm without the logarithm of 1 + r in two parts, and whether these are right.
 struct Reduced<M: Machine32> {
     significand: M::F32,
     c: M::F32,

@@ -16,7 +16,7 @@
 //!
 //! log(1 + r + r_low) is log(1 + r) + r_low (1 - r + r²), but for r³ r_low, at most 2^-37 of the result, and
 //! r_low²/2. The unit is -1/2: with f = 2, no term of r or r² is left to the low part. The roundings of r³/3 err by 2^-35.5
-//! of the result, as those of other logarithms do, and the polynomial by 2^-34.9. On each 31st float the greatest
+//! of the result, as in other logarithms, and the polynomial by 2^-34.9. On each 31st float the greatest
 //! error of log1p is 0.78 of the bias, 2^-34.2.
 
 use super::constants::{
@@ -35,8 +35,8 @@ impl Tables<3> for Cells {
 /// The cells of an octave.
 const CELLS: f32 = 32.0;
 
-/// The logarithm of a number in parts, in the two parts that [`rounded`] rounds; and the number of its cell from that of
-/// 1 on.
+/// The logarithm of a number in parts, as the two parts that [`rounded`] rounds, and the number of its cell, counted from
+/// the cell of 1.
 ///
 /// The parts are right if the number of the cell is below 32 · 126 in magnitude.
 #[inline(always)]
@@ -63,7 +63,7 @@ pub(super) fn of_sum<M: Machine32>(
     ([y, m.fma(y_low, m.f32(LOG_UNIT), low)], cell)
 }
 
-/// The logarithm of 1 + u + `last`, as that of [`of_sum`]; right for u below 2^24.
+/// The logarithm of 1 + u + `last`, in the form of [`of_sum`]; right for u below 2^24.
 #[inline(always)]
 pub(super) fn of_one_plus<M: Machine32>(
     m: &M, u: M::F32, last: Option<M::F32>,

@@ -44,7 +44,7 @@ pub trait Machine32: Sized {
     /// One, in the unit of the exponents of [`Machine32::split`].
     const EXPONENT: f32 = 8_388_608.0; // 2^23
 
-    /// Says whether a table of 32 costs no more than one of 16.
+    /// True if a table of 32 entries costs no more than a table of 16.
     const LARGE_TABLES: bool = false;
 
     /// A constant.
@@ -67,7 +67,7 @@ pub trait Machine32: Sized {
     fn shift_left<const COUNT: u32>(&self, bits: Self::I32) -> Self::I32;
     /// a < b; false if one is NaN.
     fn less(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
-    /// Says whether a condition holds and a < b.
+    /// True if the condition holds and a < b.
     #[inline(always)]
     fn and_less(&self, condition: Self::Bool, a: Self::F32, b: Self::F32) -> Self::Bool {
         condition & self.less(a, b)
@@ -132,7 +132,7 @@ pub trait Machine32: Sized {
         let exponent = (self.bits(x) - self.i32(ONE)) & self.i32(-1 << 23);
         let significand = self.float(self.bits(x) - exponent);
         let k = self.convert(exponent);
-        // Those of other numbers, read as if they were one, are -127, or beyond 127 in magnitude.
+        // Of any other input, k is -127 or above 127 in magnitude.
         (k, significand, self.less(self.magnitude(k), self.f32(126.5 * Self::EXPONENT)))
     }
 

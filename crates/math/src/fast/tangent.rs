@@ -75,7 +75,7 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 /// The tangent: (S + C t) / (C - S t), where |x| = k π/32 + r, |r| ≤ 0.0492, and S / C = tan(k π/32).
 ///
 /// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of
-/// π/32 leaves an exact difference, as that of the sine (trigonometric.rs). The second part of t has what t lacks from it,
+/// π/32 leaves an exact difference, as for the sine (trigonometric.rs). The second part of t is the difference's rest,
 /// which errs by 2.7e-16 k. t errs by 2^-24 |r³|, and the polynomial by 1.1e-8 |r³|. The second part of t, below 2^-29, is
 /// multiplied with the derivative by r, not by t, which differs by r²: together less than 6.6e-9 r², times the
 /// derivative 1 + tan².
