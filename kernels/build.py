@@ -6,9 +6,8 @@ than a call needs.
     python kernels/build.py           write the .ptx files
     python kernels/build.py --check   fail if the .ptx files do not match the .cu files
     python kernels/build.py --usage [sm_XX...] [FOLDER...]
-                                      let ptxas compile the PTX for these architectures, or for
-                                      all, and that in folders, and print each kernel's registers
-                                      and spills
+                                      compile the PTX, also of folders, by ptxas for these or all
+                                      architectures, and print each kernel's registers and spills
 
 Needs the packages of kernels/requirements.txt, and no GPU.
 """
@@ -31,7 +30,7 @@ KERNELS = Path(__file__).resolve().parent
 SOURCES = sorted(KERNELS.glob("*.cu"))
 IMAGES = KERNELS / "ptx"
 HEADERS = sorted(KERNELS.glob("*.cuh"))
-# No contraction of a multiplication and an addition into one rounding: the CPU rounds twice.
+# A multiplication and an addition are not contracted into one rounding: the CPU rounds twice.
 OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
 ARCHITECTURES = ["sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 
@@ -78,7 +77,7 @@ class Compiler:
 
 
 def without_unused(ptx: str) -> str:
-    """PTX without the global variables that nothing refers to: NVRTC keeps all constants."""
+    """PTX without unused global variables: NVRTC keeps all constants."""
     uses = Counter(re.findall(r"[\w$]+", ptx))
 
     def is_used(line: str) -> bool:
@@ -88,7 +87,7 @@ def without_unused(ptx: str) -> str:
     return "".join(line for line in ptx.splitlines(keepends=True) if is_used(line))
 
 
-# Names that NVRTC gives inside a kernel, and shorter ones.
+# Names that NVRTC makes inside a kernel, and their replacements.
 SHORTER = {
     r"\$L__BB\d+_(\d+)": r"$\1",
     r"\w+_param_(\d+)": r"p\1",
@@ -120,7 +119,7 @@ def images(compiler: Compiler) -> dict[Path, str]:
 
 
 def is_frame(image: Path) -> bool:
-    """Returns whether it is a kernel without the formula of its elements (elements.cuh)."""
+    """Returns whether an image is a kernel without the formula of its elements (hooks.cuh)."""
     return "\nELEMENTS " in image.read_text()
 
 
@@ -129,7 +128,7 @@ def is_frame(image: Path) -> bool:
 MOST_REGISTERS = 80
 
 
-# GPUs with few units for f64: there functions of f32 do without, on the ordinary way.
+# GPUs with few f64 units: functions of f32 avoid f64 there, except for hard arguments.
 WITH_FEW_UNITS = ["sm_86", "sm_89", "sm_120"]
 
 

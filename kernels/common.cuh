@@ -15,7 +15,7 @@ __device__ inline u64 grid_thread() { return (u64)blockIdx.x * blockDim.x + thre
 
 __device__ inline u64 grid_threads() { return (u64)gridDim.x * blockDim.x; }
 
-// The value as it is stored: every NaN becomes the one quiet NaN, as on the CPU.
+// The value to store: every NaN becomes the one quiet NaN, as on the CPU.
 __device__ inline float canonical(float x) { return x != x ? __int_as_float(0x7FC00000) : x; }
 
 __device__ inline double canonical(double x) {
@@ -28,9 +28,8 @@ __device__ inline long long canonical(long long x) { return x; }
 
 __device__ inline u64 canonical(u64 x) { return x; }
 
-// Signals completion to the host: sets the warp's flag, a word of pinned memory, if there are
-// flags. Everything that the warp has written is visible then. All threads of the warp must call
-// this.
+// Signals completion to the host: sets the warp's flag, a word of pinned memory, unless `flags` is null. The host that reads
+// the flag sees all that the warp has written. All threads of the warp must call this.
 __device__ inline void signal_completion(unsigned *flags) {
     if (flags == nullptr) {
         return;

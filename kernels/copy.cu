@@ -1,4 +1,4 @@
-// A copy of bytes.
+// The kernel that copies bytes.
 #include "common.cuh"
 
 __device__ inline void copy_singly(const unsigned char *from, unsigned char *to, u64 start, u64 end) {
@@ -7,11 +7,9 @@ __device__ inline void copy_singly(const unsigned char *from, unsigned char *to,
     }
 }
 
-// Copies between memory that the host can access, too: the driver's own copy would block the
-// caller.
+// Copies memory that the host can also access: the driver's own copy would block the caller.
 //
-// Moves 16 bytes at a time, except at the ends, if both addresses have the same remainder modulo
-// 16; else single bytes.
+// Moves 16 bytes at a time, except at the ends, if both addresses have the same remainder modulo 16; otherwise single bytes.
 extern "C" __global__ void copy_bytes(const unsigned char *from, unsigned char *to, u64 n,
                                       unsigned *flags) {
     constexpr u64 PACK = sizeof(uint4);

@@ -31,63 +31,62 @@ __device__ inline void read(u64 i, u64 n, const Dot<T, D, L, F, 1> &, T (&x)[N],
     }
 }
 
-// The number of levels that hold most batches of ordinary elements: the other levels then do not
-// change, and the exponents of f32 tell before.
+// The number of levels that hold most batches of ordinary elements. The exponents of f32 tell beforehand whether they hold a
+// batch, so that the other levels need not change.
 template <class K>
 constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? (K::LEVELS + 1) / 2 : K::LEVELS;
 
-// The elements of a result that is that of the whole grid, as warps take them: STEP apart.
+// The elements of the one result of a whole grid, as warps take them. The elements of a thread are a step apart.
 struct OfGrid {
-    // Says whether ordinary elements are added in plain sums.
+    // True if ordinary elements are added in plain sums.
     static constexpr bool HAS_PLAIN = false;
     u64 n;
 
     __device__ OfGrid(u64 n, int, Scratch *) : n(n) {}
 
     __device__ static constexpr int step() { return WARP; }
-    // The number of the calling thread's first element among those of a batch.
+    // The position of the calling thread's first element in a batch.
     __device__ static int offset() { return lane(); }
     __device__ u64 end() const { return n; }
-    // The first element of the warp's first batch, and of the batch after another one.
+    // The first element of the warp's first batch, and of the batch after the one at `start`.
     __device__ static u64 first(int len) { return first_batch(len); }
     __device__ u64 after(u64 start, int len) { return start + next_batch(len); }
-    // Returns whether the window alone must hold the sum. The window reaches `spare` bits above a batch, and its unit
-    // is on a grid.
+    // True if the window alone must hold the sum. It reaches `spare` bits above a batch, and its unit is on a grid.
     __device__ static constexpr bool in_window() { return false; }
-    // Returns whether the plain sum alone must hold it, or the levels of all finite terms.
+    // True if the plain sum alone must hold the sum, or the levels of all finite terms.
     __device__ static constexpr bool in_plain() { return false; }
     __device__ static constexpr bool in_levels() { return false; }
     __device__ static constexpr int spare() { return 0; }
     __device__ static constexpr int grid() { return policy::GRID; }
 };
 
-// The same in two parts, since some multiprocessors read memory faster than others: the batches of the first part are
-// divided evenly among the warps, which take portions of the second one as they are ready. Of terms of a kind.
+// The same elements in two parts, because some multiprocessors read memory faster than others. The batches of the first part
+// are divided evenly among the warps; portions of the second part go to warps as they are ready. K is the kind of sum.
 template <class K>
 struct OfGridInPortions : OfGrid {
-    // The fewest batches of a warp for which there is a second part, if there are several blocks. It is one batch of
-    // SHARE, in portions of PORTION batches.
+    // There is a second part if there are several blocks and a warp has at least FEWEST batches. It has one batch in SHARE, in
+    // portions of PORTION batches.
     static constexpr int FEWEST = policy::FEWEST_FOR_PORTIONS, SHARE = policy::PORTION_SHARE, PORTION = policy::PORTION;
-    // Has the counts of portions.
+    // The memory with the counters of portions.
     Scratch *scratch;
-    // The batches that are left of a portion, and in the warp's first thread the count of the next one.
+    // The remaining batches of a portion; and in the warp's first thread the number of the next portion.
     int left;
     unsigned next;
 
-    // The whole block has to wait before it asks for a batch.
+    // The block must synchronize before it asks for a batch: this writes `divided`.
     __device__ OfGridInPortions(u64 n, int len, Scratch *scratch)
         : OfGrid(n, len, scratch), scratch(scratch), left(0), next(0) {
         const u64 batches = n / next_batch(len);
         divided() = batches < FEWEST || gridDim.x == 1 ? 0xFFFFFFFF : batches - batches / SHARE;
     }
 
-    // The batches of each warp in the first part: in shared memory, for lack of registers.
+    // The batches of each warp in the first part, in shared memory because registers are scarce.
     __device__ static unsigned &divided() {
         __shared__ unsigned divided;
         return divided;
     }
 
-    // Asks for a portion's count while the warp has one portion, or one batch of the first part, to add.
+    // Asks for the next portion's number one portion, or one batch of the first part, ahead, which hides the latency.
     __device__ u64 after(u64 start, int len) {
         if (left > 0) {
             left--;
@@ -111,14 +110,14 @@ struct OfGridInPortions : OfGrid {
     }
 };
 
-// Returns whether elements are added in plain sums first.
+// True if elements are added in plain sums first.
 template <class Elements>
 __device__ inline bool has_plain(const Elements &of, u64 mode) {
     return mode != BY_INTEGERS && !of.in_window() && !of.in_levels();
 }
 
-// Adds pairs of whole batches of a warp alone in its plain sum from `start` on, and loads both batches of a pair before it
-// waits for one. Returns the first batch that is not added.
+// Adds pairs of whole batches from `start` on to the plain sum of a warp alone. Loads both batches of a pair before it waits
+// for one. Returns the start of the first batch that is not added.
 template <int LEN, class Elements>
 __device__ inline unsigned add_pairs(Plain &plain, const Elements &of, unsigned start) {
     const unsigned len = LEN * of.step(), next = of.next(len);
@@ -134,9 +133,9 @@ __device__ inline unsigned add_pairs(Plain &plain, const Elements &of, unsigned 
     return start;
 }
 
-// Keeps elements in registers that hold vectors, as they are where vectors are loaded: otherwise the compiler moves each
-// batch from there to others, and waits for it. The store says so, and never runs: a mode has no further bits, which the
-// compiler does not know.
+// Keeps elements in the aligned registers into which vectors are loaded. Otherwise the compiler moves each batch to others,
+// and waits for it. The store of vectors makes the compiler do so, but never runs: the compiler does not know that no mode
+// has further bits.
 template <class K, int N>
 __device__ inline void keep_in_vectors(Columns<K> &columns, const float (&x)[N], u64 mode) {
     if (mode > BY_INTEGERS) {
@@ -147,8 +146,8 @@ __device__ inline void keep_in_vectors(Columns<K> &columns, const float (&x)[N],
     }
 }
 
-// Adds all batches of this warp. Elements behind the last one are zeros. Returns in the whole warp false, and leaves
-// the columns as they are, if the sum is to be in the window or in levels, and these do not hold a batch.
+// Adds all batches of this warp. Elements past the last one count as zeros. Returns false in the whole warp, and leaves the
+// columns unchanged, if the window, the plain sum or the levels alone must hold the sum, and do not hold a batch.
 template <class K, class Elements>
 __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plain &plain, Elements &of,
                                     u64 mode) {
@@ -202,7 +201,7 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
         }
         if constexpr (HAS_PLAIN) {
             if (!has_plain(of, mode)) {
-                // It has a window or integers.
+                // A window or integers hold the batch.
             } else if (plain.to_skip > 0) {
                 plain.to_skip--;
             } else {
@@ -294,7 +293,7 @@ __device__ inline T result_of(Leading sum, u64 n, int what) {
 
 constexpr int BLOCKS = policy::BLOCKS;
 
-// Two words: a value, and an index if the reduction has one.
+// The state of a fold: a value, and an index if the reduction has one.
 struct Fold {
     u64 value, index;
 
@@ -309,8 +308,8 @@ struct Fold {
     }
 };
 
-// Merges the states of those of `count` neighbouring lanes whose distance is a multiple of `step`, in each of
-// them.
+// Merges the states of those of `count` neighbouring lanes whose distance is a multiple of `step`. Each of them returns the
+// merged state.
 __device__ inline Fold of_lanes(Fold state, int count, int step = 1) {
 #pragma unroll 1
     for (int half = count / 2; half >= step; half /= 2) {

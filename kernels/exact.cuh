@@ -1,30 +1,27 @@
-// Exact sums: the method and the states of crates/exact, with the same value in the same words.
+// Exact sums, by the method and with the states of crates/exact.
 //
-// A warp adds batches of ordinary elements in a window: the arithmetic of
-// crates/exact/src/window.rs, where a batch is used only after its checks have passed. Other
-// batches are added as integers. Both end in the block's columns: one column for each lane, shared
-// by the warps, with the rows of a state.
+// A warp adds batches of ordinary elements in a window, by the arithmetic of crates/exact/src/window.rs: a batch counts only
+// after its checks have passed. Other batches are added as integers. Both are added to the block's columns in the end. There
+// is a column for each lane, which the warps share, with the rows of a state.
 #pragma once
 #include "reduce.cuh"
 #include "rounding.cuh"
 
 namespace exact {
 
-// The bits of `mode`, which says how to add up batches.
+// The mode in which batches are only added as integers.
 constexpr u64 BY_INTEGERS = 1;
 
 // Rows of a state before its digits: elements, NaN, +Inf, -Inf.
 constexpr int COUNTS = 4;
 constexpr int NANS = 1, PLUS_INFINITIES = 2, MINUS_INFINITIES = 3;
 
-// Deposits of one lane of a warp after which it normalises its column. A deposit changes a digit by less
-// than 2^16, and 8 warps share a column: its digits stay below 2^31, and the sums of all blocks' words below
-// 2^62.
+// The most deposits of a lane before it normalises its column. A deposit changes a digit by less than 2^16, and 8 warps share
+// a column: its digits stay below 2^31, and the sums of all blocks' words below 2^62.
 constexpr int MOST_DEPOSITS = 1 << 11;
 
-// Sums of a block, for each lane of its warps: counters of the terms that are not finite, and
-// digits of 16 bits. Two such digits form one digit of the state. Shared memory adds 32 bits at
-// once.
+// The sums of a block, for each lane of its warps: counters of the terms that are not finite, and digits of 16 bits. Two
+// such digits form one digit of the state. (Atomics of shared memory add 32 bits.)
 template <class K>
 struct Columns {
     static constexpr int DIGITS = 2 * K::DIGITS;
@@ -40,8 +37,8 @@ struct Columns {
 
     __device__ void count(int row) { atomicAdd(&counts[row][lane()], 1); }
 
-    // Adds an integer times 2^position, which affects the N digits from there on: its words in
-    // two's complement, the lowest first.
+    // Adds an integer times 2^position, which changes the N digits from there on. Its words are in two's complement, the
+    // lowest first.
     template <int N, int WORDS>
     __device__ void add(unsigned position, unsigned (&words)[WORDS]) {
         int *digit = &digits[position / 16][lane()];
@@ -67,8 +64,7 @@ struct Columns {
         add<5>(unit - K::LOW, words);
     }
 
-    // Carries the bits above 16 of this lane's digits. Other warps may add to these digits
-    // meanwhile.
+    // Carries the bits above 16 of this lane's digits to the next digits. Other warps may add to the digits meanwhile.
     __device__ void normalise() {
 #pragma unroll 1
         for (int k = 0; k < DIGITS - 1; k++) {
@@ -79,8 +75,8 @@ struct Columns {
         }
     }
 
-    // A word of the state, in a group of THREADS neighbouring threads that all call this: each adds
-    // some of the columns. Neighbouring threads read different ones, which lie in different banks.
+    // Computes a word of the state in THREADS neighbouring threads, each of which adds some of the columns. Neighbouring
+    // threads read columns in different banks.
     template <int THREADS>
     __device__ long long word(int row) const {
         long long sum = 0;
@@ -100,7 +96,7 @@ struct Columns {
     }
 };
 
-// The number of threads that compute one of a block's words: a power of two, at most a warp.
+// The number of threads that compute a word of a block's state: a power of two, at most a warp.
 __device__ constexpr int threads_of_word(int rows) {
     int threads = WARP;
     while (threads * rows > BLOCK_THREADS) {
@@ -126,7 +122,7 @@ struct Integer {
         exponent = stored != 0 ? stored - 1 : 0;
     }
 
-    // Of a special value.
+    // For a special value.
     __device__ bool is_nan() const {
         return (magnitude & ((decltype(magnitude))1 << (Format<T>::PRECISION - 1)) - 1) != 0;
     }
@@ -141,13 +137,13 @@ __device__ inline void add_special(Columns<K> &columns, bool is_nan, bool negati
 // 2^exponent, a normal number.
 __device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
 
-// Of values whose exponents are stored as `stored`: they are below 2^top.
+// Values whose exponents are stored as `stored` are below 2^top.
 template <class T>
 __device__ inline int top(unsigned stored) {
     return static_cast<int>(stored) - Format<T>::BIAS + 1;
 }
 
-// Above the top of every window, for batches with elements that are not finite.
+// The top of batches with elements that are not finite: above every window.
 constexpr int NOT_FINITE = 1 << 20;
 
 // The terms are multiples of 2^unit, below 2^top.
@@ -155,8 +151,8 @@ struct Range {
     int top, unit;
 };
 
-// The greatest and the least exponent, as stored, of a thread's elements. The least is of f32 alone. It is a
-// lower bound: that of a power of two counts as one less, and zeros do not count.
+// The greatest and the least stored exponent of a thread's elements. The least, which only f32 uses, is a lower bound: a power
+// of two counts as the exponent below. Zeros do not count.
 template <class T>
 struct Exponents {
     unsigned most, least;
@@ -180,8 +176,7 @@ __device__ inline int unit(unsigned stored) {
     return Format<T>::LEAST + max(static_cast<int>(stored), 1) - 1;
 }
 
-// Adds the rest of a part to a level, given the level's sum so far; leaves the bits that the level
-// does not hold.
+// Adds a part to a level's sum. Returns the bits that the level does not hold.
 __device__ inline double deposit(double &sum, double part) {
     const double next = __dadd_rn(sum, part);
     const double held = __dsub_rn(next, sum);
@@ -189,11 +184,10 @@ __device__ inline double deposit(double &sum, double part) {
     return __dsub_rn(part, held);
 }
 
-// The sum of no terms in a level: its terms are multiples of 2^unit, which stays the distance between neighbouring
-// values.
+// A level's sum of no terms. Its terms are multiples of 2^unit, the distance between neighbouring values of all its sums.
 __device__ inline double no_terms(int unit) { return __hiloint2double((unit + 52 + 1023) << 20 | 1 << 19, 0); }
 
-// A level's sum in units, for the sum of no terms in it.
+// A level's sum in units, given its sum of no terms.
 __device__ inline long long units(double sum, double none) {
     return __double_as_longlong(sum) - __double_as_longlong(none);
 }
@@ -238,7 +232,7 @@ struct Sum {
     }
 };
 
-// The product of magnitudes, or its negative, as words.
+// Multiplies magnitudes into the words of the product, or of its negative.
 __device__ inline void multiply(unsigned x, unsigned y, bool negative, unsigned (&words)[2]) {
     const u64 product = static_cast<u64>(x) * y;
     const u64 sum = negative ? -product : product;
@@ -256,7 +250,7 @@ __device__ inline void multiply(u64 x, u64 y, bool negative, unsigned (&words)[4
     words[3] = static_cast<unsigned>(high >> 32);
 }
 
-// The product of two f32 is exact in f64: a level subtracts from it in one fused operation.
+// Adds a product of two f32, which is exact in f64: a fused operation computes what the first level does not hold.
 template <int L>
 __device__ inline u64 add_product(double *sums, float x, float y) {
     const double wide_x = x, wide_y = y;
@@ -270,12 +264,12 @@ __device__ inline u64 add_product(double *sums, float x, float y) {
     return Format<double>::bits(part);
 }
 
-// Computes without the f64 units, and so leaves them to other work.
+// Tests for zero without the f64 units, which have other work.
 __device__ inline bool is_zero(double x) { return Format<double>::bits(x) << 1 == 0; }
 
-// The product of two f64 is the sum of its rounded value and of the error. Nothing is lost if the
-// error does not underflow. The window's floor ensures this, unless the product itself becomes 0.
-// The error is at most 2^-53 of the bound of the highest level, so the next level holds it.
+// Adds a product of two f64: its rounded value and the error, whose sum is exact unless the error underflows. The window's
+// floor excludes that, unless the product itself becomes 0. The error is at most 2^-53 of the highest level's bound, so that
+// the next level holds it.
 template <int L>
 __device__ inline u64 add_product(double *sums, double x, double y) {
     double product = __dmul_rn(x, y);
@@ -290,11 +284,10 @@ __device__ inline u64 add_product(double *sums, double x, double y) {
     return Format<double>::bits(product) | Format<double>::bits(error) | vanished;
 }
 
-// With 8 squares of f64 at once, some architectures would spill registers.
 template <class T, int INPUTS>
 constexpr int BATCH_OF_PRODUCTS = sizeof(T) == 8 && INPUTS == 1 ? policy::BATCH_OF_F64_SQUARES : BATCH<T, INPUTS>;
 
-// Products of the elements of INPUTS arrays: of two, or of one with itself.
+// Sums of products of the elements of two arrays, or of one array with itself (INPUTS is 1).
 template <class T, int D, int L, int F, int INPUTS>
 struct Dot {
     typedef T Element;
@@ -328,22 +321,22 @@ struct Dot {
     }
 };
 
-// Bits between a window's levels, and of the parts above a level's unit.
+// The bits between the units of a window's levels, and the bits above a level's unit that a part may have.
 constexpr int LEVEL_BITS = 45, REACH = 44;
 
 // The exponent of the largest unit with which a level's sum stays finite.
 constexpr int MAX_UNIT = 1022 - 52;
 
-// The number of batches whose sums fit in a thread's counts: each is below 2^(REACH + 5).
+// The most batches whose sums fit in a thread's counts: each batch is below 2^(REACH + 5) units.
 constexpr int BATCHES = 1 << 13;
 
-// The window in which a warp adds batches of ordinary elements. It is the same in all threads.
+// The window in which a warp adds batches of ordinary elements. Its unit is the same in all threads.
 template <class K>
 struct Window {
     typedef typename K::Element T;
     // The exponent of the highest level's unit.
     int unit;
-    // Batches since the counts were 0.
+    // The batches in the counts.
     int batches;
     // Each level's sum of this thread's terms, in units of the level.
     long long counts[K::LEVELS];
@@ -352,21 +345,21 @@ struct Window {
 
     __device__ static double begin(int unit, int level) { return no_terms(unit - LEVEL_BITS * level); }
 
-    // Returns in the whole warp whether the window reaches up to 2^top for all threads' tops, and
-    // its counts hold a further batch.
+    // Returns in the whole warp whether the window holds terms below 2^top for all threads' tops, and its counts another
+    // batch.
     __device__ bool reaches(int top) const {
         return __all_sync(ALL_THREADS, top <= unit + REACH) && batches < BATCHES;
     }
 
-    // Returns in the whole warp whether the highest levels hold all terms that are multiples of 2^unit
-    // and within reach, for all threads' units.
+    // Returns in the whole warp whether the LEVELS highest levels hold all terms within reach that are multiples of 2^unit,
+    // for all threads' units.
     template <int LEVELS>
     __device__ bool holds(int unit) const {
         return __all_sync(ALL_THREADS, unit >= this->unit - LEVEL_BITS * (LEVELS - 1));
     }
 
-    // Adds a batch if the window's highest levels hold all of it; returns in the whole warp whether
-    // they do. If that is known already, nothing is checked.
+    // Adds a batch if the window's highest levels hold all of it. Returns in the whole warp whether they do. Checks nothing if
+    // IS_HELD.
     template <int N, int LEVELS = K::LEVELS, bool IS_HELD = false>
     __device__ bool add(const T *x, const T *y) {
         double sums[LEVELS];
@@ -391,8 +384,8 @@ struct Window {
         return true;
     }
 
-    // Begins with the sum of at most 2^9 terms in a range, and reaches some bits above that. Returns in the whole warp
-    // whether the window holds the sum.
+    // Begins with a sum of at most 2^9 terms in a range, and reaches SPARE bits above it. Returns in the whole warp whether the
+    // window holds the sum.
     __device__ bool begin_with(double sum, int terms, Range range) {
         unit = reaching(range.top + policy::SPARE, 1);
         if (unit > MAX_UNIT || !holds<K::LEVELS>(range.unit)) {
@@ -408,7 +401,7 @@ struct Window {
         return true;
     }
 
-    // The unit of the lowest window that reaches up to 2^top for all threads' tops, on a grid: a power of two.
+    // The unit of the lowest window that holds terms below 2^top for all threads' tops, on a grid, a power of two.
     __device__ static int reaching(int top, int grid) {
 #pragma unroll
         for (int half = WARP / 2; half > 0; half /= 2) {
@@ -418,7 +411,7 @@ struct Window {
         return max(lowest, lowest + (top - REACH - lowest + grid - 1 & -grid));
     }
 
-    // Hands the counts over to the columns.
+    // Moves the counts to the columns.
     __device__ void flush(Columns<K> &columns) {
         if (batches == 0) {
             return;
@@ -437,7 +430,7 @@ struct Window {
         }
     }
 
-    // Adds the counts of those lanes that differ in the bits from `lowest` to `highest`, in each of them.
+    // Adds the counts of the lanes that differ in the bits from `lowest` to `highest`. Each of them gets the sums.
     __device__ void merge_lanes(int lowest, int highest) {
 #pragma unroll 1
         for (int bit = highest; bit >= lowest; bit /= 2) {
@@ -463,8 +456,8 @@ struct Window {
     __device__ int lowest_unit() const { return unit - LEVEL_BITS * (K::LEVELS - 1); }
 };
 
-// The sum of a state's words. The digits from `first` to `last` may be nonzero; they are replaced by their magnitude. A
-// digit above them holds the sign.
+// Returns the sum in a state's words, of which the digits from `first` to `last` may be nonzero. These are replaced by their
+// magnitude. A digit above them holds the sign.
 template <class K>
 __device__ inline Leading leading(long long *words, int first, int last) {
     const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
@@ -481,8 +474,8 @@ __device__ inline Leading leading(long long *words, int first, int last) {
     return leading(words + COUNTS + first, count, K::LOW + 32 * first);
 }
 
-// Adds the block's words to those of the other blocks. Returns in the whole block whether all
-// blocks have added theirs: then the last block reads the sum, and leaves zeros.
+// Adds the block's words to those of the other blocks. Returns in the whole block whether it was the last one: then it has the
+// sum, and the memory is zero again.
 template <class K>
 __device__ inline bool merge(long long *words, Scratch *scratch) {
     const int row = threadIdx.x;
@@ -501,8 +494,8 @@ __device__ inline bool merge(long long *words, Scratch *scratch) {
     return true;
 }
 
-// Turns the block's columns into words, and merges the words of all blocks. The last block stores
-// the merged words, finds `first` and `last` of the nonzero digits, and calls `finish`.
+// Turns the block's columns into words, and merges the words of all blocks. The last block stores the merged words, finds the
+// first and the last nonzero digit, and calls `finish`.
 template <class K, class Finish>
 __device__ inline void gather(const Columns<K> &columns, long long *words, int &first, int &last,
                               long long *out, u64 n, Scratch *scratch, Finish finish) {
@@ -530,13 +523,11 @@ __device__ inline void gather(const Columns<K> &columns, long long *words, int &
     finish();
 }
 
-// The number of levels: for data whose terms differ by 2^134 in one f32 product, and so on; more
-// levels cost more.
+// The kinds of sums: the digits and levels; of products, the least exponent of a window's lowest unit, and the arrays.
 typedef Sum<float, 11, policy::SUM_LEVELS> SumF32;
 typedef Sum<double, 68, policy::SUM_LEVELS> SumF64;
 typedef Dot<float, 20, policy::PRODUCT_LEVELS, 2 * Format<float>::LEAST, 2> DotF32;
 typedef Dot<double, 134, policy::PRODUCT_LEVELS, -968, 2> DotF64;
-// More elements at once leave registers for fewer levels.
 typedef Dot<float, 20, policy::PRODUCT_LEVELS, 2 * Format<float>::LEAST, 1> NormF32;
 typedef Dot<double, 134, policy::PRODUCT_LEVELS, -968, 1> NormF64;
 

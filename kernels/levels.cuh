@@ -1,21 +1,21 @@
-// Exact sums of a few f32 for each thread, in as many levels as all finite ones need: one window for any data.
+// Exact sums of a few f32 for each thread, in levels for all finite f32: one window for any data.
 #pragma once
 #include "exact.cuh"
 
 namespace exact {
 
-// Says whether all finite terms of an exact sum have levels.
+// True if there are levels for all finite terms of a kind of sum.
 template <class K>
 constexpr bool HAS_LEVELS = false;
 template <>
 constexpr bool HAS_LEVELS<SumF32> = true;
 
-// The sums of a warp's threads, in the shared memory of its columns. The lowest level's unit is that of f32, and the
-// others' are 2^BITS apart.
+// The sums of a warp's threads, in the shared memory of its columns. The lowest level's unit is the least f32; the units of
+// neighbouring levels are 2^BITS apart.
 //
-// A term is below 2^42 units of the highest level, and what that leaves of it is at most 2^46 units of the next level,
-// as for any two levels. A level holds 2^51 units: the highest one all terms, and each of the others a batch besides
-// what `carry` has left there, which is as much as a term's part.
+// A term is below 2^42 units of the highest level. The rest that a level leaves of it is at most 2^46 units of the next level.
+// A level holds 2^51 units: the highest one all terms; each other one a batch, and the rest that `carry` leaves there, which
+// is at most as large as one term's.
 struct Levels {
     static constexpr int COUNT = 6, BITS = 47, WORDS = 5;
     // The most terms of a thread.
@@ -40,7 +40,7 @@ struct Levels {
         }
     }
 
-    // Moves from each level to the next higher one the whole units of that.
+    // Moves the whole units of each next higher level there.
     __device__ static void carry(double (&sums)[COUNT]) {
 #pragma unroll
         for (int level = COUNT - 1; level > 0; level--) {
@@ -49,7 +49,7 @@ struct Levels {
         }
     }
 
-    // Adds a batch. Returns in the whole warp whether all its elements are finite; else the sum is lost.
+    // Adds a batch. Returns in the whole warp whether all its elements are finite. Otherwise the sum is lost.
     template <int N>
     __device__ bool add(const float (&x)[N]) {
         double of_thread[COUNT];
@@ -74,8 +74,8 @@ struct Levels {
         return !__any_sync(ALL_THREADS, exponents<float, N>(x).most == SPECIAL<float>);
     }
 
-    // Adds those lanes that differ in the bits from `lowest` to `highest`, in each of them. The words of the sum, in units of the
-    // lowest level, take the levels' place: it is below 2^(128 + 149), times the number of terms.
+    // Adds the lanes that differ in the bits from `lowest` to `highest`. In each of them, the words of the sum in units of the
+    // lowest level replace the levels. The sum is below 2^(128 + 149) units times the number of terms.
     __device__ void merge_lanes(int lowest, int highest) {
         Wide<WORDS> sum(0);
 #pragma unroll 1
@@ -94,7 +94,7 @@ struct Levels {
         }
     }
 
-    // The sum, behind `merge_lanes`.
+    // The sum, after `merge_lanes`.
     __device__ Wide<WORDS> sum() const {
         Wide<WORDS> sum(0);
 #pragma unroll

@@ -1,4 +1,4 @@
-// Sums of f32 in plain f64, which are exact while the terms' exponents are close to each other.
+// Sums of f32 in f64, which are exact while the terms' exponents are close to each other.
 #pragma once
 #include "exact.cuh"
 
@@ -6,16 +6,16 @@ namespace exact {
 
 // The sum of a thread's terms.
 //
-// If the terms' exponents differ by at most SPREAD, they are multiples of a unit, and below 2^(24 + SPREAD) units: an f64
-// holds the sum of MOST. Those of FEW terms may differ more.
+// If the exponents differ by at most SPREAD, the terms are multiples of a unit, and below 2^(24 + SPREAD) units: an f64 holds
+// the sum of MOST terms. The exponents of FEW terms may differ by more.
 struct Plain {
     static constexpr int MOST = 1 << 9, SPREAD = 53 - 24 - 9;
     static constexpr int FEW = 1 << 6, SPREAD_OF_FEW = 53 - 24 - 6;
 
     double sum;
-    // Bounds of the terms' exponents, as stored; the number of terms.
+    // Bounds of the terms' stored exponents; the number of terms.
     int most, least, terms;
-    // After batches that were too unlike, the batches to skip, and how many were skipped before.
+    // After batches that were not added, the batches still to skip, and the number that were skipped.
     int to_skip, skipped;
 
     __device__ Plain() : to_skip(0), skipped(0) { clear(); }
@@ -27,8 +27,8 @@ struct Plain {
         terms = 0;
     }
 
-    // Adds a batch if the sums of all threads of the warp stay exact; returns in the whole warp whether they do. If not,
-    // the bounds of a warp alone are those of the batch, too.
+    // Adds a batch if the sums of all threads of the warp stay exact. Returns in the whole warp whether they do. Otherwise the
+    // bounds of a warp alone still include the batch.
     template <int N>
     __device__ bool add(const float (&x)[N], bool is_alone) {
         const Exponents<float> of_batch = exponents<float, N>(x);
@@ -55,13 +55,13 @@ struct Plain {
         return true;
     }
 
-    // The bits by which the exponents may differ with N more terms.
+    // The most by which the exponents may differ with N more terms.
     template <int N>
     __device__ int spread() const {
         return terms <= FEW - N ? SPREAD_OF_FEW : SPREAD;
     }
 
-    // Of a warp alone: returns in all of it whether all batches were added; whether one that was not is beyond policy::FAR.
+    // For a warp alone: in the whole warp, true if all batches were added; true if one that was not is beyond policy::FAR.
     __device__ bool is_exact() const {
         return __all_sync(ALL_THREADS, most - least <= spread<0>() && most < SPECIAL<float>);
     }
@@ -72,14 +72,14 @@ struct Plain {
         return {most == SPECIAL<float> ? NOT_FINITE : top<float>(most), exact::unit<float>(least)};
     }
 
-    // Adds a result's few elements, which follow each other. Returns whether the sum is exact, in the calling thread. Where
-    // the rows of neighbouring threads begin in the same banks of memory, they go round from different elements.
+    // Adds the few contiguous elements of a result. Returns whether the calling thread's sum is exact. Threads whose rows begin
+    // in the same bank of shared memory begin at different elements.
     __device__ bool add_row(const float *row, unsigned n) {
         return n % 4 == 0 ? add_vectors<float4>(row, n, lane() * n / 32 % (n / 4) * 4)
                           : add_vectors<float>(row, n, lane() * n / 32);
     }
 
-    // The same from the element with a number on, in vectors.
+    // Adds them in vectors, beginning at the element `first`.
     template <class Vector>
     __device__ bool add_vectors(const float *row, unsigned n, unsigned first) {
         constexpr unsigned N = sizeof(Vector) / sizeof(float);
@@ -102,13 +102,13 @@ struct Plain {
         return most < SPECIAL<float> && static_cast<int>(most - least) <= SPREAD_OF_FEW;
     }
 
-    // The exponent of the unit of the terms, and the sum in a unit that is no larger.
+    // The exponent of the terms' unit; and the sum in a unit that is at most as large.
     __device__ int unit() const { return exact::unit<float>(least); }
     __device__ long long units(int unit) const {
         return __double2ll_rn(__dmul_rn(sum, power_of_two(-unit)));
     }
 
-    // Hands the sum over to the columns.
+    // Moves the sum to the columns.
     template <class K>
     __device__ void flush(Columns<K> &columns) {
         if (sum != 0) {
@@ -117,8 +117,8 @@ struct Plain {
         clear();
     }
 
-    // Adds the sums of those lanes that differ in the bits from `lowest` to `highest`, in each of them. Returns in the
-    // whole warp whether the sums are exact: the difference from the larger term is exact, and then equals the other.
+    // Adds the sums of the lanes that differ in the bits from `lowest` to `highest`. Each of them gets the sum. Returns in the
+    // whole warp whether the sums are exact: then each term is the exact difference of the sum and the other term.
     __device__ bool merge_lanes(int lowest, int highest) {
         bool is_exact = true;
 #pragma unroll 1
@@ -130,9 +130,9 @@ struct Plain {
         return __all_sync(ALL_THREADS, is_exact);
     }
 
-    // The mean of n elements, by the reciprocal of n. A quotient rounded to odd and then to f32 is the exact one rounded
-    // once (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
-    // 2008). What the rounded quotient leaves of the sum is exact, and says on which side of it the exact one is.
+    // The mean of n elements, by the reciprocal of n. A quotient that is rounded to odd and then to f32 is rounded correctly
+    // (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008). The
+    // remainder is exact, and its sign says on which side of the rounded quotient the exact one is.
     __device__ float mean(unsigned n, double reciprocal) const {
         double quotient = __dmul_rn(sum, reciprocal);
         quotient = __fma_rn(__fma_rn(-quotient, n, sum), reciprocal, quotient);

@@ -1,7 +1,7 @@
-// Reductions of whole arrays: kernels without the formula of the elements (elements.cuh).
+// Reductions of whole arrays: kernels without the formula of the elements (hooks.cuh).
 //
-// The parameters follow those of the inputs. The last one is how to add up (exact sums), or the index of
-// the first element (folds). STATE stores the state in place of the result.
+// The parameters follow those of the inputs. The kernel stores the state at `out`, or else the result at `result`. The last
+// parameter is how to add up (exact sums), or the index of the first element (folds).
 #include "elements.cuh"
 
 namespace exact {
@@ -46,7 +46,7 @@ EXACT(dot_f64, double, exact::DotF64, exact::OfGrid)
 EXACT(norm_f32, float, exact::NormF32, exact::OfGridInPortions<exact::NormF32>)
 EXACT(norm_f64, double, exact::NormF64, exact::OfGrid)
 
-// Merges the states of a block's threads, in every thread.
+// Merges the states of a block's threads. Each of them returns the merged state.
 __device__ inline Fold merged(Fold state) {
     constexpr int WARPS = BLOCK_THREADS / WARP;
     __shared__ Fold warps[WARPS];

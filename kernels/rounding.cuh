@@ -1,10 +1,10 @@
-// The formats of floats, and long integers, quotients and roots of these, which are rounded to them once.
+// The formats of floats; and long integers, their quotients and their roots, which are rounded once.
 #pragma once
 #include "common.cuh"
 
 namespace exact {
 
-// The format of T: the smallest positive value is 2^LEAST; exponents are stored BIAS higher.
+// The format of T. Its smallest positive value is 2^LEAST; stored exponents are BIAS higher than exponents.
 template <class T>
 struct Format;
 
@@ -16,7 +16,7 @@ struct Format<float> {
     static constexpr u64 INFINITY_BITS = 0x7F800000, SIGN = 0x80000000;
     __device__ static Bits bits(float x) { return __float_as_uint(x); }
     __device__ static float of_bits(u64 bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
-    // The bits that hold the exponent, at the high end.
+    // The highest 32 bits, which contain the exponent.
     __device__ static unsigned high(float x) { return bits(x); }
 };
 
@@ -33,15 +33,15 @@ struct Format<double> {
     __device__ static unsigned high(double x) { return static_cast<unsigned>(__double2hiint(x)); }
 };
 
-// The bits right of the exponent, among the 32 that `high` returns.
+// The bits below the exponent among the 32 that `high` returns.
 template <class T>
 constexpr int HIGH_FRACTION = Format<T>::PRECISION - 1 - (8 * sizeof(T) - 32);
 
-// The exponent of infinities and NaN.
+// The stored exponent of infinities and NaN.
 template <class T>
 constexpr int SPECIAL = 2 * Format<T>::BIAS + 1;
 
-// Normalises digits to the unique form of their integer: all but the last in [0, 2^32).
+// Normalises digits to the unique form of their integer: all but the last one are in [0, 2^32).
 __device__ inline void normalise(long long *digits, int count) {
     long long carry = 0;
 #pragma unroll 2
@@ -53,7 +53,7 @@ __device__ inline void normalise(long long *digits, int count) {
     digits[count - 1] += carry;
 }
 
-// The lowest 64 bits of the integer of normalised digits that are not negative, divided by 2^position and rounded down.
+// The lowest 64 bits of a nonnegative integer of normalised digits, divided by 2^position and rounded down.
 __device__ inline u64 bits_from(const long long *digits, int count, int position) {
     const int first = min(max(position, 0) / 32, count - 1);
     u64 bits = 0;
@@ -113,7 +113,7 @@ struct Wide {
         for (int k = 0; k < N; k++) {
             const u64 added = k == 0 ? static_cast<u64>(value) : sign;
             const u64 sum = words[k] + added + carry;
-            // With the carry, the sum may be the word itself.
+            // With a carry, a sum that overflows may equal the word.
             carry = carry != 0 ? sum <= words[k] : sum < words[k];
             words[k] = sum;
         }
@@ -137,10 +137,10 @@ struct Leading {
 
     __device__ static Leading zero() { return {0, 0, 0, false}; }
     __device__ static Leading nan() { return {0, 1, 0, false}; }
-    // Beyond the range of all formats, also divided by 2^64, and its root.
+    // Rounds to infinity in all formats; so do its quotient by 2^64 and its root.
     __device__ static Leading infinity(bool is_negative) { return {1ULL << 63, 0, 2700, is_negative}; }
 
-    // Divides by n; then there are 63 or 64 bits.
+    // Divides by n. The quotient has 63 or 64 bits.
     __device__ void divide(u64 n) {
         if (n == 0) {
             *this = nan();
@@ -157,7 +157,7 @@ struct Leading {
         u64 rest = high, quotient = 0;
 #pragma unroll 1
         for (int k = 0; k < 2; k++) {
-            // Divided by `upper` alone, with an error of at most 1 before it is corrected.
+            // Divides by `upper` alone. The error is at most 1, and is corrected.
             u64 digit = __double2ull_rz(__dmul_rn(__ull2double_rn(rest), reciprocal));
             rest -= digit * upper;
             if (static_cast<long long>(rest) < 0) {
@@ -168,7 +168,7 @@ struct Leading {
                 rest -= upper;
             }
             rest = rest << 32 | low >> 32;
-            // The digit may be too large, by at most 2. One of more than 32 bits is.
+            // The digit is too large by at most 2; always if it has more than 32 bits.
             u64 product = digit * lower;
 #pragma unroll 1
             while (product > rest) {
@@ -176,7 +176,7 @@ struct Leading {
                 product -= lower;
                 rest += static_cast<u64>(upper) << 32;
                 if (rest >> 32 < upper) {
-                    // It has passed 2^64, and so the product.
+                    // The sum has passed 2^64, and so exceeds the product.
                     break;
                 }
             }
@@ -187,7 +187,7 @@ struct Leading {
         set(quotient, exponent + zeros, has_more || rest != 0);
     }
 
-    // Takes the square root; then there are 63 bits.
+    // Takes the square root, which has 63 bits.
     __device__ void root() {
         if (high == 0) {
             return;
@@ -195,7 +195,7 @@ struct Leading {
         const bool has_more = shift(2 + (exponent & 1));
         const double near = __dsqrt_rz(__ull2double_rz(high));
         u64 root = __double2ull_rz(__dmul_rn(near, 4294967296.0)), rest_high, rest_low;
-        // By Newton's method, and then by single steps.
+        // A step of Newton's method, then single steps.
         subtract_square(root, rest_high, rest_low);
         const double rest = __fma_rn(__ull2double_rn(rest_high), 18446744073709551616.0, __ull2double_rn(rest_low));
         root += __double2ull_rz(__ddiv_rn(rest, __ull2double_rn(2 * root)));
@@ -213,7 +213,7 @@ struct Leading {
         set(root, exponent / 2, has_more || rest_low != 0);
     }
 
-    // The nearest number of a format, ties to even: `round` in crates/exact/src/digits.rs proves it right.
+    // The nearest number of a format, ties to even. `round` in crates/exact/src/digits.rs has the proof.
     template <class T>
     __device__ T rounded() const {
         typedef Format<T> F;
@@ -235,7 +235,7 @@ struct Leading {
     }
 
    private:
-    // Drops the lowest bits, from 1 to 63 of them. Returns whether they or f are not 0.
+    // Drops the lowest 1 to 63 bits. Returns whether any of them is set, or f is not 0.
     __device__ bool shift(int bits) {
         const bool is_inexact = low << (64 - bits) != 0;
         low = low >> bits | high << (64 - bits);
@@ -244,14 +244,14 @@ struct Leading {
         return is_inexact;
     }
 
-    // Replaces the magnitude by a result of 64 bits that leaves a rest or none.
+    // Replaces the magnitude by a result of 64 bits, with a rest or without.
     __device__ void set(u64 bits, int exponent, bool has_rest) {
         high = bits;
         low = has_rest;
         this->exponent = exponent - 64;
     }
 
-    // The 128 bits less a square, in two's complement.
+    // Subtracts a square from the 128 bits, in two's complement.
     __device__ void subtract_square(u64 root, u64 &rest_high, u64 &rest_low) const {
         const u64 square = root * root;
         rest_low = low - square;
@@ -291,7 +291,7 @@ __device__ inline Leading leading(Wide<N> x, int low) {
     return {x.words[N - 1], x.words[N - 2] | (below != 0), highest + low - zeros - 127, is_negative};
 }
 
-// The integer of digits times 2^low. The digits are overwritten.
+// An integer of digits times 2^low. Overwrites the digits.
 __device__ inline Leading leading(long long *digits, int count, int low) {
     normalise(digits, count);
     const bool is_negative = digits[count - 1] < 0;

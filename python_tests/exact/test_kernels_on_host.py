@@ -71,7 +71,7 @@ def hard(shape: tuple[int, int], dtype: np.dtype, kind: int) -> np.ndarray:
     """Returns rows of elements of a kind that some of the kernels' ways to add do not hold."""
     rng = np.random.default_rng(random.getrandbits(32))
     x = rng.standard_normal(shape).astype(dtype)
-    flat, precision = x.reshape(-1), np.finfo(dtype).nmant + 1
+    flat = x.reshape(-1)
     if kind == ANY:
         found = rng.integers(0, 2 ** (8 * dtype.itemsize), shape, f"u{dtype.itemsize}").view(dtype)
         return np.where(np.isfinite(found), found, x)
@@ -85,17 +85,27 @@ def hard(shape: tuple[int, int], dtype: np.dtype, kind: int) -> np.ndarray:
         flat[rng.integers(0, flat.size, 2)] *= dtype.type(2.0**70)
     elif kind == SPECIAL:
         places = rng.integers(0, flat.size, 1 + flat.size // 300)
-        flat[places] = rng.choice([np.inf, -np.inf, np.nan], places.shape)
-    elif kind == TIES and shape[1] >= 6:
-        # The middle of two floats, a little more or less, and numbers that cancel.
-        half = shape[1] // 2
-        x = np.ldexp(x, rng.integers(0, 11, shape)).astype(dtype)
-        x[:, half:] = 0
-        x[:, :3] = [1, 2.0**-precision, 0]
-        x[:, half + 3 : 2 * half] = -x[:, 3:half]
-        little = 2.0 ** -rng.integers(precision + 1, 2 * precision, shape[0])
-        x[:, 2] = rng.choice([-1, 1], shape[0]) * little
-        x = rng.permuted(x, axis=1)
+        flat[rng.random(flat.size) < rng.choice([0, 0.5])] = 0
+        flat[places] = rng.choice([np.inf, -np.inf, np.nan], places.shape, p=[0.4, 0.4, 0.2])
+    elif kind == TIES and shape[1] >= 8:
+        x = ties(shape, dtype, rng.choice([1, 2, 5, 11]))
+        x = rng.permuted(x, axis=1) if rng.random() < 0.5 else x
+    return x
+
+
+def ties(shape: tuple[int, int], dtype: np.dtype, exponents: int) -> np.ndarray:
+    """Returns rows with the sum 1 and half its last bit, and little more or less.
+
+    Large numbers come before and after, and cancel: their exponents are below a bound.
+    """
+    rng = np.random.default_rng(random.getrandbits(32))
+    half, last = shape[1] // 2, float(np.finfo(dtype).eps)
+    x = np.ldexp(1 + rng.random(shape), rng.integers(0, exponents, shape)).astype(dtype)
+    x[:, half:] = 0
+    x[:, half + 4 : 2 * half] = -x[:, 4:half]
+    x[:, :4] = 0
+    x[:, half : half + 4] = [1, last / 2, last / 4, -last / 4]
+    x[:, half + 2] *= (1 + rng.choice([-1, 1], shape[0]) * last).astype(dtype)
     return x
 
 
@@ -207,6 +217,17 @@ def test_along_axes(kernels, kernel, in_columns):
             rest = ctypes.byref(partition), partition.blocks(shape[0]), random.getrandbits(32)
             parameters = *sizes, case.finish, has_whole, u64(case.mode), *rest
             case.check(function, *parameters, is_state=bool(partition.stores_states))
+
+
+@pytest.mark.parametrize("n", [1500, 9001])
+def test_last_bits(kernels, n):
+    """Sums of f32 in a warp alone, of up to 64 terms in each lane and of more."""
+    random.seed(n)
+    for exponents in [1, 2, 5] * 4:
+        case, partition = Reduction("sum_f32", (1, n), TIES), Partition(0, in_rows=True)
+        case.a, case.finish = ties((1, n), case.dtype, exponents), SUM
+        parameters = SUM, True, u64(PLAIN), ctypes.byref(partition), 1, random.getrandbits(32)
+        case.check(kernels.along_sum_f32, u64(1), u64(n), *parameters, is_state=False)
 
 
 def test_folds(kernels):

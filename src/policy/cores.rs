@@ -110,7 +110,7 @@ pub(crate) struct Cores {
 const X86_64: Cores = Cores {
     // Not measured alone: the cost model's tests pass with it.
     thread_share_ns: 2_000.0,
-    // Pageable add of 10 million: at most 32,768 374 µs; 65,536 386 to 391 µs. Fewer chunks leave fewer claims.
+    // Pageable add of 10 million: at most 32,768 374 µs; 65,536 386 to 391 µs.
     chunk: [1 << 12, 1 << 16],
     // Pageable add of 300,000: 1 12.3 µs, 4 11.5, 8 10.3; of 1 million: 24.7, 24.4, 22.9.
     chunks_per_core: 8,

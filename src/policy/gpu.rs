@@ -70,7 +70,7 @@ const STAGED_CHUNK_BYTES: usize = 1 << 20;
 
 /// PCIe 5 x16 with an H200. Other buses are not measured.
 pub(crate) const GPU: Gpu = Gpu {
-    // Some 250 ms in fresh processes.
+    // Of fresh processes; the run is not recorded.
     opening_ns: 250e6,
     // One operation 18 ms, an exponential 38, Black-Scholes 99, 4,090 divisions 3 s; a dot product 130 ms.
     compiler_ns: [15e6, 7e3, 3e9],

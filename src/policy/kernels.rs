@@ -49,12 +49,12 @@ const SM_90: KernelPolicy = KernelPolicy {
     // Outer sums: 1 0.90 of a copy's rate, 2 1.00, 8 1.01.
     vectors_of_writers: 2,
     axes: AxisReductions {
-        // H100, rows of 512: 0.93 with four batches for each lane, 0.71 with fewer.
+        // H100, rows of 512: 0.71 before this and `filled_by_splits`, 0.93 with both.
         least_batches: 4,
         // Not measured alone, as are the limits without a line of their own below.
         least_merged: 16,
         most_splits: 1024,
-        // H100, columns of 16,384: 0.93 with blocks that fill the device, 0.81 without.
+        // H100, columns of 16,384: 0.81 before this and `least_batches`, 0.93 with both.
         filled_by_splits: 90,
         filled_by_warps: 75,
         // Columns of 16,384 with 16 and 8 columns in a warp in place of 32: 0.72 and 0.60.

@@ -1,10 +1,10 @@
 //! The library's sizes that were chosen by measurement: the policies of cores, of calls on GPUs, and of kernels.
 //!
-//! Each value has its measurement beside it. Machines and runs, unless a line names others:
+//! Each value has its measurement beside it. Machines and runs of benches/bench.py, unless a line names others:
 //!
-//! - GPUs and several cores: one H200, 16 cores of a Xeon, PCIe 5 x16, driver 580, 2026-11-21, `benches/variants.py`.
-//! - Kernels along axes: the same GPU, 2026-11-26, `benches/axes_rates.py`, as shares of a copy's rate.
-//! - One core: a Xeon with AVX-512, arrays in its caches, `benches/variants.py --placement cpu`.
+//! - GPUs and several cores: one H200, 16 cores of a Xeon, PCIe 5 x16, driver 580, 2026-11-21: the suites `calls` and `short`.
+//! - Kernels along axes: the same GPU, 2026-11-26: the suite `axes`, as shares of a copy's rate.
+//! - One core: a Xeon with AVX-512, arrays in its caches: the suites `calls` and `formulas-core`.
 //!
 //! A value without a measurement says so, or follows from the reason that its line gives. The policies of other
 //! crates are crates/cost/src/policy.rs (placement), crates/ptx/src/policy.rs (generated kernels) and

@@ -8,12 +8,12 @@ use crate::{CHOICES, Choice, Choices, Predictions, Processors};
 use std::array;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// The knowledge of a case, and the decision that stands for its next calls.
+/// The estimates of a case, and the decision that stands for its next calls.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Case {
     tag: AtomicU32,
-    /// The standing decision: its question, its choice, for how many more calls it stands, and a `Standing`.
+    /// The standing decision: its question, its choice, the number of calls for which it still stands, and a `Standing`.
     question: AtomicU32,
     choice: AtomicU8,
     calls: AtomicU32,
@@ -31,9 +31,9 @@ pub(crate) struct Case {
 pub(crate) enum Standing {
     /// To decide less often.
     Known,
-    /// To learn what the calls take on a choice that is predicted to be the fastest.
+    /// To learn how long the calls take on a choice that is predicted to be the fastest.
     New,
-    /// To learn what they take on another one.
+    /// To learn how long they take on another choice.
     Tried,
 }
 
@@ -41,8 +41,8 @@ impl Standing {
     const ALL: [Standing; 3] = [Standing::Known, Standing::New, Standing::Tried];
 }
 
-/// A hash of everything that a decision depends on, except for what was learned. Calls that are not long
-/// share it with others of about their length, so that fewer of them need a new decision.
+/// A hash of all inputs of a decision but the learned estimates. Short calls share the hash with calls of about the same
+/// length, so that fewer of them need a new decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question(u32);
 
@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// Forgets another case that had this place.
+    /// Begins a case; forgets the one that had this place.
     pub(crate) fn begin(&self, tag: u32) {
         if self.tag.load(Ordering::Relaxed) != tag {
             self.tag.store(tag, Ordering::Relaxed);
@@ -83,13 +83,13 @@ impl Case {
         }
     }
 
-    /// Returns the choice that stands for this question and for more calls than the next, which it counts.
+    /// Returns the choice that stands for this question, if it stands for more than the next call. Counts the call.
     pub(crate) fn known(&self, question: Question) -> Option<Choice> {
         let is_known = self.standing.load(Ordering::Relaxed) == Standing::Known as u8;
         if is_known { self.counted(question, 2) } else { None }
     }
 
-    /// Returns the choice that stands for this question, and why, and counts the call.
+    /// Returns the choice that stands for this question, and why. Counts the call.
     pub(crate) fn standing(&self, question: Question) -> Option<(Choice, Standing)> {
         let standing = self.standing.load(Ordering::Relaxed) as usize;
         self.counted(question, 1).zip(Standing::ALL.get(standing).copied())
@@ -104,7 +104,7 @@ impl Case {
         Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize).copied()
     }
 
-    /// Says whether the standing decision stands for no more calls.
+    /// True if the decision stands for no more calls.
     pub(crate) fn is_last(&self) -> bool {
         self.calls.load(Ordering::Relaxed) == 0
     }

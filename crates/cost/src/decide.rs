@@ -8,9 +8,9 @@ use crate::{CHOICES, Choice, Choices, Processors, Work};
 /// The reason for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is predicted to be done first.
+    /// The choice is predicted to finish first.
     Fastest,
-    /// It is tried, to learn how long it takes.
+    /// The choice is tried, to learn how long it takes.
     Explored,
 }
 
@@ -23,9 +23,9 @@ pub struct Decision {
     pub reason: Reason,
     /// The predicted time of each choice.
     pub predicted: Predictions,
-    /// Says that the call's time is to be observed.
+    /// True if the call's time is to be observed.
     pub is_observed: bool,
-    /// Says that the call is long enough to be timed.
+    /// True if the call is long enough to be timed.
     pub is_long: bool,
 }
 
@@ -39,30 +39,30 @@ impl Decision {
 /// The predicted time of each choice, in nanoseconds; infinite for choices that the machine does not have.
 pub type Predictions = [f32; CHOICES];
 
-/// Everything that a decision weighs, by choice.
+/// The facts of a decision, by choice.
 struct Outlook {
     predicted: Predictions,
     /// The standard deviations of the predictions' logarithms.
     deviations: [f32; CHOICES],
-    /// Says that no call of the case was observed there.
+    /// True for choices on which no call of the case was observed.
     is_new: [bool; CHOICES],
 }
 
-/// A choice that is not predicted to be done first.
+/// A choice that is not predicted to finish first.
 struct Alternative {
     choice: Choice,
     /// The expected cost of a try, in nanoseconds.
     cost: f32,
-    /// The time that it would save if it were faster than predicted.
+    /// The time that the choice would save if it were faster than predicted.
     gain: f32,
-    /// The time of a case's calls after which the choice is tried whatever is predicted, relative to the cost
-    /// of the try.
+    /// The time of a case's calls after which the choice is tried despite its prediction, relative to the cost of the
+    /// try.
     caution: f32,
 }
 
 impl Learner {
-    /// Returns the standing decision for a repeated call of an operation, if there is one: that of
-    /// [`Learner::decide`] for such work, found sooner.
+    /// Returns the standing decision for a repeated call of an operation, if there is one. [`Learner::decide`] would
+    /// return the same, later.
     pub fn standing(
         &self, operation: u32, core_ns: f32, is_staged: bool, processors: &Processors,
         among: Choices,
@@ -74,9 +74,9 @@ impl Learner {
 
     /// Decides where a call runs, among some choices.
     ///
-    /// The decision is for the choice that is predicted to be done first, unless it is time to try another
-    /// one: once earlier calls may have lost several times the expected cost of the try, or calls of the
-    /// same case took many times as long. If the prediction is well known, or the call is not long, the
+    /// The decision is for the choice that is predicted to finish first, unless it is time to try another one. That is
+    /// once earlier calls may have lost several times the expected cost of the try, or calls of the same case took many
+    /// times as long. If the prediction is well known, or the call is not long, the
     /// decision stands for several calls, and the last of them is observed. A decision for a choice that is
     /// new to the case stands for as many calls as are needed to show how long later ones take.
     pub fn decide(&self, work: &Work, processors: &Processors, among: Choices) -> Decision {
@@ -143,16 +143,15 @@ fn explored(
         let number = other.choice as usize;
         let may_pay = other.gain > 0.0
             && learner.lost[number].exceed(calls * other.gain, TRYING.caution * other.cost);
-        // Now and then, however certain the predictions are.
+        // A try is due now and then even if the predictions are certain.
         may_pay | case.spent[number].exceed(calls * fastest, other.caution * other.cost)
     };
-    // The one that is due least often: those that cost nothing are due at every call.
+    // Of the due alternatives, the one that is due least often. (Tries that cost nothing are due at every call.)
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
-/// The number of calls of a try. The first of several says nothing about those that would follow: the
-/// processors have to read arrays that other processors had in their caches, and the threads of other cores,
-/// or a GPU, may be asleep, which is a large part of a short time.
+/// The number of calls of a try. The first of several calls does not show how long later ones take: arrays may be in the
+/// caches of other processors, and threads or a GPU may be asleep, which is a large part of a short time.
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
     match work.is_repeated {

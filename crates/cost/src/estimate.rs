@@ -1,5 +1,6 @@
 //! Estimates of logarithms: a mean and a variance in one atomic word.
 
+use crate::policy::LEARNING;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The mean and the variance of a logarithm.
@@ -29,25 +30,17 @@ pub(crate) struct Step {
     variance: f32,
     /// The factor of the variances afterwards: more than 1 after a surprise.
     doubt: f32,
-    /// Says that the call took surprisingly long.
+    /// True if the call took surprisingly long.
     pub(crate) is_slow: bool,
 }
-
-/// An observation is a surprise if its error is more than this many standard deviations.
-const SURPRISE: f32 = 4.8;
-/// A surprisingly long time may be an outlier: its error counts as the bound of surprises, divided by this.
-/// (No call is fast by accident.)
-const SHRINKING: f32 = 2.4;
-/// The factor of the variances after a surprise: such times may be the rule from now on.
-const DOUBT: f32 = 3.0;
 
 impl Step {
     /// The step for an error of a prediction, and the variance of that error.
     pub(crate) fn new(error: f32, variance: f32) -> Self {
-        let bound = SURPRISE * variance.sqrt();
-        let doubt = if error.abs() > bound { DOUBT } else { 1.0 };
+        let bound = LEARNING.surprise * variance.sqrt();
+        let doubt = if error.abs() > bound { LEARNING.doubt } else { 1.0 };
         let is_slow = error > bound;
-        let error = if is_slow { bound / SHRINKING } else { error };
+        let error = if is_slow { bound / LEARNING.shrinking } else { error };
         Step { gain: error / variance, variance, doubt, is_slow }
     }
 
@@ -67,7 +60,7 @@ impl Step {
 pub(crate) struct Prior {
     /// The variance; the mean is 0.
     pub(crate) variance: f32,
-    /// The variance that an estimate gains with each observation of anything.
+    /// The variance that an estimate gains with each observation of any call.
     pub(crate) drift: f32,
 }
 

@@ -13,7 +13,7 @@ const SIZES: usize = 64;
 const OPERATIONS: usize = 64;
 const CASES: usize = 2048;
 
-/// Everything that was learned so far. Any thread may use it, and none waits for another.
+/// The learned estimates. Any thread may use them, and none waits for another.
 #[derive(Debug)]
 pub struct Learner {
     /// Factors of the rates.
@@ -52,7 +52,7 @@ pub(crate) struct Prediction<'a> {
 }
 
 impl Prediction<'_> {
-    /// Says whether no call of the case was observed on the choice.
+    /// True if no call of the case was observed on the choice.
     pub(crate) fn is_first(&self) -> bool {
         self.seen.is_none()
     }
@@ -128,9 +128,8 @@ impl Learner {
         case.choices[choice as usize].set(seen, now, LEARNING.case);
     }
 
-    /// The time, in nanoseconds, that the driver is expected to take for a kernel if its compiler takes
-    /// `full_ns`: less, since the driver may find the kernel on disk, as far as earlier kernels took less
-    /// time, too.
+    /// The time, in nanoseconds, that the driver is expected to take for a kernel that its compiler compiles in `full_ns`.
+    /// It is less, because the driver may find the kernel on disk. Earlier kernels show how much less.
     pub fn compiler_ns(&self, full_ns: f32) -> f32 {
         full_ns
             * PRIOR.compiler_share
@@ -217,7 +216,7 @@ fn size(work: &Work) -> usize {
     half_octave(work.bytes()) as usize % SIZES
 }
 
-/// A number that changes twice in an octave, at its beginning and half way.
+/// A number that changes twice in an octave: at its beginning and half way.
 fn half_octave(value: f32) -> u32 {
     value.to_bits() >> (f32::MANTISSA_DIGITS - 2)
 }

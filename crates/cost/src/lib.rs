@@ -44,7 +44,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Every choice: those of cores first, in the order of their size.
+    /// Every choice: the choices of cores come first, in the order of their size.
     pub const ALL: [Choice; CHOICES] = [
         Choice::CallingCore,
         Choice::QuarterOfCores,
@@ -55,13 +55,13 @@ impl Choice {
         Choice::Together,
     ];
 
-    /// Says whether no GPU takes part.
+    /// True if no GPU takes part.
     pub fn is_cores(self) -> bool {
         (self as u8) < Choice::Gpu as u8
     }
 
-    /// The number of threads of a choice of cores: its part of the `limit`, but at most `worth`, for which
-    /// there is enough work.
+    /// The number of threads of a choice of cores: its part of the `limit`, but at most `worth`, the number for which there
+    /// is enough work.
     pub fn threads(self, worth: usize, limit: usize) -> usize {
         let of_all = match self {
             Choice::CallingCore => 1,
@@ -72,7 +72,7 @@ impl Choice {
         of_all.min(worth).max(1)
     }
 
-    /// Says whether the machine has the choice for this work, and no smaller choice is the same.
+    /// True if the machine has the choice for this work, and no smaller choice is the same.
     fn exists(self, work: &Work, processors: &Processors) -> bool {
         match self {
             Choice::CallingCore => true,
@@ -100,7 +100,7 @@ pub struct Choices(u8);
 impl Choices {
     /// All choices.
     pub const ALL: Choices = Choices((1 << CHOICES) - 1);
-    /// All choices in which cores or GPUs have all of the work.
+    /// The choices in which cores or GPUs do all of the work.
     pub const APART: Choices = Choices((1 << Choice::Together as u8) - 1);
     /// The choices without a GPU.
     pub const CORES: Choices = Choices((1 << Choice::Gpu as u8) - 1);
@@ -111,7 +111,7 @@ impl Choices {
         Choices(self.0 | 1 << choice as u8)
     }
 
-    /// Says whether a choice is in the set.
+    /// True if a choice is in the set.
     pub fn has(self, choice: Choice) -> bool {
         self.0 & 1 << choice as u8 != 0
     }
@@ -125,7 +125,7 @@ impl Choices {
 /// The properties of a call that its time depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// A number that tells the operations of a process apart.
+    /// The operation's number, unique in a process.
     pub operation: u32,
     /// The time of one core of the prior's machine, with all arrays in its cache, in nanoseconds.
     pub core_ns: f32,
@@ -133,13 +133,13 @@ pub struct Work {
     pub input_bytes: f32,
     /// The bytes of the output.
     pub output_bytes: f32,
-    /// Says that an array has to be staged for a GPU.
+    /// True if an array has to be staged for a GPU.
     pub is_staged: bool,
-    /// Says that the thread's last call was the same: caches may hold the arrays, and threads be awake.
+    /// True if the thread's last call was the same: caches may hold the arrays, and threads may be awake.
     pub is_repeated: bool,
     /// The most threads for which there is enough work.
     pub most_threads: usize,
-    /// Says that several GPUs, or cores and GPUs, can share the work.
+    /// True if several GPUs, or cores and GPUs, can share the work.
     pub is_shareable: bool,
 }
 

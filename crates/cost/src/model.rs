@@ -14,7 +14,7 @@ pub(crate) enum Rate {
     CoreMemory,
     /// The time of all cores together for a byte of memory.
     Memory,
-    /// The time to wake cores, and to wait for the last of them.
+    /// The time to wake cores, and to wait for the last one.
     Wake,
     /// The loss with many cores, as a power of their number.
     Crowd,
@@ -22,7 +22,7 @@ pub(crate) enum Rate {
     Latency,
     /// The time for a byte across the bus, in the direction that has more.
     Bus,
-    /// The same in the other direction.
+    /// The time for a byte across the bus, in the other direction.
     Reverse,
     /// The time for a byte that is staged.
     Staging,
@@ -34,7 +34,7 @@ pub(crate) enum Rate {
 
 pub(crate) const RATES: usize = Rate::Sharing as usize + 1;
 
-/// The ratios of the machine's rates to the prior's, as far as they were learned.
+/// The learned ratios of the machine's rates to the prior's.
 pub(crate) type Factors = [f32; RATES];
 
 /// A predicted time, in nanoseconds.

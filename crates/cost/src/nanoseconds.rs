@@ -15,7 +15,7 @@ impl Nanoseconds {
         self.0.store(0f32.to_bits(), Ordering::Relaxed);
     }
 
-    /// Adds to the sum, and says whether it is larger than a limit. If so, it starts again at 0.
+    /// Adds to the sum. Returns whether the sum is larger than a limit; then it starts again at 0.
     pub(crate) fn exceed(&self, more: f32, limit: f32) -> bool {
         let sum = f32::from_bits(self.0.load(Ordering::Relaxed)) + more;
         let is_larger = sum > limit;

@@ -86,6 +86,13 @@ pub(crate) struct Learning {
     /// The most standard deviations of the prior that a correction is. Slow calls that are not alike, such as the first of
     /// a GPU after a while, must not add up.
     pub(crate) most_deviations: f32,
+    /// An observation is a surprise if its error is more than this many standard deviations.
+    pub(crate) surprise: f32,
+    /// A surprisingly long time may be an outlier: its error counts as the bound of surprises, divided by this. (No call is
+    /// fast by accident.)
+    pub(crate) shrinking: f32,
+    /// The factor of the variances after a surprise: such times may be the rule from now on.
+    pub(crate) doubt: f32,
     /// The fraction of a prediction below which a rate learns nothing from it.
     pub(crate) least_weight: f32,
 }
@@ -104,6 +111,9 @@ pub(crate) const LEARNING: Learning = Learning {
     compiler: Prior { variance: 2.0, drift: 0.0 },
     compiler_noise: 0.3,
     most_deviations: 3.0,
+    surprise: 4.8,
+    shrinking: 2.4,
+    doubt: 3.0,
     least_weight: 0.01,
 };
 

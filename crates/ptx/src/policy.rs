@@ -37,32 +37,33 @@ pub(crate) struct Policy {
 pub(crate) struct Elementwise {
     /// Instructions for each array from which on a thread takes two vectors at once, if there are at most so many for an
     /// element: of ordinary f32; and of fast functions and f64.
-    two_vectors_from: usize,
-    two_vectors_to: [usize; 2],
+    pub(crate) two_vectors_from: usize,
+    pub(crate) two_vectors_to: [usize; 2],
     /// The most instructions with which a thread takes one vector, and two elements.
-    one_vector_to: usize,
-    two_elements_to: usize,
+    pub(crate) one_vector_to: usize,
+    pub(crate) two_elements_to: usize,
     /// Instructions for each array from which on a thread of a large grid computes two tiles, and four.
-    two_tiles_from: usize,
-    four_tiles_from: usize,
+    pub(crate) two_tiles_from: usize,
+    pub(crate) four_tiles_from: usize,
     /// The instructions from which on a fast function has six tiles.
-    six_tiles_from: usize,
+    pub(crate) six_tiles_from: usize,
     /// The most instructions with which fast functions have five blocks, and others on two arrays four.
-    five_blocks_to: usize,
-    four_blocks_to: usize,
+    pub(crate) five_blocks_to: usize,
+    pub(crate) four_blocks_to: usize,
 }
 
 pub(crate) const POLICY: Policy = Policy {
     // A driver compiles any formula in some seconds: 4,090 divisions take 3 s.
     limits: Limits { instructions: 1 << 11, part: 128 },
     elementwise: Elementwise {
-        // 2^26 sines of f32: one vector 0.925 of a copy's rate, two 0.944. f16 and bool, 2^27: copies 0.874 and 0.995,
-        // square roots 0.743 and 0.924; of u8 0.502 and 0.738. Beyond the limits some architecture spills registers.
+        // One vector at once and two, as shares of a copy's rate. H100, 2^26 sines of f32: 0.925, 0.944. H200, 2^27 elements
+        // of f16: copies 0.874, 0.995, an add 0.994, 1.038, square roots 0.743, 0.924; bools of u8 0.502, 0.738. Beyond the limits some architecture spills registers.
         two_vectors_from: 16,
         two_vectors_to: [37, 128],
         one_vector_to: 128,
         two_elements_to: 256,
-        // 2^29 bytes, GB/s with 1, 2 and 8 tiles: an add of f32 4363, 4350, 4281; 20 operations 4104, 4205, 4080.
+        // 2^29 bytes, GB/s with 1, 2 and 8 tiles: an add of f32 4363, 4350, 4281; 20 operations 4104, 4205, 4080. H100, fast
+        // functions with 8, 3 and 2 tiles: exponentials 0.952, 0.979, 0.989, log1p 0.953, 0.991, 0.914 of a copy's rate.
         two_tiles_from: 6,
         four_tiles_from: 16,
         // With 4 blocks and 3 tiles, 5 and 6, 6 and 6: sines 0.80, 0.91, 0.95, inverse cosines 0.74, 0.84, 0.87;

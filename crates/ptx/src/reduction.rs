@@ -1,5 +1,5 @@
 //! The kernels of reductions: compiled templates, in which placeholders stand for what depends on the expression
-//! (kernels/elements.cuh).
+//! (kernels/hooks.cuh).
 
 use crate::axis_reduction::{AxisReduction, BLOCKS_ALONG, ThreadElements, last_step, steps};
 use crate::elements::{Elements, STEP};
@@ -12,7 +12,7 @@ use crate::policy::POLICY;
 use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Program, Reduction, Type};
 
-/// Elements of a thread in a batch of a fold (kernels/elements.cuh).
+/// Elements of a thread in a batch of a fold (kernels/policy.cuh).
 const FOLD_ELEMENTS: usize = 16;
 
 /// The name of the compiled template that a program's reduction needs: an image of kernels/ptx.
