@@ -5,7 +5,7 @@
 // neighbouring ones, each by some of its warps; and several blocks may split the elements of a group. Where results have
 // few elements, each warp computes a group of its own.
 //
-// The parameters follow those of the inputs and of the shape (crates/ptx/src/axes.rs): the numbers of results and of
+// The parameters follow those of the inputs and of the shape (crates/ptx/src/axis_reduction.rs): the numbers of results and of
 // elements of each, which is below 2^31; the memory in which blocks merge their states; how to add up (exact sums), or the
 // index of the first element (folds); and the partition.
 #include "elements.cuh"

@@ -1,4 +1,4 @@
-// The hooks of the kernels of reductions: lines in capitals, in whose place crates/ptx/src/hooks.rs puts the instructions
+// The hooks of the kernels of reductions: lines in capitals, in whose place crates/ptx/src/placeholder.rs puts the instructions
 // of a formula. A test that runs the kernels on the host defines HOOKS and has functions of its own in their place.
 //
 //   ELEMENTS  Exact sums: loads the elements i, i + step, ... of each input. Past the n-th it loads the last one. Folds:

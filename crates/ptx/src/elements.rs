@@ -155,7 +155,8 @@ impl<'p> Elements<'p> {
         }
         // In registers of their own, which may change.
         let own = |results: Vec<Operand>| results.into_iter().map(|value| self.w.copy(value));
-        let results = results.into_iter().map(|of_item| own(of_item).collect()).collect();
+        let results: Vec<Vec<Operand>> =
+            results.into_iter().map(|of_item| own(of_item).collect()).collect();
         self.repair(&results, &rights, |item| if items == 1 { loaded } else { again(item) });
         results
     }
@@ -245,8 +246,7 @@ impl<'p> Elements<'p> {
 
     /// Replaces the results of the elements that are not right, one after the other.
     fn repair(
-        &self, results: &Vec<Vec<Operand>>, rights: &[Operand],
-        load: impl FnOnce(Operand) -> Loaded,
+        &self, results: &[Vec<Operand>], rights: &[Operand], load: impl FnOnce(Operand) -> Loaded,
     ) {
         let (w, end) = (self.w, self.w.label());
         // One element needs no loop, which the driver would compile for longer.
