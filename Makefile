@@ -28,7 +28,7 @@ SHORT := not large and not long and not exhaustive
 WITHOUT_DRIVER := $(SHORT) and not as_cpu
 WITH_DRIVER := $(SHORT) and not on_fake_driver and not any_driver
 
-.PHONY: $(CHECKS) links $(shell sed -n 's/^\([a-z0-9 -]*\):.*\#\#.*/\1/p' Makefile)
+.PHONY: $(CHECKS) baselines links $(shell sed -n 's/^\([a-z0-9 -]*\):.*\#\#.*/\1/p' Makefile)
 
 help: ## list the commands
 	@sed -nE 's/^([a-z0-9 -]*):.*## (.*)/\1\t\2/p' Makefile | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -68,6 +68,7 @@ test: ## set up and run the tests: Rust, C and Python
 	# The release build has work for one core in most of its time, and pip waits for the network.
 	$(MAKE) -j4 build fake-driver rust-tests $(VENV)/ready
 	$(MAKE) test-rust test-c test-python
+
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --release -p gpuvec_fake_driver
 	mkdir -p $(FAKE_DRIVER)
@@ -123,7 +124,7 @@ lint-aarch64 licences: $(VENV)/tools
 fresh: build $(VENV)/kernels $(VENV)/functions
 usage: $(VENV)/kernels
 function-errors function-bounds: $(VENV)/functions
-large-sums numpy-expressions random-arrays peers: build $(VENV)/ready
+baselines large-sums numpy-expressions random-arrays peers: build $(VENV)/ready
 peers: $(ENGINES)/ready
 fault-injection load random-faults: build fake-driver $(VENV)/ready
 security lintian: build
@@ -131,7 +132,7 @@ test-musl: $(VENV)/release
 reproducible: dist
 site-check: docs $(VENV)/browser
 links: build $(VENV)/docs
-$(CHECKS) links:
+$(CHECKS) baselines links:
 	tools/check.sh $@
 
 bench: build $(VENV)/benches ## ceilings, other libraries and gpuvec side by side; the page is target/bench/page

@@ -10,9 +10,9 @@ use std::{env, fs};
 mod header;
 #[path = "build/operations.rs"]
 mod operations;
-#[path = "crates/ptx/src/hooks.rs"]
+#[path = "crates/ptx/src/placeholder.rs"]
 #[allow(unreachable_pub, reason = "public in its crate")]
-mod hooks;
+mod placeholder;
 
 fn main() {
     let header = write_header();
@@ -39,7 +39,14 @@ fn link(header: &str) {
 
 /// Writes `include/gpuvec.h` and the lists of functions, which are committed, where they changed; returns the header.
 fn write_header() -> String {
-    for input in ["build", "src", "cbindgen.toml", "include/gpuvec.h.in", "Cargo.toml", "crates/ops/src/rows.rs"] {
+    for input in [
+        "build",
+        "src",
+        "cbindgen.toml",
+        "include/gpuvec.h.in",
+        "Cargo.toml",
+        "crates/ops/src/rows.rs",
+    ] {
         println!("cargo::rerun-if-changed={input}");
     }
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
@@ -53,14 +60,14 @@ fn write_header() -> String {
     text
 }
 
-/// The image that is a whole kernel. The others are frames, into which crates/ptx inserts formulas.
+/// The image that is a whole kernel. The others are templates, into which crates/ptx inserts formulas.
 const WHOLE_IMAGE: &str = "copy_bytes";
 
 /// Packs the images of kernels/ptx, and writes the table that src/cuda/kernels.rs includes: `IMAGES`, by
 /// name, with the place of each in the `UNPACKED_BYTES` bytes of `PACKED`.
 fn pack_images() {
     println!("cargo::rerun-if-changed=kernels/ptx");
-    println!("cargo::rerun-if-changed=crates/ptx/src/hooks.rs");
+    println!("cargo::rerun-if-changed=crates/ptx/src/placeholder.rs");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
     let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
     let folder = Path::new(&root).join("kernels/ptx");
@@ -73,7 +80,7 @@ fn pack_images() {
         rows.push(format!("    Image {{ name: c{name:?}, start: {} }},\n", images.len()));
         let image = fs::read_to_string(path).expect("an image is readable");
         if name != WHOLE_IMAGE {
-            hooks::check_frame(&image);
+            placeholder::check_template(&image);
         }
         images.extend(image.as_bytes());
         images.push(0);

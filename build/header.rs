@@ -31,6 +31,9 @@ const ELEMENTS: [&str; 4] = ["_f32", "_f64", "_i32", "_i64"];
 /// The column at which the table of functions describes them.
 const DESCRIPTIONS: usize = 35;
 
+/// The most bytes of a description there.
+const SUMMARY: usize = 75;
+
 /// A module of src/abi: its comment, without its title, and the names of the functions that it exports.
 struct Section {
     title: String,
@@ -154,7 +157,12 @@ impl Declarations {
         let comment = self.texts[name].split("*/").next().unwrap_or_default();
         let lines = comment.lines().map(|line| line.trim_start_matches(['/', '*', ' ']).trim_end());
         let text = lines.collect::<Vec<_>>().join(" ").replace('`', "");
-        text.trim_start().split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned()
+        let text = text.trim_start().split(". ").next().unwrap_or_default().trim_end_matches('.');
+        assert!(
+            text.len() <= SUMMARY,
+            "{name}: its comment's first sentence is too long for the table"
+        );
+        text.to_owned()
     }
 }
 

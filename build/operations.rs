@@ -94,12 +94,13 @@ pub(crate) fn functions(module: &str) -> String {
 /// Writes the functions of each module to the folder for what is built, and returns the paths.
 pub(crate) fn write_functions() -> Vec<String> {
     let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
-    MODULES.map(|(module, _)| {
-        let path = format!("{out}/{module}.rs");
-        fs::write(&path, functions(module)).expect("the folder is writable");
-        path
-    })
-    .into()
+    MODULES
+        .map(|(module, _)| {
+            let path = format!("{out}/{module}.rs");
+            fs::write(&path, functions(module)).expect("the folder is writable");
+            path
+        })
+        .into()
 }
 
 impl Row {
@@ -126,8 +127,11 @@ impl Function {
         let (name, of_row, more) = (row.name, row.documentation(), doc.concat());
         let inputs = row.each(|name| format!("{name}: *const {element}"));
         let arrays = row.arrays().join(", ");
-        let (declared, value) =
-            if row.has_alpha { (format!("alpha: {element}, "), "(alpha)") } else { (String::new(), "") };
+        let (declared, value) = if row.has_alpha {
+            (format!("alpha: {element}, "), "(alpha)")
+        } else {
+            (String::new(), "")
+        };
         format!(
             "/// {of_row}{more}
 #[unsafe(no_mangle)]
@@ -192,24 +196,37 @@ pub(crate) fn write_lists(root: &Path, exported: &[String]) {
         format!("/** {} */\n{}", row.documentation(), functions.collect::<String>())
     };
     let in_python = |row: &Row| {
-        let types = row.functions.iter().map(|one| format!("\"{}\": \"{}\"", one.element, one.output));
+        let types =
+            row.functions.iter().map(|one| format!("\"{}\": \"{}\"", one.element, one.output));
         let types = types.collect::<Vec<_>>().join(", ");
         let is_reduction = if row.is_reduction { "True" } else { "False" };
-        format!("    \"{}\": (\"{}\", {}, {is_reduction}, {{{types}}}),\n", row.name, row.formula, row.inputs)
+        format!(
+            "    \"{}\": (\"{}\", {}, {is_reduction}, {{{types}}}),\n",
+            row.name, row.formula, row.inputs
+        )
     };
     let in_table = |row: &Row| {
         let alpha = if row.has_alpha { "alpha, " } else { "" };
         let types: Vec<_> = row.functions.iter().map(|one| format!("`{}`", one.element)).collect();
         let [arrays, types] = [row.arrays().join(", "), types.join(" ")];
-        format!("| `{}` | {} | `{alpha}{arrays}, out, n, stream` | {types} |\n", row.name, row.documentation())
+        format!(
+            "| `{}` | {} | `{alpha}{arrays}, out, n, stream` | {types} |\n",
+            row.name,
+            row.documentation()
+        )
     };
     let linked: String = exported.iter().map(|name| format!("    (function){name},\n")).collect();
     fill(root, "include/gpuvec.hpp", &rows(overloads));
     fill(root, "c_examples/header_check.c", &linked);
     fill(root, "python/gpuvec/_library.py", &rows(in_python));
-    let table = "| operation | result | arguments | types |\n|---|---|---|---|\n".to_owned() + &rows(in_table);
+    let table = "| operation | result | arguments | types |\n|---|---|---|---|\n".to_owned()
+        + &rows(in_table);
     fill(root, "docs/reference/operations.md", &table);
-    fill(root, "docs/reference/python/operations.md", &rows(|row| format!(".. autofunction:: {}\n", row.name)));
+    fill(
+        root,
+        "docs/reference/python/operations.md",
+        &rows(|row| format!(".. autofunction:: {}\n", row.name)),
+    );
 }
 
 /// The lines between which a file's list stands contain these texts.

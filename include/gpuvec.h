@@ -17,8 +17,8 @@
  *
  * Classic functions:
  *
- *     vector_add                         Adds float: out[i] = a[i] + b[i]
- *     add_arrays                         Adds int32_t: out[i] = a[i] + b[i]
+ *     vector_add                         Adds arrays of float: out[i] = a[i] + b[i]
+ *     add_arrays                         Adds arrays of int32_t: out[i] = a[i] + b[i]
  *     dot_product                        Dot product of float: out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]
  *     pinned_alloc                       Allocates pinned memory
  *     pinned_free                        Frees pinned memory
@@ -43,30 +43,30 @@
  *
  *     gpuvec_accumulator_create          Creates an accumulator without elements
  *     gpuvec_accumulator_create_nd       Creates an accumulator with a shape
- *     gpuvec_accumulator_add             Adds n elements of a, or products of a and b
- *     gpuvec_accumulator_add_nd          Adds elements of arrays of any strides, along axes
- *     gpuvec_accumulator_merge           Adds all elements of another accumulator, other
- *     gpuvec_accumulator_value           Stores the sum so far, exact and rounded once
- *     gpuvec_accumulator_bytes           Returns the size of a serialized accumulator of a kind
- *     gpuvec_accumulator_serialize       Stores the state of an accumulator in bytes
- *     gpuvec_accumulator_deserialize     Creates an accumulator from size bytes of a state
- *     gpuvec_accumulator_deserialize_nd  Creates an accumulator with a shape from its states
+ *     gpuvec_accumulator_add             Adds n elements of a, or n products a[i] * b[i]
+ *     gpuvec_accumulator_add_nd          Adds the elements of arrays of any strides, along axes
+ *     gpuvec_accumulator_merge           Adds all elements of another accumulator
+ *     gpuvec_accumulator_value           Stores the sum so far: exact, rounded once
+ *     gpuvec_accumulator_bytes           Returns the size of a serialized accumulator in bytes
+ *     gpuvec_accumulator_serialize       Serializes an accumulator into bytes
+ *     gpuvec_accumulator_deserialize     Creates an accumulator from a serialized state
+ *     gpuvec_accumulator_deserialize_nd  Creates an accumulator with a shape from its serialized states
  *     gpuvec_accumulator_destroy         Destroys an accumulator; NULL does nothing
  *
  * Expressions:
  *
  *     gpuvec_expr_compile                Compiles an expression and stores its handle in expr
- *     gpuvec_expr_run                    Evaluates an expression of n elements, or reduces them
- *     gpuvec_expr_run_outputs            Evaluates an expression of several outputs in one pass
- *     gpuvec_expr_run_nd                 Evaluates an expression of arrays of any strides
- *     gpuvec_expr_run_dlpack             Evaluates an expression of tensors of DLPack
- *     gpuvec_expr_prepare                Makes a GPU's driver compile an expression
+ *     gpuvec_expr_run                    Evaluates an expression for each of n elements, or reduces them
+ *     gpuvec_expr_run_outputs            Evaluates an expression with several outputs in one pass
+ *     gpuvec_expr_run_nd                 Evaluates an expression on arrays of any strides
+ *     gpuvec_expr_run_dlpack             Evaluates an expression on DLPack tensors
+ *     gpuvec_expr_prepare                Compiles an expression for a GPU in advance
  *     gpuvec_expr_num_outputs            Returns the number of outputs
- *     gpuvec_expr_output_type            Returns the type of the output's elements
- *     gpuvec_expr_is_reduction           Tells if the expression is a reduction
- *     gpuvec_expr_output_type_at         Returns the type of the elements of one of the outputs
- *     gpuvec_expr_is_reduction_at        Tells if one of the outputs is that of a reduction
- *     gpuvec_expr_text                   Stores an expression's program or PTX as text
+ *     gpuvec_expr_output_type            Returns the gpuvec_type of the output's elements
+ *     gpuvec_expr_is_reduction           Returns 1 if the expression is a reduction, and 0 if not
+ *     gpuvec_expr_output_type_at         Returns the gpuvec_type of the elements of one output
+ *     gpuvec_expr_is_reduction_at        Returns 1 if one output is a reduction, and 0 if not
+ *     gpuvec_expr_text                   Stores an expression's program or its PTX as text
  *     gpuvec_expr_destroy                Destroys an expression; NULL does nothing
  *
  * Memory:
@@ -75,12 +75,12 @@
  *     gpuvec_pinned_free                 Frees pinned memory; NULL does nothing
  *     gpuvec_device_alloc                Allocates device memory
  *     gpuvec_device_free                 Frees device memory; NULL does nothing
- *     gpuvec_device_of                   Returns the number of the GPU that has device memory
- *     gpuvec_host_register               Page-locks bytes of existing host memory
+ *     gpuvec_device_of                   Returns the number of the GPU that holds device memory
+ *     gpuvec_host_register               Page-locks existing host memory
  *     gpuvec_host_unregister             Undoes one gpuvec_host_register of the address ptr
  *     gpuvec_copy                        Copies bytes between any two kinds of memory
- *     gpuvec_memory                      Stores in info the memory that the library holds of a device
- *     gpuvec_trim                        Gives the driver back the memory that no call uses at the moment
+ *     gpuvec_memory                      Stores the sizes of the memory that the library holds on a device
+ *     gpuvec_trim                        Returns unused memory to the driver
  *
  * Streams and events:
  *
@@ -88,13 +88,13 @@
  *     gpuvec_stream_from_native          Creates a handle for an existing CUstream (cudaStream_t)
  *     gpuvec_stream_destroy              Destroys a stream; NULL does nothing
  *     gpuvec_stream_synchronize          Waits until all work of a stream is done; NULL does nothing
- *     gpuvec_stream_query                Checks if all work queued on a stream is done
+ *     gpuvec_stream_query                Checks whether all work queued on a stream is done
  *     gpuvec_stream_wait                 Makes later work of a stream wait for an event
  *     gpuvec_event_create                Creates an event
- *     gpuvec_event_record                Records an event behind the work queued on a stream
- *     gpuvec_event_query                 Checks if the work before an event is done
+ *     gpuvec_event_record                Records an event on a stream
+ *     gpuvec_event_query                 Checks whether the work before an event is done
  *     gpuvec_event_synchronize           Waits until the work before an event is done
- *     gpuvec_event_elapsed               Stores the time between two events in milliseconds
+ *     gpuvec_event_elapsed               Stores the milliseconds between two events in ms
  *     gpuvec_event_destroy               Destroys an event; NULL does nothing
  *
  * Settings and library:
@@ -103,15 +103,15 @@
  *     gpuvec_get_placement               Returns the placement in force for the calling thread
  *     gpuvec_set_thread_placement        Sets the placement of the calling thread's later calls
  *     gpuvec_get_thread_placement        Returns the calling thread's own placement
- *     gpuvec_set_num_threads             Sets the most threads that may work on one call
- *     gpuvec_get_num_threads             Returns the most threads that may work on one call
- *     gpuvec_set_device                  Sets the device that works on host arrays
- *     gpuvec_get_device                  Returns the device that works on host arrays, or GPUVEC_ALL_DEVICES
- *     gpuvec_why_cpu                     Tells why no GPU is usable
- *     gpuvec_last_run                    Stores where this thread's last operation ran, and why
+ *     gpuvec_set_num_threads             Sets the greatest number of threads that work on one call
+ *     gpuvec_get_num_threads             Returns the greatest number of threads that work on one call
+ *     gpuvec_set_device                  Sets the device that computes calls on host arrays
+ *     gpuvec_get_device                  Returns the device that computes calls on host arrays
+ *     gpuvec_why_cpu                     Returns the reason why no GPU is usable
+ *     gpuvec_last_run                    Stores where, how and why this thread's last operation on arrays ran
  *     gpuvec_init                        Starts the worker threads, and opens the driver and a GPU
  *     gpuvec_device_count                Returns the number of GPUs that the driver shows
- *     gpuvec_device_name                 Returns the name of a GPU, a constant string
+ *     gpuvec_device_name                 Returns the name of a GPU
  *     gpuvec_version                     Returns the library's version
  *     gpuvec_abi_version                 Returns the version of the library's binary interface
  *
@@ -119,7 +119,7 @@
  *
  *     gpuvec_last_error                  Describes the failure of this thread's last call
  *     gpuvec_last_status                 Returns the status of this thread's last call
- *     gpuvec_status_string               Describes a status
+ *     gpuvec_status_string               Describes a status: its name, and its meaning in a few words
  *
  * "All functions", at the end, says what holds for all of them: arrays and their memory, results,
  * streams, placement, errors, threads, signals, fork, ownership. A section says what its functions
@@ -198,12 +198,10 @@ enum gpuvec_status
     GPUVEC_ERROR_VALUE = 107,
     /** The handle does not exist: it was destroyed or never created. */
     GPUVEC_ERROR_HANDLE = 108,
-    /**
-     * `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.
-     */
+    /** There are no elements, but the operation needs one: `min`, `max`, `argmin`, `argmax`. */
     GPUVEC_ERROR_EMPTY = 109,
     /**
-     * The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
+     * The bytes do not hold an accumulator state: they are damaged, incomplete or something else.
      */
     GPUVEC_ERROR_STATE = 110,
     /**
@@ -211,7 +209,7 @@ enum gpuvec_status
      * place.
      */
     GPUVEC_ERROR_EXPRESSION = 111,
-    /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why. */
+    /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` says why. */
     GPUVEC_ERROR_NO_GPU = 201,
     /**
      * The process was forked after the driver was in use, and the call needs it; or a signal
@@ -318,14 +316,24 @@ extern "C" {
 
 #ifndef GPUVEC_NO_SHORT_NAMES
 
-/** Adds `float`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_f32` with a NULL `stream`. */
-gpuvec_status vector_add(const float *a, const float *b, float *out, size_t n);
-
-/** Adds `int32_t`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_i32` with a NULL `stream`. */
-gpuvec_status add_arrays(const int32_t *a, const int32_t *b, int32_t *out, size_t n);
+/**
+ * Adds arrays of `float`: `out[i] = a[i] + b[i]`. The same as `gpuvec_add_f32` with a NULL `stream`.
+ */
+gpuvec_status vector_add(const float *a,
+                         const float *b,
+                         float *out,
+                         size_t n);
 
 /**
- * Dot product of `float`: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. It is `gpuvec_dot_f32` with a NULL
+ * Adds arrays of `int32_t`: `out[i] = a[i] + b[i]`. The same as `gpuvec_add_i32` with a NULL `stream`.
+ */
+gpuvec_status add_arrays(const int32_t *a,
+                         const int32_t *b,
+                         int32_t *out,
+                         size_t n);
+
+/**
+ * Dot product of `float`: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. The same as `gpuvec_dot_f32` with a NULL
  * `stream`.
  */
 gpuvec_status dot_product(const float *a,
@@ -333,10 +341,10 @@ gpuvec_status dot_product(const float *a,
                           float *out,
                           size_t n);
 
-/** Allocates pinned memory. It is `gpuvec_pinned_alloc`. */
+/** Allocates pinned memory. The same as `gpuvec_pinned_alloc`. */
 void *pinned_alloc(size_t bytes);
 
-/** Frees pinned memory. It is `gpuvec_pinned_free`. */
+/** Frees pinned memory. The same as `gpuvec_pinned_free`. */
 gpuvec_status pinned_free(void *ptr);
 
 #endif /* GPUVEC_NO_SHORT_NAMES */
@@ -652,25 +660,26 @@ typedef int32_t gpuvec_accumulator_kind;
 struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
 
 /**
- * Creates an accumulator with a shape. It has an exact sum, or dot product, for each of its elements, as of
+ * Creates an accumulator with a shape. Each of its elements is an exact sum or dot product of its own, for
  * arrays that are added along axes.
  *
- * `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
- * `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104
- * bytes, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states.
+ * `shape` points to the lengths of the `ndim` axes, at most 32. With 0 axes the accumulator is one that
+ * `gpuvec_accumulator_create` creates. The state of each element takes 120, 192, 576 or 1,104 bytes of host
+ * memory, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if there is no memory for the
+ * states.
  */
 struct gpuvec_accumulator *gpuvec_accumulator_create_nd(int32_t kind,
                                                         int32_t ndim,
                                                         const int64_t *shape);
 
 /**
- * Adds `n` elements of `a`, or products of `a` and `b`. These are, for a dot product, `a[0]*b[0]`, …,
- * `a[n-1]*b[n-1]`.
+ * Adds `n` elements of `a`, or `n` products `a[i] * b[i]`. An accumulator of a sum adds elements, and one of a
+ * dot product adds products.
  *
- * `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum. With a
- * stream the call first waits for the stream's earlier work. The elements are added when the call returns;
- * after an error none is. Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or
- * another error.
+ * `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum. With a stream
+ * the call first waits for the stream's earlier work. All elements have been added when the call returns; after
+ * an error none has. Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or another
+ * error.
  */
 gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
                                      const void *a,
@@ -679,32 +688,32 @@ gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
                                      struct gpuvec_stream *stream);
 
 /**
- * Adds elements of arrays of any strides, along axes. The arrays have one common shape: to each sum of the
- * accumulator the call adds the elements that have its index along the axes that are not reduced.
+ * Adds the elements of arrays of any strides, along axes. The arrays have one common shape. Each sum of the
+ * accumulator receives the elements that have its index along the axes that are not reduced.
  *
- * `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two
- * arrays of a dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first
- * axis. All are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for
- * broadcasting. The lengths of the axes that are not reduced, in their order, are the shape of the
- * accumulator. So an accumulator without a shape takes all elements of arrays of any strides, where all axes
- * are reduced.
+ * `shape` points to the lengths of the arrays' `ndim` axes, and `inputs` to the array of a sum or to the two
+ * arrays of a dot product. `reduced_axes` has a bit for each axis that is reduced; the lowest bit is for the
+ * first axis. These arguments are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0
+ * along an axis for broadcasting. The lengths of the axes that are not reduced, in their order, must be the
+ * shape of the accumulator. An accumulator without a shape therefore takes all elements of arrays of any
+ * strides, if all axes are reduced.
  *
- * The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and
- * strides. The elements of a call are added to all sums when it returns; after an error none is. Meanwhile,
- * the call needs memory for as many states as the accumulator has. With a stream the call first waits for the
- * stream's earlier work.
+ * Each value has the bits of the exact sum of all its elements, rounded once, whatever the chunks, their order
+ * and the strides. The elements of a call have been added to all sums when the call returns; after an error
+ * none has. During the call, the library needs memory for a second copy of the accumulator's states. With a
+ * stream the call first waits for the stream's earlier work.
  *
- * Cores add the elements of arrays in host memory. Those of arrays in the memory of a GPU, and with placement
- * `gpu` all elements, are added on the GPU, if those of each sum have at least as many bytes as a state; the
+ * Cores add the elements of arrays in host memory. Arrays in the memory of one GPU, and all arrays with
+ * placement `gpu`, are added on the GPU if the elements of each sum have at least as many bytes as a state; the
  * states are then copied to the host. Otherwise, and for arrays in the memory of two GPUs, cores add the
- * elements: those in device memory are copied to host memory, in chunks, and `gpuvec_last_run` then describes
- * the addition of the last chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous
- * arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`.
+ * elements: device memory is copied to host memory in chunks, and `gpuvec_last_run` then describes the addition
+ * of the last chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous arrays that are
+ * reduced to one sum are added as by `gpuvec_accumulator_add`.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8
- * axes are left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum
- * would have 2^63 elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error.
- * Errors name an array `inputs[i]`.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also if the lengths are not the accumulator's, or if more than 8
+ * axes remain after adjacent axes that are contiguous in all arrays have been merged; `GPUVEC_ERROR_SIZE` if a
+ * sum would have 2^63 elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another
+ * error. Errors name an array `inputs[i]`.
  */
 gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
                                         int32_t ndim,
@@ -714,8 +723,7 @@ gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
                                         struct gpuvec_stream *stream);
 
 /**
- * Adds all elements of another accumulator, `other`. Both have the same kind and shape, and `other` stays as
- * it is.
+ * Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
  *
  * `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
  * `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
@@ -725,8 +733,8 @@ gpuvec_status gpuvec_accumulator_merge(struct gpuvec_accumulator *accumulator,
                                        struct gpuvec_accumulator *other);
 
 /**
- * Stores the sum so far, exact and rounded once. `value` is a `float` or `double` in host memory; of an
- * accumulator with a shape one for each of its elements, in C order. More elements may be added afterwards.
+ * Stores the sum so far: exact, rounded once. `value` points to a `float` or `double` in host memory or, for an
+ * accumulator with a shape, to one for each of its elements, in C order. More elements may be added afterwards.
  *
  * Returns `GPUVEC_OK` or an error.
  */
@@ -734,41 +742,42 @@ gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator,
                                        void *value);
 
 /**
- * Returns the size of a serialized accumulator of a kind. It is 152, 224, 608 or 1,136 bytes. Returns 0 for an
- * unknown kind.
+ * Returns the size of a serialized accumulator in bytes. For the kinds in their order the sizes are 152, 224,
+ * 608 and 1,136. Returns 0 for an unknown kind.
  */
 size_t gpuvec_accumulator_bytes(int32_t kind);
 
 /**
- * Stores the state of an accumulator in `bytes`. They are in host memory, for another process or machine, or
- * for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much for
- * each of its states, which are stored one after the other, in C order.
+ * Serializes an accumulator into `bytes`. Another process or machine, or a later run, can deserialize it.
+ * `bytes` is in host memory. `size` is what `gpuvec_accumulator_bytes` returns, times the number of elements
+ * for an accumulator with a shape, whose states are stored one after the other in C order.
  *
- * The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators of one kind
- * merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL do it, in any grouping:
- * the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
+ * The bytes are signed little-endian integers of 64 bits. Adding these integers merges the states of up to 2^30
+ * accumulators of one kind, in any grouping, as `MPI_SUM` of `MPI_INT64_T` and NCCL add them: the sums are the
+ * state of all the elements. Returns `GPUVEC_OK` or an error.
  */
 gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulator,
                                            void *bytes,
                                            size_t size);
 
 /**
- * Creates an accumulator from `size` bytes of a state. `gpuvec_accumulator_serialize` stored them, or they are
- * the sums of several such states. Its kind is in the bytes.
+ * Creates an accumulator from a serialized state. The `size` bytes were stored by
+ * `gpuvec_accumulator_serialize`, or are the sum of several such states as integers. The bytes contain the
+ * kind.
  *
- * Fails with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63 elements or more, and with
- * `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from somewhere else.
+ * Fails with `GPUVEC_ERROR_SIZE` for the sum of more than 2^30 states or of 2^63 or more elements, and with
+ * `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or not an accumulator state.
  */
 struct gpuvec_accumulator *gpuvec_accumulator_deserialize(const void *bytes,
                                                           size_t size);
 
 /**
- * Creates an accumulator with a shape from its states. The `size` bytes of the states are one after the other
- * in C order, as `gpuvec_accumulator_serialize` stored them, or are the sums of several such bytes as
- * integers.
+ * Creates an accumulator with a shape from its serialized states. The `size` bytes were stored by
+ * `gpuvec_accumulator_serialize`, one state after the other in C order, or are the sum of several such states
+ * as integers.
  *
  * `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Fails as
- * `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states.
+ * `gpuvec_accumulator_deserialize` does, and with `GPUVEC_ERROR_VALUE` if `size` is not the size of the states.
  */
 struct gpuvec_accumulator *gpuvec_accumulator_deserialize_nd(int32_t kind,
                                                              int32_t ndim,
@@ -889,14 +898,14 @@ typedef int32_t gpuvec_expr_form;
 /**
  * Compiles an expression and stores its handle in `expr`.
  *
- * `text` is a C string in UTF-8, in the language of expressions. The expression has `count`
- * inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an
+ * `text` is a C string in UTF-8, in the language of expressions. The expression has `count` inputs, at most 32:
+ * `names` points to their names, which are C strings, and `types` to their types. A `gpuvec_type` declares an
  * array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
- * `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a value, too, which takes the type of
- * its partner, as a number in the text does. No memory of the caller's is used after the call.
+ * `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` also declare one value, which takes the type of
+ * the other operand, as a number in the text does. The library does not use the caller's memory after the call.
  *
- * A text that was compiled with the same names and types before is likely to be found among those that the
- * library remembers. Destroy it with `gpuvec_expr_destroy`.
+ * Compiling a text again with the same names and types is usually quick: the library remembers recent ones.
+ * Destroy the handle with `gpuvec_expr_destroy`.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text or a name is wrong, or an operation does not take the
  * types of its operands, and `gpuvec_last_error()` then shows the place; `GPUVEC_ERROR_VALUE` if an element of
@@ -910,25 +919,25 @@ gpuvec_status gpuvec_expr_compile(const char *text,
                                   struct gpuvec_expr **expr);
 
 /**
- * Evaluates an expression of `n` elements, or reduces them.
+ * Evaluates an expression for each of `n` elements, or reduces them.
  *
  * `inputs` points to a pointer for each input, in the order of `gpuvec_expr_compile`: to an array of `n`
- * elements, in memory of any kind, or to the value of a scalar, in host memory at any address. A scalar is
- * read before the call returns. The pointer of an input that the text does not use may be anything. `out` is
- * an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one if the expression is a
- * reduction. It may be exactly one of the input arrays if the elements of both have the same size. A reduction
- * that reads no array reduces `n` equal elements: the calling core does it, with every placement, in some
- * microseconds, whatever `n` is. A call that computes a `var` or `std` is done when it returns, also with a
- * stream, since the host computes the result from several sums.
+ * elements, in memory of any kind, or to the value of a scalar, in host memory at any address. Scalars are read
+ * before the call returns. The pointer of an input that the text does not use is ignored. `out` is an array of
+ * `n` elements of the type `gpuvec_expr_output_type(expr)`, or one element if the expression is a reduction. It
+ * may be exactly one of the input arrays if the elements of both have the same size. A reduction that reads no
+ * array reduces `n` equal elements: the calling core computes it in some microseconds, with every placement,
+ * whatever `n` is. A call that computes a `var` or `std` returns when its work is done, even with a stream,
+ * since the host computes the result from several sums.
  *
  * The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With placement
- * `auto`, calls on host arrays run on the cores until the expression is compiled: by `gpuvec_expr_prepare`, by
- * a call that needs a GPU, or by the one with which calls have lost as much time on the cores as the driver is
- * expected to take.
+ * `auto`, calls on host arrays run on the cores until the expression is compiled for a GPU: by
+ * `gpuvec_expr_prepare`, by a call that needs a GPU, or once calls have lost as much time on the cores as the
+ * driver is expected to take.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is computed
- * from such numbers alone, does not fit into 64 bits or the type of its partner, or if the expression has
- * several outputs; or another error.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if the value of a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that
+ * is computed from such values alone, does not fit into 64 bits or into the type of the other operand, or if
+ * the expression has several outputs; or another error.
  */
 gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
                               const void *const *inputs,
@@ -937,23 +946,24 @@ gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
                               struct gpuvec_stream *stream);
 
 /**
- * Evaluates an expression of several outputs in one pass. It does so as `gpuvec_expr_run`.
+ * Evaluates an expression with several outputs in one pass. Otherwise as `gpuvec_expr_run`.
  *
  * `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of
  * the type `gpuvec_expr_output_type_at(expr, index)`, or of one element where
  * `gpuvec_expr_is_reduction_at(expr, index)`. `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
  *
- * All formulas use the inputs as they are before the call. Each output may be exactly one of the input arrays,
- * whose elements have the same size, also that of another formula: `"y; x"` into `x` and `y` swaps them. It
- * must not overlap an input in any other way, nor another output; the result of a reduction may be the first
- * element of an input. After an error any of the outputs may have been written in part.
+ * All formulas read the inputs as they are before the call. Each output may be exactly one of the input arrays
+ * whose elements have the same size, even one that another formula reads: `"y; x"` into `x` and `y` swaps them.
+ * An output must not overlap an input in any other way, nor another output. The result of a reduction may be
+ * the first element of an input. After an error any of the outputs may have been written in part.
  *
- * Without elements, with `n` 0, arrays are left alone, and reductions have their results for no elements; if
- * one has none, as `min`, the call fails. A call with a stream waits for its work, if the result of one
- * reduction of several outputs is to be in an input array, or if one is a `var` or `std`.
+ * If `n` is 0, output arrays are not written, and reductions store their results for no elements; the call
+ * fails if a reduction has none, such as `min`. A call with a stream waits for its work if one of its outputs
+ * is a `var` or `std`, or if it has several outputs and the result of a reduction is to be stored in an input
+ * array.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is another number, or as `gpuvec_expr_run`; or
- * another error.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and where
+ * `gpuvec_expr_run` returns it; or another error.
  */
 gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
                                       const void *const *inputs,
@@ -963,41 +973,43 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
                                       struct gpuvec_stream *stream);
 
 /**
- * Evaluates an expression of arrays of any strides. The arrays have one common shape. The call evaluates the
- * expression for each of their elements, or reduces them along axes, or does both in one pass.
+ * Evaluates an expression on arrays of any strides. The arrays have one common shape. The call evaluates the
+ * expression for each element, or reduces the elements along axes, or does both in one pass.
  *
- * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
- * array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many
- * as `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements
+ * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes stand for one element. `inputs` points
+ * to an array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to an array for each of the
+ * `gpuvec_expr_num_outputs(expr)` outputs. The strides of an array are the distances in bytes between elements
  * along the axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand
- * for C order. Strides along axes of length 1 are ignored, and so are those of scalars, and those of the
- * results of reductions along the reduced axes. Addresses and strides are multiples of the elements' size.
+ * for C order. Strides along axes of length 1 are ignored, and so are the strides of scalars, and the strides
+ * of reductions' results along the reduced axes. Addresses and strides are multiples of the element size.
  *
- * `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
- * expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
- * the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the
- * elements in C order of the reduced axes. Results of no elements are those of `n` = 0: of `min`, `max`, `argmin`
- * and `argmax`, a reduced axis of length 0 is `GPUVEC_ERROR_EMPTY`, also where the other axes leave no results.
+ * `reduced_axes` has a bit for each axis along which reductions reduce, the lowest bit for the first axis; it
+ * is 0 for an expression without reductions. For each index of the other axes, the result has the bits that
+ * `gpuvec_expr_run` computes from the elements with this index, whatever the strides. `argmin` and `argmax`
+ * count the elements in C order of the reduced axes. If a reduced axis has length 0, results are those of no
+ * elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis has
+ * length 0 as well.
  *
- * Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use
- * the inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.
+ * An output that is not a reduction has all axes, even if other outputs are reductions. All formulas read the
+ * inputs as they are before the call.
  *
  * An output may be exactly one of the inputs, with the same address and strides, if the elements of both have
- * the same size; the result of a reduction of all elements may be where the first one is. Otherwise, an output
- * overlaps neither an input, nor itself or another output. Arrays that interleave, such as fields of the same
- * records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may not
- * be found out that they do not, and they are refused.
+ * the same size; the result of a reduction of all elements may be stored in the first one. Otherwise an output
+ * must not overlap an input, another output, or itself. Interleaved arrays, such as fields of the same records
+ * or blocks of columns of the same matrix, do not overlap. Arrays with unusual strides may be refused although
+ * they do not overlap, where finding that out would take too long.
  *
- * If all arrays are contiguous, in the same order of axes, and all axes are reduced or none, the call is done
- * as `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
- * GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on
- * the way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a
- * result has more than 2^30 elements, one reduction is a `var` or `std`, or the result of one of several outputs
- * is to be in an input; with any other stream the call waits for the stream's work, and is done when it returns.
+ * If all arrays are contiguous, with the same order of axes, and either all axes are reduced or none is, the
+ * call runs as `gpuvec_expr_run` does. Other calls run on the same processors, but never on cores and GPUs
+ * together. A GPU uses the arrays that it can access in place; the elements of pageable arrays are gathered and
+ * scattered on the way. The call is queued on a stream whose GPU can access all arrays, as by
+ * `gpuvec_expr_run`, unless a result has more than 2^30 elements, an output is a `var` or `std`, or there are
+ * several outputs and a reduction's result is to be stored in an input. Otherwise the call waits for the
+ * stream's work and returns when its own is done.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous
- * are in the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that
- * follow each other in all arrays were merged; or as `gpuvec_expr_run`.
+ * are in the memory of different devices; `GPUVEC_ERROR_VALUE` also if more than 8 axes remain after adjacent
+ * axes that are contiguous in all arrays have been merged; or another error of `gpuvec_expr_run`.
  */
 gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
                                  int32_t ndim,
@@ -1008,21 +1020,20 @@ gpuvec_status gpuvec_expr_run_nd(struct gpuvec_expr *expr,
                                  struct gpuvec_stream *stream);
 
 /**
- * Evaluates an expression of tensors of DLPack. It does so, or reduces them along axes, as
- * `gpuvec_expr_run_nd`.
+ * Evaluates an expression on DLPack tensors. Otherwise as `gpuvec_expr_run_nd`.
  *
- * `inputs` points to the address of a `DLTensor`, which DLPack's dlpack.h defines, for each input, in the
- * order of `gpuvec_expr_compile`, and `outputs` to that of one for each output. The tensors, which are only
- * read and not kept, are in host memory, in pinned or managed memory, or on a CUDA device; their elements have
- * the types that the expression declares, in one lane. A scalar is a tensor of one element that the host can
- * read. Inputs that the expression does not use may be NULL.
+ * `inputs` points to the address of a `DLTensor` (see DLPack's dlpack.h) for each input, in the order of
+ * `gpuvec_expr_compile`, and `outputs` to the address of one for each output. The library only reads these
+ * structures, and does not keep them. The tensors are in host memory, pinned or managed memory, or on a CUDA
+ * device. Their elements have the types that the expression declares, with one lane. A scalar is a tensor of
+ * one element that the host can read. Inputs that the expression does not use may be NULL.
  *
- * The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs that
- * are not reductions, which is one for all; or, if all are reductions, to their common shape. `reduced_axes`
- * has a bit for each axis of this shape. A reduction's output has the axes that are not reduced, or all, with
- * the length 1 where they are reduced.
+ * The shapes of the input arrays are broadcast as in NumPy: to the shape of the outputs that are not
+ * reductions, which must all have the same one, or, if all outputs are reductions, to their common shape.
+ * `reduced_axes` has a bit for each axis of this shape. The output of a reduction has only the axes that are
+ * not reduced, or all of them, with length 1 along the reduced ones.
  *
- * Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
+ * Returns what `gpuvec_expr_run_nd` returns; `GPUVEC_ERROR_VALUE` also for wrong types, devices or shapes.
  */
 gpuvec_status gpuvec_expr_run_dlpack(struct gpuvec_expr *expr,
                                      const void *const *inputs,
@@ -1031,54 +1042,55 @@ gpuvec_status gpuvec_expr_run_dlpack(struct gpuvec_expr *expr,
                                      struct gpuvec_stream *stream);
 
 /**
- * Makes a GPU's driver compile an expression. Unless it has done so before, it does it now: the next calls on
- * contiguous arrays run there at once. The driver keeps what it compiled in a cache on disk, from process to
- * process.
+ * Compiles an expression for a GPU in advance. Afterwards, calls on contiguous arrays run on this GPU without a
+ * wait for its driver's compiler. Does nothing if the expression is already compiled for it. The driver caches
+ * compiled expressions on disk, across processes.
  *
- * `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is then 0.
- * Returns `GPUVEC_OK` or an error.
+ * `device` counts from 0. Without a usable GPU, or with placement `cpu`, the function does nothing, and
+ * `device` must be 0. Returns `GPUVEC_OK` or an error.
  */
 gpuvec_status gpuvec_expr_prepare(struct gpuvec_expr *expr,
                                   int32_t device);
 
 /**
- * Returns the number of outputs. It is that of the formulas in the text, 1 to 8; or an error, a
+ * Returns the number of outputs. This is the number of formulas in the text, 1 to 8. On failure returns a
  * `gpuvec_status`, which is above 8.
  */
 int32_t gpuvec_expr_num_outputs(struct gpuvec_expr *expr);
 
 /**
- * Returns the type of the output's elements. It is a `gpuvec_type`; or an error, a `gpuvec_status`:
+ * Returns the `gpuvec_type` of the output's elements. On failure returns a `gpuvec_status`:
  * `GPUVEC_ERROR_VALUE` if there are several outputs.
  */
 int32_t gpuvec_expr_output_type(struct gpuvec_expr *expr);
 
 /**
- * Tells if the expression is a reduction. Returns 1 if it is, and so its output one value, 0 if it is not; or
- * an error, a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
+ * Returns 1 if the expression is a reduction, and 0 if not. The output of a reduction is one value. On failure
+ * returns a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
  */
 int32_t gpuvec_expr_is_reduction(struct gpuvec_expr *expr);
 
 /**
- * Returns the type of the elements of one of the outputs. It is a `gpuvec_type`; or an error, a
- * `gpuvec_status`. `index` counts outputs from 0.
+ * Returns the `gpuvec_type` of the elements of one output. `index` counts outputs from 0. On failure returns a
+ * `gpuvec_status`.
  */
-int32_t gpuvec_expr_output_type_at(struct gpuvec_expr *expr, size_t index);
+int32_t gpuvec_expr_output_type_at(struct gpuvec_expr *expr,
+                                   size_t index);
 
 /**
- * Tells if one of the outputs is that of a reduction. Returns 1 if it is, and so the output one value, 0 if it
- * is not; or an error, a `gpuvec_status`. `index` counts outputs from 0.
+ * Returns 1 if one output is a reduction, and 0 if not. The output of a reduction is one value. `index` counts
+ * outputs from 0. On failure returns a `gpuvec_status`.
  */
 int32_t gpuvec_expr_is_reduction_at(struct gpuvec_expr *expr,
                                     size_t index);
 
 /**
- * Stores an expression's program or PTX as text. `buffer` is in host memory, and the PTX is that for the GPU's
- * driver. `form` is a `gpuvec_expr_form`.
+ * Stores an expression's program or its PTX as text. `form` is a `gpuvec_expr_form`: the PTX is the text for
+ * the GPU's driver. `buffer` is in host memory.
  *
- * At most `size` bytes are written, and the text always ends with a NUL; `buffer` may be NULL if `size` is 0.
- * Unless `needed` is NULL, the size that holds all of the text is stored there. The texts are for people: they
- * may change with every version. Returns `GPUVEC_OK` or an error.
+ * Writes at most `size` bytes, and always ends the text with a NUL; `buffer` may be NULL if `size` is 0. Unless
+ * `needed` is NULL, stores the size of the whole text there, with its NUL. The texts are for people, and may
+ * change with every version. Returns `GPUVEC_OK` or an error.
  */
 gpuvec_status gpuvec_expr_text(struct gpuvec_expr *expr,
                                int32_t form,
@@ -1116,10 +1128,10 @@ gpuvec_status gpuvec_expr_destroy(struct gpuvec_expr *expr);
  */
 
 /**
- * Allocates pinned (page-locked) host memory. A GPU reads and writes it directly: arrays in it are not copied
- * on the host first, and calls on them are faster.
+ * Allocates pinned (page-locked) host memory. A GPU reads and writes this memory directly: arrays in it need no
+ * copy on the host, so calls on them are faster.
  *
- * `bytes` is rounded up to one or more pages of 4,096 bytes; the memory starts with a page and is
+ * `bytes` is rounded up to one or more pages of 4,096 bytes. The memory starts at a page boundary and is
  * uninitialised. A child made by `fork` must not use memory that its parent page-locked. Free the memory with
  * `gpuvec_pinned_free`.
  */
@@ -1128,12 +1140,12 @@ void *gpuvec_pinned_alloc(size_t bytes);
 /**
  * Frees pinned memory; NULL does nothing.
  *
- * Work queued on a stream must be done with the memory.
+ * Synchronize every stream whose queued work uses the memory first.
  */
 gpuvec_status gpuvec_pinned_free(void *ptr);
 
 /**
- * Allocates device memory. Operations use arrays in it in place, and nothing crosses the bus.
+ * Allocates device memory. Operations use arrays in it in place, without a transfer over the bus.
  *
  * `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is uninitialised:
  * fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, `device` must be 0. Free the
@@ -1145,40 +1157,40 @@ void *gpuvec_device_alloc(size_t bytes,
 /**
  * Frees device memory; NULL does nothing. It first waits until the device is done with the memory.
  *
- * The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same sizes;
- * where the device has too little left for gpuvec, that memory is used first.
+ * The library caches up to 512 MiB of each device's freed memory for later allocations of the same sizes. It
+ * uses this memory for its own work if the device runs short.
  */
 gpuvec_status gpuvec_device_free(void *ptr);
 
 /**
- * Returns the number of the GPU that has device memory. `gpuvec_device_alloc` returned it at `ptr`. Returns -1
- * if it is host memory, or `gpuvec_device_alloc` did not return `ptr`.
+ * Returns the number of the GPU that holds device memory. Returns -1 if `ptr` is host memory, or was not
+ * returned by `gpuvec_device_alloc`.
  */
 int32_t gpuvec_device_of(const void *ptr);
 
 /**
- * Page-locks `bytes` of existing host memory. A GPU then accesses them directly, as it does memory from
- * `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it pays for arrays that are
- * used more than once.
+ * Page-locks existing host memory. A GPU then accesses the `bytes` bytes at `ptr` directly, like memory from
+ * `gpuvec_pinned_alloc`. Page-locking takes some tenths of a millisecond per MiB, so it pays for arrays that
+ * are used more than once.
  *
- * `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share pages, and an
- * array may be registered more than once: it stays page-locked until it has been unregistered as many times.
- * Other data in an array's pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the
- * memory stays as it is. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
+ * `ptr` may be any address, and NULL if `bytes` is 0, which locks nothing. Arrays may share pages, and an array
+ * may be registered more than once: it stays page-locked until it has been unregistered as many times. Other
+ * data in an array's pages stays pageable memory. Without a usable GPU, or with placement `cpu`, the memory
+ * does not change. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
  */
 gpuvec_status gpuvec_host_register(void *ptr,
                                    size_t bytes);
 
 /**
- * Undoes one `gpuvec_host_register` of the address `ptr`. It may be one of 0 bytes.
+ * Undoes one `gpuvec_host_register` of the address `ptr`. Registrations of 0 bytes are undone in the same way.
  *
- * Call it before the memory is freed and after queued work is done with it. Pages that other registrations
- * share stay page-locked until those end.
+ * Call it after all queued work with the memory is done, and before the memory is freed. Pages that other
+ * registrations share stay page-locked until those end.
  */
 gpuvec_status gpuvec_host_unregister(void *ptr);
 
 /**
- * Copies bytes between any two kinds of memory. It copies `bytes` bytes from `src` to `dst`, and the direction
+ * Copies bytes between any two kinds of memory. Their number is `bytes`. The direction, from `src` to `dst`,
  * follows from the pointers, with every placement.
  *
  * `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a stream the copy
@@ -1191,30 +1203,31 @@ gpuvec_status gpuvec_copy(void *dst,
                           struct gpuvec_stream *stream);
 
 /**
- * Stores in `info` the memory that the library holds of a device.
+ * Stores the sizes of the memory that the library holds on a device.
  *
- * With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a
+ * With `GPUVEC_ALL_DEVICES` for `device`, stores the totals of all devices. `info` points to a
  * `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
- * structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. Opens neither the driver nor a device: all fields are 0 for a device that this
- * process has not used, and page-locked memory counts for the device in whose context it was allocated.
- * Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not
- * show.
+ * structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. Opens
+ * neither the driver nor a device: all fields are 0 for a device that this process has not used. Page-locked
+ * memory counts for the device in whose context it was allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or
+ * `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
  */
 gpuvec_status gpuvec_memory(int32_t device,
                             struct gpuvec_memory_info *info,
                             size_t size);
 
 /**
- * Gives the driver back the memory that no call uses at the moment.
+ * Returns unused memory to the driver.
  *
- * On all devices these are the library's buffers, memory that callers freed, and the kernels of expressions that are
- * neither in use nor held by a handle. Stores the number of bytes of pinned and device memory in `bytes`, which may
- * be NULL.
+ * On all devices, unused are the library's buffers that no call uses at the moment, cached memory that callers
+ * freed, and the kernels of expressions that are neither in use nor held by a handle. Stores the number of
+ * freed bytes of pinned and device memory in `bytes`, which may be NULL.
  *
- * Later calls allocate anew, which makes the first of them slower. Waits for the driver, which may wait for work in
- * flight. Callers' memory, registrations, streams, and the kernels of operations stay. Other threads may make
- * calls at the same time: those keep what they use. What the driver refuses to free stays for the next call.
- * Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to give back.
+ * Later calls allocate anew, so the first of them are slower. Waits for the driver, which may wait for work in
+ * flight. Does not touch callers' memory, registrations, streams, and the kernels of operations. Other threads
+ * may make calls at the same time: memory that they use is kept. Memory that the driver refuses to free is kept
+ * for the next call. Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to
+ * return.
  */
 gpuvec_status gpuvec_trim(uint64_t *bytes);
 
@@ -1244,7 +1257,7 @@ gpuvec_status gpuvec_trim(uint64_t *bytes);
  */
 
 /**
- * Creates a stream. It is a queue of work for a GPU, done in order while the caller goes on.
+ * Creates a stream. A stream is a queue of work for a GPU, which is done in order while the caller goes on.
  *
  * `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, and each call
  * does its work before it returns. Destroy the stream with `gpuvec_stream_destroy`.
@@ -1253,7 +1266,7 @@ struct gpuvec_stream *gpuvec_stream_create(int32_t device);
 
 /**
  * Creates a handle for an existing `CUstream` (`cudaStream_t`). gpuvec queues its work there, among the
- * program's own.
+ * program's own work.
  *
  * `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2 is the
  * per-thread default stream: the handle stands for each calling thread's own stream and is still one queue, in
@@ -1277,38 +1290,38 @@ gpuvec_status gpuvec_stream_destroy(struct gpuvec_stream *stream);
 gpuvec_status gpuvec_stream_synchronize(struct gpuvec_stream *stream);
 
 /**
- * Checks if all work queued on a stream is done. It does not wait.
+ * Checks whether all work queued on a stream is done. The call does not wait.
  *
  * Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
  */
 gpuvec_status gpuvec_stream_query(struct gpuvec_stream *stream);
 
 /**
- * Makes later work of a stream wait for an event. The work is that which is queued from now on, and the event
- * is of any stream or device. With a NULL stream the calling thread waits.
+ * Makes later work of a stream wait for an event. All work that is queued on the stream from now on waits. The
+ * event may belong to any stream or device. With a NULL stream the calling thread waits.
  *
- * An event that was never recorded is not waited for. If the work before the event fails, the next call with
+ * There is no wait for an event that was never recorded. If the work before the event fails, the next call with
  * that work's own stream returns the error.
  */
 gpuvec_status gpuvec_stream_wait(struct gpuvec_stream *stream,
                                  struct gpuvec_event *event);
 
 /**
- * Creates an event. It is not recorded yet.
+ * Creates an event. The new event is not recorded yet.
  *
  * Destroy the event with `gpuvec_event_destroy`.
  */
 struct gpuvec_event *gpuvec_event_create(void);
 
 /**
- * Records an event behind the work queued on a stream. That is the work which is queued now, and the record
- * takes the place of an earlier one. With a NULL stream the event is done at once.
+ * Records an event on a stream. The event is done when the work that is queued on the stream at this time is
+ * done; an earlier record is replaced. With a NULL stream the event is done at once.
  */
 gpuvec_status gpuvec_event_record(struct gpuvec_event *event,
                                   struct gpuvec_stream *stream);
 
 /**
- * Checks if the work before an event is done. It does not wait.
+ * Checks whether the work before an event is done. The call does not wait.
  *
  * Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or an error.
  */
@@ -1318,8 +1331,8 @@ gpuvec_status gpuvec_event_query(struct gpuvec_event *event);
 gpuvec_status gpuvec_event_synchronize(struct gpuvec_event *event);
 
 /**
- * Stores the time between two events in milliseconds. `ms` receives it, by the clock of the device whose streams they
- * were recorded on, or by the host's clock without a GPU.
+ * Stores the milliseconds between two events in `ms`. The time is measured by the clock of the device on whose
+ * streams they were recorded, or by the host's clock without a GPU.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
  * either was never recorded or they belong to two devices; or another error.
@@ -1328,7 +1341,7 @@ gpuvec_status gpuvec_event_elapsed(struct gpuvec_event *start,
                                    struct gpuvec_event *end,
                                    float *ms);
 
-/** Destroys an event; NULL does nothing. Work that waits for the event goes on waiting. */
+/** Destroys an event; NULL does nothing. Work that waits for the event keeps waiting. */
 gpuvec_status gpuvec_event_destroy(struct gpuvec_event *event);
 
 /* == Settings and library ==
@@ -1512,8 +1525,8 @@ typedef struct gpuvec_run {
 } gpuvec_run;
 
 /**
- * Sets the placement of all later calls. It holds in every thread that does not have its own: `placement` is a
- * `gpuvec_place`.
+ * Sets the placement of all later calls. The placement, a `gpuvec_place`, holds in every thread that has no
+ * placement of its own.
  *
  * Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any
  * other number.
@@ -1521,15 +1534,15 @@ typedef struct gpuvec_run {
 gpuvec_status gpuvec_set_placement(int32_t placement);
 
 /**
- * Returns the placement in force for the calling thread. It is a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT`
- * if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or `GPUVEC_ERROR_REENTRANT` in
- * a signal handler that interrupted a call.
+ * Returns the placement in force for the calling thread. The result is a `gpuvec_place`. It is
+ * `GPUVEC_ERROR_ENVIRONMENT` if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then names, and
+ * `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
  */
 int32_t gpuvec_get_placement(void);
 
 /**
- * Sets the placement of the calling thread's later calls. It holds whatever the process's is: `placement` is a
- * `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
+ * Sets the placement of the calling thread's later calls. It takes precedence over the process's placement.
+ * `placement` is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's placement again.
  *
  * Other threads are not affected. A child made by `fork` starts with the placement of the thread that called
  * `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any other number.
@@ -1537,15 +1550,15 @@ int32_t gpuvec_get_placement(void);
 gpuvec_status gpuvec_set_thread_placement(int32_t placement);
 
 /**
- * Returns the calling thread's own placement. It is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
- * none.
+ * Returns the calling thread's own placement. The result is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if the
+ * thread has none.
  */
 int32_t gpuvec_get_thread_placement(void);
 
 /**
- * Sets the most threads that may work on one call. The calling one is included, and the number holds for all
- * later calls in every thread; with 0 the environment's number is in force again. A call uses as many of them
- * as are predicted to finish first.
+ * Sets the greatest number of threads that work on one call. The calling thread counts. The number holds for
+ * all later calls in every thread; 0 restores the environment's number. A call uses as many threads as are
+ * predicted to finish first.
  *
  * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
  * works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -1554,77 +1567,80 @@ int32_t gpuvec_get_thread_placement(void);
 gpuvec_status gpuvec_set_num_threads(int32_t threads);
 
 /**
- * Returns the most threads that may work on one call. It is from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has a
- * wrong value, which the error of every other call names, and in a signal handler that interrupted a call.
+ * Returns the greatest number of threads that work on one call. The result is from 1 to 256. It is 0 if
+ * `GPUVEC_NUM_THREADS` has a wrong value, which the error of every other call names, and in a signal handler
+ * that interrupted a call.
  */
 int32_t gpuvec_get_num_threads(void);
 
 /**
- * Sets the device that works on host arrays.
+ * Sets the device that computes calls on host arrays.
  *
  * The setting holds for all later calls of every thread, and overrides the environment variable
- * `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where the prediction
- * says that these finish sooner. Arrays in device memory are computed on their own device, and functions with a
+ * `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where they are
+ * predicted to finish sooner. Calls on device memory run on the device that holds it, and functions that take a
  * device or a stream use that one. Does not open the driver. If the driver shows no device of that number, host
- * arrays have no GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
+ * arrays are computed without a GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
  * `GPUVEC_ERROR_VALUE` for a number below -1 and for one that an open driver does not show.
  */
 gpuvec_status gpuvec_set_device(int32_t device);
 
 /**
- * Returns the device that works on host arrays, or `GPUVEC_ALL_DEVICES`.
+ * Returns the device that computes calls on host arrays. The result may be `GPUVEC_ALL_DEVICES`.
  *
- * The answer is also `GPUVEC_ALL_DEVICES` if `GPUVEC_DEVICE` has a wrong value, which the error of every other call
+ * It is `GPUVEC_ALL_DEVICES` also if `GPUVEC_DEVICE` has a wrong value, which the error of every other call
  * names.
  */
 int32_t gpuvec_get_device(void);
 
 /**
- * Tells why no GPU is usable. The reasons are no driver, a driver that is too old, no device, a device that
- * refuses to work, placement `cpu`, a forked child.
+ * Returns the reason why no GPU is usable. Possible reasons are no driver, a driver that is too old, no device,
+ * a device that refuses to work, placement `cpu`, and a forked child.
  *
- * Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`. Returns a
- * string of this thread's that is valid until the thread calls this function again; empty if a GPU is usable.
+ * Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`. The string
+ * belongs to this thread and is valid until the thread calls this function again; it is empty if a GPU is
+ * usable.
  */
 const char *gpuvec_why_cpu(void);
 
 /**
- * Stores where this thread's last operation ran, and why. It was one on arrays, and `run` also tells how it
- * ran.
+ * Stores where, how and why this thread's last operation on arrays ran.
  *
  * `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an older, shorter
- * structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. All fields are 0 after an operation that failed and after one with nothing to do.
- * Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
+ * structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. All fields
+ * are 0 after an operation that failed or had nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
  */
 gpuvec_status gpuvec_last_run(struct gpuvec_run *run,
                               size_t size);
 
 /**
- * Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do it. The GPU is the
- * first one; with placement `cpu` neither is opened. A driver or GPU that failed before is tried again.
+ * Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do this. The GPU is
+ * the first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried
+ * again.
  *
- * Never needed: it lets a program choose when to spend those tenths of a second. With placement `auto`, calls
+ * No program needs it: it lets one choose when to spend those tenths of a second. With placement `auto`, calls
  * on host arrays may use a GPU from then on; otherwise they open it once that pays. An operation's kernel is
- * still loaded when a device first runs it. That takes some milliseconds, and the driver may wait for work in
- * flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call would return.
+ * still loaded when a device first runs it, which takes some milliseconds, and for which the driver may wait
+ * for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call
+ * would return.
  */
 gpuvec_status gpuvec_init(void);
 
 /**
- * Returns the number of GPUs that the driver shows. It is 0 without a driver and in a forked child. Opens the
- * driver to find out, with every placement.
+ * Returns the number of GPUs that the driver shows. The number is 0 without a driver and in a forked child.
+ * Opens the driver to find out, with every placement.
  */
 int32_t gpuvec_device_count(void);
 
 /**
- * Returns the name of a GPU, a constant string. Returns NULL if no device has that number;
- * `gpuvec_last_error()` then tells why.
+ * Returns the name of a GPU. Returns NULL if no device has that number; `gpuvec_last_error()` then says why.
+ * The name is a constant string.
  *
  * `device` counts from 0. Opens the driver, with every placement.
  */
 const char *gpuvec_device_name(int32_t device);
 
-/** Returns the library's version. It is a constant string, "major.minor.patch". */
+/** Returns the library's version. The version is a constant string, "major.minor.patch". */
 const char *gpuvec_version(void);
 
 /**
@@ -1654,26 +1670,26 @@ int32_t gpuvec_abi_version(void);
 
 /**
  * Describes the failure of this thread's last call. The text names the argument, its value and what to do, or
- * the driver function and the driver's name for its error.
+ * the driver function that failed and the driver's name for its error.
  *
  * The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
- * `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`, unless
- * it fails. Returns a string of this thread's that is valid until the thread's next call; never NULL.
+ * `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`
+ * unless it fails. The string belongs to this thread, is valid until the thread's next call, and is never NULL.
  */
 const char *gpuvec_last_error(void);
 
 /**
- * Returns the status of this thread's last call. It is that of the failure which `gpuvec_last_error()`
- * describes, or `GPUVEC_OK`.
+ * Returns the status of this thread's last call. It is `GPUVEC_OK`, or the status of the failure that
+ * `gpuvec_last_error()` describes.
  *
- * It tells programs what went wrong in a function that returned NULL.
+ * Programs learn from it what went wrong in a function that returned NULL.
  */
 gpuvec_status gpuvec_last_status(void);
 
 /**
- * Describes a status. The text is its name, and its meaning in a few words.
+ * Describes a status: its name, and its meaning in a few words.
  *
- * Returns a constant string; for a number that is not a status, one that says so.
+ * Returns a constant string. For a number that is not a status, the string says so.
  */
 const char *gpuvec_status_string(int32_t status);
 

@@ -36,14 +36,14 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_VALUE = 107,
     /// The handle does not exist: it was destroyed or never created.
     GPUVEC_ERROR_HANDLE = 108,
-    /// `n` is 0, and the operation has no result for no elements: `min`, `max`, `argmin`, `argmax`.
+    /// There are no elements, but the operation needs one: `min`, `max`, `argmin`, `argmax`.
     GPUVEC_ERROR_EMPTY = 109,
-    /// The bytes do not hold an accumulator state: they are damaged, incomplete or of something else.
+    /// The bytes do not hold an accumulator state: they are damaged, incomplete or something else.
     GPUVEC_ERROR_STATE = 110,
     /// The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
     /// place.
     GPUVEC_ERROR_EXPRESSION = 111,
-    /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` tells why.
+    /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
     /// The process was forked after the driver was in use, and the call needs it; or a signal
     /// handler that interrupted gpuvec forked the process.
@@ -337,8 +337,7 @@ pub(crate) enum Error {
     Internal { text: &'static str },
 }
 
-/// Interns a text, for errors to refer to. A program that fails again and again with the same text
-/// does not grow.
+/// Interns a text, which errors then refer to. Failing repeatedly with the same text allocates no more memory.
 pub(crate) fn interned(text: String) -> &'static str {
     // No lock: another thread could hold it at a fork.
     static FIRST: OnceBox<Interned> = OnceBox::new();
@@ -430,18 +429,18 @@ impl Error {
         }
     }
 
-    /// Says whether the error makes the device unusable for the rest of the process.
+    /// True if the error makes the device unusable for the rest of the process.
     pub(crate) fn loses_device(&self) -> bool {
         matches!(self, Error::Driver { code, .. } if STICKY.contains(code))
     }
 
-    /// Says whether a device is lost, now or before, and with it its memory and streams.
+    /// True if a device is lost, by this or an earlier failure, with its memory and streams.
     pub(crate) fn is_of_lost_device(&self) -> bool {
         self.status() == GPUVEC_ERROR_DEVICE_LOST
     }
 }
 
-/// The status of a call whose shape or strides are refused.
+/// Returns the status for a shape or strides that are refused.
 fn of_axes(error: &gpuvec_axes::Error) -> gpuvec_status {
     use gpuvec_axes::Error::*;
     match error {

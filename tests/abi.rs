@@ -1,8 +1,8 @@
 //! Programs built with an older header still run: include/gpuvec.h has everything that
 //! tests/abi_baseline.txt lists.
 //!
-//! `UPDATE_ABI=1 cargo test --test abi` adds new facts to the baseline; it accepts changes and
-//! removals only together with a new `GPUVEC_ABI_VERSION`.
+//! `make baselines` adds new facts to the baseline, by UPDATE_ABI=1; it accepts changes and removals only together with a
+//! new `GPUVEC_ABI_VERSION`.
 
 use std::{env, fs};
 
@@ -103,7 +103,7 @@ fn the_interface_is_the_baselines() {
     let changed = [missing(&baseline, &now), missing(&now, &baseline)].concat();
     assert!(
         changed.is_empty(),
-        "not in {BASELINE}; to add it, run UPDATE_ABI=1 cargo test --test abi:\n{}",
+        "not in {BASELINE}; to add it, run `make baselines`:\n{}",
         changed.join("\n")
     );
 }

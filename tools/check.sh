@@ -19,9 +19,15 @@ lint-aarch64) ## clippy for AArch64; needs Debian
     tools/aarch64.sh cargo clippy --release --target-dir target/wheel/2.17 -- -D warnings
     ;;
 fresh) ## the header, the PTX and the functions' constants match their sources
-    git diff --exit-code -- include/gpuvec.h
+    # The files that build.rs writes.
+    git diff --exit-code -- include c_examples python/gpuvec/_library.py docs/reference
     python kernels/build.py --check
     python tools/fast_functions.py | rustfmt --edition 2024 | diff - crates/math/src/fast/constants.rs
+    ;;
+baselines) ## add new functions to the baselines: the binary interface, and the hashes of results
+    UPDATE_ABI=1 cargo test --profile fast --test abi
+    python python_tests/support/result_hashes.py >target/results.sha256
+    mv target/results.sha256 python_tests/operations/results.sha256
     ;;
 usage) ## registers and spills of each kernel, and of expressions (ARCHITECTURES= for all)
     cargo run --profile fast -q -p gpuvec_ptx --example formulas -- target/formulas --texts

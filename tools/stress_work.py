@@ -43,6 +43,10 @@ FAILURES_ON_DEVICE = {Status.ERROR_POINTER, Status.ERROR_PLACEMENT}
 
 libc = ctypes.CDLL(None)
 libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+# Long arrays are returned to the system when they are freed, so that heaps of many threads do not
+# grow for minutes.
+M_MMAP_THRESHOLD = -3
+libc.mallopt(M_MMAP_THRESHOLD, 1 << 18)
 
 # A stream, or None for a call without one.
 Stream = Optional[int]

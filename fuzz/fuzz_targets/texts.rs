@@ -6,7 +6,7 @@
 mod parts;
 
 use gpuvec_expr::{Element, Form, Input, MAX_NODES, compile};
-use gpuvec_ptx::{Kernel, NAME, frame};
+use gpuvec_ptx::{Kernel, NAME, template};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
@@ -50,7 +50,7 @@ fn check(case: &Case<'_>, text: &str) {
             assert!(lines == nodes.len() + program.outputs().len() || !program.before().is_empty());
             // Kernels take longer, and are as different as their programs' nodes. A variance has two.
             if nodes.len() <= 16 && program.of_sums().unwrap().0 == program {
-                assert_eq!(frame(&program).is_some(), program.reduction().is_some());
+                assert_eq!(template(&program).is_some(), program.reduction().is_some());
                 assert!(!Kernel::new(NAME, &program, FRAME).image().is_empty());
             }
         }

@@ -46,6 +46,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import _operations
 from ._device_array import DeviceArray
 from ._errors import (
     ArgumentError,
@@ -58,7 +59,7 @@ from ._errors import (
     UnavailableError,
 )
 from ._library import functions, get_include, get_library, library_path, text
-from ._operations import add, axpy, div, dot, max, min, mul, scale, std, sub, sum, var
+from ._operations import *  # noqa: F403 (the names in its __all__, which is checked)
 from ._streams import Event, Stream
 
 if TYPE_CHECKING:
@@ -114,13 +115,9 @@ __all__ = [
     "UnavailableError",
     "__version__",
     "abi_version",
-    "add",
-    "axpy",
     "copy",
     "device_count",
     "device_name",
-    "div",
-    "dot",
     "evaluate",
     "from_dlpack",
     "functions",
@@ -132,28 +129,21 @@ __all__ = [
     "init",
     "last_run",
     "library_path",
-    "max",
     "memory",
-    "min",
-    "mul",
     "pinned",
     "pinned_empty",
     "pinned_like",
     "pinned_zeros",
     "placement",
-    "scale",
     "set_device",
     "set_num_threads",
     "set_placement",
-    "std",
-    "sub",
-    "sum",
     "to_device",
     "trim",
-    "var",
     "version",
     "why_cpu",
 ]
+__all__ += _operations.__all__
 
 # Names whose modules are imported at their first use, to keep this import short.
 _IMPORTED_LATER = {

@@ -40,7 +40,7 @@ class Kind:
     name = ""
 
     def has(self, argument: Any) -> bool:
-        """Says whether an argument is such an array."""
+        """Return whether an argument is such an array."""
         module = sys.modules.get(self.library)
         return module is not None and isinstance(argument, getattr(module, self.name, ()))
 
@@ -179,7 +179,7 @@ class Arrow(Kind):
     library, name = "pyarrow", "ChunkedArray"
 
     def has(self, argument: Any) -> bool:
-        """Says whether an argument is such an array."""
+        """Return whether an argument is such an array."""
         return hasattr(argument, "__arrow_c_array__") or super().has(argument)
 
     def dtype(self, name: str, array: Any) -> np.dtype[Any]:

@@ -55,7 +55,7 @@ def address(array: NDArray[Any]) -> int | None:
 
 
 def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
-    """Finds the elements of an argument, in every way in which gpuvec accepts arrays.
+    """Finds the elements of an argument, by any protocol that gpuvec accepts.
 
     Work that the argument's own library queued on it precedes work of ``stream``.
     """
@@ -95,14 +95,22 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
 
 
 def find_all(arguments: Sequence[tuple[str, Any]], stream: Stream | None = None) -> list[Found]:
-    """Finds the elements of arguments with their names; those of NumPy's arrays last.
+    """Finds the elements of named arguments, and of NumPy's arrays last.
 
-    Finding the others runs Python code of theirs, which may give NumPy's arrays other memory.
+    Finding the others runs their Python code, which may give NumPy's arrays other memory.
     """
     places = range(len(arguments))
     order = sorted(places, key=lambda place: isinstance(arguments[place][1], np.ndarray))
     found = {place: find(*arguments[place], stream) for place in order}
     return [found[place] for place in places]
+
+
+def device_of(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:
+    """Returns the GPU for a new result, which is an input's; None for ordinary memory."""
+    for name, found in arrays.items():
+        if isinstance(inputs[name], DeviceArray) or found.device is not None:
+            return found.device or 0
+    return None
 
 
 def _is_masked(array: NDArray[Any]) -> bool:
@@ -112,7 +120,7 @@ def _is_masked(array: NDArray[Any]) -> bool:
 
 
 def _unmasked(name: str) -> str:
-    """Says what to pass in place of a masked array."""
+    """Returns the advice on what to pass in place of a masked array."""
     if name in OUTPUTS:
         return "an array without a mask"
     return f"{name}.compressed(), or {name}.filled(value) with a value that fits the operation"

@@ -355,7 +355,7 @@ class DeviceArray(Operators):
             view._assign(value)
 
     def _is(self, other: DeviceArray) -> bool:
-        """Says whether another array is the same view of the same memory."""
+        """True if another array is the same view of the same memory."""
         mine, others = (array._found.array.__array_interface__ for array in (self, other))
         return mine == others
 

@@ -106,7 +106,7 @@ get_pointer.restype, get_pointer.argtypes = c_void_p, [py_object, c_char_p]
 class Found(NamedTuple):
     """The place of an argument's elements."""
 
-    # Describes the elements, and keeps their memory alive. Those of a GPU cannot be read.
+    # Describes the elements, and keeps their memory alive. NumPy cannot read elements on a GPU.
     array: NDArray[Any]
     # The GPU's number; None for memory of the host.
     device: int | None = None

@@ -56,14 +56,14 @@ def evaluate(
         docs/reference/language.md. Up to 8 formulas, in a tuple or with ``;`` between them, are
         evaluated in one pass.
     inputs : mapping or table, optional
-        The values of names in the formula. Pass columns and other data in it: as keywords, one that
-        is named ``out`` would be the result, and be overwritten. Of a table (a frame of pandas or
-        polars, a record batch or table of pyarrow, a dataset of xarray) the columns that the
-        formula names.
+        The values of names in the formula. Pass columns and other data in it: as a keyword, an
+        input that is named ``out`` would be the result, and be overwritten. From a table (a frame
+        of pandas or polars, a record batch or table of pyarrow, a dataset of xarray) the formula
+        reads the columns that it names.
     out : array or tuple of arrays, optional
-        The result, of any strides; it may be exactly an input whose elements have the same size. Of
-        several formulas a tuple with an array for each, or None for a new one. All formulas use the
-        inputs as they were before the call.
+        The result, of any strides; it may be exactly an input whose elements have the same size.
+        For several formulas, a tuple with an array for each, or None for a new one. All formulas
+        use the inputs as they were before the call.
     stream : Stream, optional
         Queues the work behind the stream's earlier work. Without a stream the function returns when
         the result is there.
@@ -78,15 +78,15 @@ def evaluate(
         The value of each name in the formula that is not in the mapping. Names are never looked up
         in the caller's variables. Arrays have any strides, and shapes that NumPy would broadcast to
         one; those that the text does not read have any shape. A NumPy scalar keeps its type; a
-        Python float or int takes the type of its partners, as a number in the text does.
+        Python float or int takes the type of the other operands, like a number in the text.
 
     Returns
     -------
     array or scalar, or a tuple of them
         ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray,
-        with its axes in the order of the inputs' in memory, as NumPy's (order "K"); of a reduction
-        of all elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the
-        result of each. If the inputs are columns of one library, a new array is one, too: a Series
+        with its axes in the inputs' order in memory, as in NumPy (order "K"); or a scalar, if all
+        elements are reduced. For several formulas, or formulas in a tuple, it is a tuple with the
+        result of each. If the inputs are columns of one library, so is a new array: a Series
         with their index and common name, an array of pyarrow, or a DataArray with the dimensions,
         coordinates, attributes and name of xarray's arithmetic.
 

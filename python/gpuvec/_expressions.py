@@ -23,7 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from ._adapters import Wrap, adapted, kinds_of
-from ._arrays import address, check_axes, check_dtype, find_all, typed
+from ._arrays import address, check_axes, check_dtype, device_of, find_all, typed
 from ._declarations import (
     ARRAY,
     NAMES,
@@ -39,7 +39,6 @@ from ._declarations import (
     scalar,
     shown,
 )
-from ._device_array import DeviceArray
 from ._errors import Error, check, failure
 from ._library import functions, native, ordinal
 from ._owned import Owned
@@ -86,8 +85,8 @@ class Expression:
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
         arrays: bool, uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32,
         float64, or bfloat16 of ml_dtypes. `Scalar` declares one value. ``float`` and ``int``
-        declare a Python number, which takes the type of its partners, as a number in the text does.
-        A call takes inputs that are named ``out`` or ``stream`` in a mapping.
+        declare a Python number, which takes the type of the other operands, like a number in the
+        text. Pass inputs that are named ``out`` or ``stream`` in a mapping.
 
     Raises
     ------
@@ -176,7 +175,7 @@ class Expression:
         return frozenset(re.findall(ARRAY, self.program)) or arrays
 
     def _occurrences(self) -> list[str]:
-        """Returns the names of these arrays as often as the text has them, or each once."""
+        """Returns the arrays' names, each as often as the text has it, or once if it has none."""
         read = [name for name in re.findall(NAMES, self._text) if name in self._counted]
         return read or [name for name in self._names if name in self._counted]
 
@@ -187,7 +186,7 @@ class Expression:
         return Output(name, dtype, bool(is_reduction))
 
     def _short_way(self) -> Any:
-        """Returns the extension module's way to call the formula, for arrays and single values."""
+        """Returns the formula as the extension module calls it; None without the module."""
         if native is None:
             return None
         inputs = [
@@ -219,7 +218,7 @@ class Expression:
 
     @property
     def is_reduction(self) -> bool:
-        """Says whether the only result is one value; a ValueError if there are several results."""
+        """True if the only result is one value; a ValueError if there are several results."""
         return self._only("reductions").is_reduction
 
     def _only(self, instead: str) -> Output:
@@ -234,7 +233,7 @@ class Expression:
 
     @property
     def reductions(self) -> tuple[bool, ...]:
-        """Says of each formula whether it is a reduction, whose result is one value."""
+        """True for each formula that is a reduction, whose result is one value."""
         return tuple(output.is_reduction for output in self._outputs)
 
     @property
@@ -280,11 +279,11 @@ class Expression:
         Parameters
         ----------
         inputs : mapping or table, optional
-            The values of inputs by name, as with the keywords; or a table that has them as columns.
+            The values of inputs by name, or a table with a column for each of them.
         out : array or tuple of arrays, optional
             The result, of the type `dtype`, and of the result's shape; the result of a reduction of
             all elements may be an array of any shape with one element. It may be exactly an input
-            whose elements have the same size. Of several formulas a tuple with an array for each,
+            whose elements have the same size. For several formulas, a tuple with an array for each,
             or None for a new one. All formulas use the inputs as they were before the call.
         stream : Stream, optional
             Queues the work behind the stream's earlier work. Without a stream the call returns when
@@ -304,9 +303,9 @@ class Expression:
         -------
         array or scalar, or a tuple of them
             ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
-            ndarray, with its axes in the order of the inputs' in memory; of a reduction of all
-            elements, a scalar. Of several formulas, or of those in a tuple, a tuple with the result
-            of each. If the inputs are columns of one library, new arrays are such columns.
+            ndarray, with its axes in the inputs' order in memory; or a scalar, if all elements are
+            reduced. For several formulas, or formulas in a tuple, it is a tuple with the result of
+            each. If the inputs are columns of one library, new arrays are columns of that library.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
         short = self._short
@@ -389,7 +388,7 @@ class Expression:
             if target is not None:
                 output.check(target.array, reduced)
         order = order_of(list(counted.values()), reduced.shape)
-        device = _device(inputs, arrays)
+        device = device_of(inputs, arrays)
         results = [
             output.new(reduced, order, device) if one is None else one
             for output, one in zip(self._outputs, given)
@@ -540,7 +539,7 @@ class Expression:
 
 
 def named(error: Error, names: tuple[str, ...], outputs: tuple[Output, ...]) -> Error:
-    """Names the inputs and the outputs in an error."""
+    """Replaces the numbers of inputs and outputs in an error by their names."""
     described = str(error)
     for number, name in enumerate(names):
         described = described.replace(f"inputs[{number}]", name)
@@ -551,7 +550,7 @@ def named(error: Error, names: tuple[str, ...], outputs: tuple[Output, ...]) -> 
 
 
 def queued(names: tuple[str, ...], outputs: tuple[Output, ...], *arguments: Any) -> None:
-    """Calls the library as `call` does it, with the names of inputs and outputs in errors."""
+    """Does `call`, and names the inputs and the outputs in its errors."""
     try:
         call(*arguments)
     except Error as error:
@@ -559,7 +558,7 @@ def queued(names: tuple[str, ...], outputs: tuple[Output, ...], *arguments: Any)
 
 
 def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: int) -> Error:
-    """Makes the exception for a call of this thread that just returned an error."""
+    """Returns the exception for the error that a call of this thread just returned."""
     return named(failure(status), names, outputs)
 
 
@@ -572,17 +571,9 @@ def compiled(
 
 
 def _holds(target: Shape, shape: Shape) -> bool:
-    """Says whether a shape broadcasts to that of an output, as NumPy's functions do it."""
+    """True if a shape broadcasts to the shape of an output, by NumPy's rules."""
     try:
         return np.broadcast_shapes(target, shape) == target
     except (ValueError, RuntimeError):
         # NumPy raises the latter for 33 axes and more.
         return False
-
-
-def _device(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:
-    """Returns the GPU for a new result: that of an input; None if it is ordinary memory."""
-    for name, found in arrays.items():
-        if isinstance(inputs[name], DeviceArray) or found.device is not None:
-            return found.device or 0
-    return None

@@ -1,7 +1,8 @@
 """The operations.
 
-Each has a short way for arrays, in the extension module, which must not be much slower than
-NumPy's own calls, and a general way for everything else, which also finds the cause of an error.
+The extension module calls an operation on NumPy arrays and on device arrays, at about the cost of
+NumPy's own calls. `Operation.general` finds the elements of other objects for it, and raises the
+error if arguments are wrong. Without the module it calls the library itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import numpy as np
 
 from ._adapters import kind_of
-from ._arrays import check_axes, check_dtype, check_equal, check_equal_types, find, find_all, typed
+from ._arrays import (
+    check_axes,
+    check_dtype,
+    check_equal,
+    check_equal_types,
+    device_of,
+    find,
+    find_all,
+    typed,
+)
 from ._errors import failure
 from ._library import NUMBERS, OPERATIONS, functions, native
 from ._queue import call
@@ -30,6 +40,21 @@ if TYPE_CHECKING:
     from ._shapes import Axis
     from ._typing import Array
 
+__all__ = [
+    "add",
+    "axpy",
+    "div",
+    "dot",
+    "max",
+    "min",
+    "mul",
+    "scale",
+    "std",
+    "sub",
+    "sum",
+    "var",
+]
+
 # More formulas of a spread than a program has; beyond this number all are forgotten.
 MOST_REMEMBERED = 64
 
@@ -39,12 +64,12 @@ _OF_FORMULAS = np.dtype(np.float16), np.dtype(np.uint64)
 _TYPES = (*(np.dtype(dtype) for dtype in DTYPES.values()), *_OF_FORMULAS)
 
 
-# The entry of an element type: the function's name, and the element type of the output.
+# An element type's function, by its name, and the type of its result.
 Entry = tuple[str, np.dtype[Any]]
 
 
 class Operation:
-    """An operation: the library's functions for it, and how they are called."""
+    """An operation: its functions in the library, and its formulas."""
 
     __slots__ = (
         "_compiled",
@@ -87,12 +112,6 @@ class Operation:
             self._native = native.Operation(*what, calls)
             self.call = self._native.call
 
-    def _inputs(self, a: Any, b: Any) -> tuple[Any, ...]:
-        """Returns the arrays that are passed to the operation; NumPy's scalars are arrays, too."""
-        return tuple(
-            np.asarray(one) if isinstance(one, np.generic) else one for one in (a, b)[: self.inputs]
-        )
-
     def general(
         self,
         a: Any,
@@ -105,44 +124,53 @@ class Operation:
     ) -> Any:
         """Calls the operation with arrays of any kind; raises an error if they are wrong."""
         arrays = tuple(
-            # Scalars of NumPy are arrays, too.
+            # A NumPy scalar counts as an array.
             np.asarray(one) if isinstance(one, np.generic) else one
             for one in (a, b)[: self.inputs]
         )
         check_stream(stream)
         inputs = dict(zip("ab", arrays))
-        to = {} if out is None else {"out": out}
-        every = find_all([*inputs.items(), *to.items()], stream)
+        outputs = [] if out is None else [("out", out)]
+        every = find_all([*inputs.items(), *outputs], stream)
         found = dict(zip(inputs, every))
         dtype = self._dtype(found)
         found = {name: typed(name, one, dtype) for name, one in found.items()}
         for name, one in found.items():
             _check_type(name, one.array, self.types)
             check_equal_types(name, one.array, "a", found["a"].array)
+        are_columns = any(kind_of(array) is not None for array in arrays)
+        own = self.table.get(dtype)
+        result = own[1] if own else self._formula(dtype).dtype
+        to = typed("out", every[-1], result) if outputs else None
+        is_on_host = stream is None and device_of(inputs, found) is None
+        if own and is_on_host and self._native is not None and not are_columns:
+            elements = [one.array for one in found.values()]
+            ends = elements[0], elements[-1], to and to.array, None
+            called = self._native.attempt(*ends, axis, keepdims, *alpha)
+            if called is not None:
+                return called if out is None else out
+        inputs.update(zip(("alpha",), alpha))
         formula = self._formula(dtype)
-        for number in alpha:
-            inputs["alpha"] = number
-        if any(kind_of(array) is not None for array in arrays):
+        if are_columns:
             return formula._generally(inputs, out, stream, axis, keepdims)
         if self.most_axes == 1 and axis is None:
             for name, one in found.items():
                 check_axes(name, one.array)
                 check_equal(name, one.array, "a", found["a"].array)
-        own: list[Any] = []
-        if dtype in self.table:
-            function = getattr(functions, self.table[dtype][0])
+        function: list[Any] = []
+        if own:
+            exported = getattr(functions, own[0])
             # ctypes itself would convert factors as the thread's floating-point modes say.
-            factors = (function.argtypes[0].from_buffer_copy(rounded(one, dtype)) for one in alpha)
-            own = [function, *factors]
-        target = typed("out", every[-1], formula.dtype) if to else None
-        return formula._evaluated(inputs, found, (out,), [target], stream, axis, keepdims, own)
+            factors = (exported.argtypes[0].from_buffer_copy(rounded(one, dtype)) for one in alpha)
+            function = [exported, *factors]
+        return formula._evaluated(inputs, found, (out,), [to], stream, axis, keepdims, function)
 
     def along(
         self, a: Any, b: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool
     ) -> Any:
         """Calls a reduction along axes."""
         if self._native is not None:
-            called = self._native.along(a, b, out, stream, axis, keepdims)
+            called = self._native.attempt(a, b, out, stream, axis, keepdims)
             if called is not None:
                 return called
         # Imported late, as the formula is, to keep the import of the package short.
@@ -163,7 +191,7 @@ class Operation:
         return formula
 
     def _short_formula(self, dtype: np.dtype[Any]) -> Any:
-        """Returns the extension module's way to call the formula."""
+        """Returns the formula as the extension module calls it."""
         return self._formula(dtype)._short
 
     def _dtype(self, found: dict[str, Found]) -> np.dtype[Any]:
@@ -262,8 +290,8 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Returns
     -------
     array
-        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray;
-        its axes have the order of the inputs' in memory, as in NumPy (order "K").
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray,
+        with its axes in the inputs' order in memory, as in NumPy (order "K").
 
     Raises
     ------
@@ -390,8 +418,8 @@ def dot(
         As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
         axes multiplies matrices.
     out : array, optional
-        The result: of the inputs' type, but int64 for int32, and float32 for floats of 16 bits; of
-        one element if all axes are reduced.
+        The result. It has the inputs' type, but int64 for int32, and float32 for floats of 16 bits,
+        and one element if all axes are reduced.
     stream : Stream, optional
         As for `add`. Without ``out`` the function waits for the result.
     axis : int or tuple of int, optional
@@ -402,7 +430,7 @@ def dot(
     Returns
     -------
     scalar or array
-        ``out``. If it is None, a new array as that of `add`, or a NumPy scalar if all axes are
+        ``out``. If it is None, a new array, as from `add`, or a NumPy scalar if all axes are
         reduced.
 
     Notes
@@ -504,7 +532,8 @@ def var(
     a : array of float16, bfloat16, float32, float64, int32, int64 or uint64
         As for `add`.
     out : array, optional
-        The result: of the type of ``a``; or float64 for integers, float32 for floats of 16 bits.
+        The result. It has the type of ``a``, but float64 for integers, and float32 for floats of 16
+        bits.
     stream, axis, keepdims
         As for `dot`; but the function always waits for the stream's work.
     ddof : int, default 0
@@ -519,7 +548,7 @@ def var(
     -----
     The result is the exact variance, rounded once, so it has the same bits on every processor. It
     is NaN for no elements, and if one is NaN or infinite. If ``n - ddof`` is not positive, it is
-    infinite, or NaN if all elements are equal. Unlike NumPy's, the function does not warn then.
+    infinite, or NaN if all elements are equal. Unlike NumPy's function, it does not warn then.
 
     Examples
     --------

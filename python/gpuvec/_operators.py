@@ -62,7 +62,7 @@ class Operators:
     # pandas' columns leave their operators with an object of a higher number to that object.
     __pandas_priority__ = 5000
 
-    # Comparisons are of elements, as NumPy's. So arrays are no keys: use id(x).
+    # Comparisons compare elements, as NumPy's do, so arrays are not hashable: use id(x) as a key.
     __hash__ = None  # type: ignore[assignment]
 
     def __neg__(self) -> Any:
@@ -285,7 +285,7 @@ def _taken(operands: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _is_integer(operand: Any) -> bool:
-    """Says whether an operand has integers or bools."""
+    """True if an operand has integers or bools."""
     dtype = getattr(operand, "dtype", None)
     return isinstance(operand, int) if dtype is None else dtype.kind in "biu"
 

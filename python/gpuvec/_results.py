@@ -53,12 +53,12 @@ class Output:
         raise ValueError(f"{self.name} has shape {array.shape}: pass {wanted}")
 
     def new(self, reduced: Reduction, order: Sequence[int] | None, device: int | None) -> Any:
-        """Returns a new array for the result: on a GPU if the inputs are there.
+        """Returns a new array for the result: on a GPU if the inputs are there, and it has axes.
 
         `order` has the axes of the elements in their order in memory.
         """
         shape = self.shape(reduced)
-        if device is None or (self.is_reduction and not shape):
+        if device is None or not shape:
             return empty(shape, self.dtype, self._order(reduced, order))
         order = self._order(reduced, order) or range(len(shape))
         made = DeviceArray(tuple(shape[axis] for axis in order), self.dtype, device)
@@ -77,16 +77,16 @@ class Output:
 
 
 def found_in(result: Any) -> Found:
-    """Returns the place of a new result's elements."""
+    """Returns the elements of a new result."""
     return result._found if isinstance(result, DeviceArray) else Found(result)
 
 
 def are_contiguous(
     arrays: Sequence[NDArray[Any]], outputs: Sequence[Output], reduced: Reduction
 ) -> bool:
-    """Says whether arrays have the elements of a call in C order, and reductions one result each.
+    """True if arrays have the elements of a call in C order, and each reduction has one result.
 
-    The outputs' arrays are the last of them.
+    The outputs' arrays come last.
     """
     is_single = prod(reduced.result) == 1
     inputs = arrays[: len(arrays) - len(outputs)]

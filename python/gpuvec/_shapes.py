@@ -79,7 +79,7 @@ class Reduction:
 
     @property
     def is_full(self) -> bool:
-        """Says whether all elements are reduced to one."""
+        """True if all elements are reduced to one."""
         return len(self.axes) == len(self.shape)
 
 

@@ -113,6 +113,11 @@ def test_versions_agree():
     assert gpuvec.abi_version() == macros["GPUVEC_ABI_VERSION"] == _library.ABI_VERSION
 
 
+def test_every_operation_has_its_function():
+    """Write the function in python/gpuvec/_operations.py, and name it in `__all__` there."""
+    assert set(_library.OPERATIONS) - set(gpuvec.__all__) == set()
+
+
 def test_public_names_exist_and_are_described():
     """Every public name has a docstring, for help()."""
     for name in gpuvec.__all__:

@@ -38,7 +38,7 @@ CALLS = {
     "axpy": lambda alpha: gpuvec.axpy(alpha, ONES, np.zeros(3, np.float32)),
     "a strided view": lambda alpha: gpuvec.scale(alpha, np.ones(6, np.float32)[::2]),
     "bytes": lambda alpha: gpuvec.scale(alpha, memoryview(ONES)),
-    "without the extension": lambda alpha: _operations.Operation("scale", 1).general(
+    "without the extension": lambda alpha: _operations.Operation("scale").general(
         ONES, ONES, None, None, _operations._factor(alpha)
     ),
     "a scalar": lambda alpha: SCALED(a=ONES, k=alpha),

@@ -2,7 +2,7 @@
 
 Python's parser decides what a text means, and NumPy the types and the values. Each difference from
 NumPy is a function or a table here that quotes docs/reference/language.md. Only the functions
-that are not exact (`APPROXIMATE`) come from gpuvec: each is called on the operands of its node,
+that are not exact (`approximate`) come from gpuvec: each is called on the operands of its node,
 compared with NumPy's `longdouble` function, and its result is the node's value, so errors do not
 accumulate from node to node.
 """
@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional, Union
 
 import gpuvec
 import numpy as np
-from functions import OF_ONE, OF_TWO
+from functions import OF_FLOATS
 from numpy_reductions import BOOL, F32, F64, I32, I64, REDUCTIONS, Empty, Refused, nearest
 from oracles import canonical
 
@@ -298,18 +298,13 @@ def power_of_floats(a: Any, b: Any) -> Any:
 c_pow = np.vectorize(math.pow, otypes=[float])
 
 
-# The functions that are not exact, by NumPy's names. Their errors in ulp are those that
-# docs/reference/language.md promises: "Functions of `f32` are correctly rounded", "`f64` functions
-# have errors below 1 ulp".
+# The functions that are not exact and that NumPy lacks, or has in other ways. Their errors in ulp
+# are those that docs/reference/language.md promises: "Functions of `f32` are correctly rounded",
+# "`f64` functions have errors below 1 ulp".
 OTHERS = {
     "pow": power_of_floats,
     "erf": np.vectorize(math.erf, otypes=[float]),
     "rsqrt": lambda x: 1 / np.sqrt(x),
-}
-APPROXIMATE: dict[str, Callable[..., Any]] = {
-    # asin is arcsin; newer versions of NumPy have both names.
-    name: OTHERS.get(name) or getattr(np, name, None) or getattr(np, f"arc{name[1:]}")
-    for name in [*OF_ONE, *OF_TWO, "degrees", "radians", "rsqrt"]
 }
 # Error bounds, in ulp of the narrower type: of NumPy's `longdouble` functions, and of math.erf,
 # which computes in f64.
@@ -322,10 +317,18 @@ def promised(dtype: np.dtype) -> float:
     return 1.0 if dtype == F64 else 0.5
 
 
+def numpy_function(name: str) -> Callable[..., Any]:
+    """Returns NumPy's function of a name; newer versions have asin beside arcsin."""
+    found = OTHERS.get(name) or getattr(np, name, None) or getattr(np, f"arc{name[1:]}", None)
+    if found is None:
+        raise LookupError(f"NumPy lacks {name}: add it to OTHERS in {__file__}")
+    return found
+
+
 def approximate(name: str) -> Callable[..., Value]:
     """Makes a function that is computed by gpuvec and compared with NumPy."""
-    function = APPROXIMATE[name]
-    formula = f"{name}({', '.join('xy'[: 2 if name in ('pow', 'atan2', 'hypot') else 1])})"
+    function = numpy_function(name)
+    formula = f"{name}({', '.join('xy'[: OF_FLOATS[name]])})"
 
     def apply(*values: Value) -> Value:
         dtype = float_type(name, *values)
@@ -440,8 +443,9 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
         name: cast(dtype)
         for name, dtype in zip("bool i32 i64 f32 f64".split(), (BOOL, I32, I64, F32, F64))
     },
-    **{name: approximate(name) for name in APPROXIMATE},
 }
+# All others of floats are not exact.
+FUNCTIONS |= {name: approximate(name) for name in OF_FLOATS if name not in FUNCTIONS}
 BINARY = {
     ast.Add: arithmetic(operator.add),
     ast.Sub: arithmetic(operator.sub),

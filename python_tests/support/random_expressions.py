@@ -8,19 +8,18 @@ from typing import Any, Optional
 
 import gpuvec
 import numpy as np
-from functions import OF_ONE
-from numpy_oracle import Undecided, Unfit, Wrong, evaluate
+from functions import ARITIES
+from numpy_oracle import FUNCTIONS, Undecided, Unfit, Wrong, evaluate
 from numpy_reductions import BOOL, REDUCTIONS, Refused
 
 DTYPES = [np.dtype(t) for t in "? u1 i1 u2 i2 u4 i4 i8 f4 f8".split()]
 # Floats more often, since most functions are for floats.
 WEIGHTS = [3, 2, 2, 2, 2, 2, 4, 4, 8, 8]
 NAMES = "abcdfghmuvwxyz"
-ONE = OF_ONE + (
-    "sqrt rint abs sign floor ceil trunc round degrees radians rsqrt i32 i64 f32 f64".split()
-)
-TWO = "minimum maximum fmin fmax fmod nextafter copysign hypot atan2".split()
 PREDICATES = "isnan isinf isfinite signbit bool".split()
+# The oracle's functions of one number, casts among them, and of two; pow takes only floats.
+ONE = [name for name in FUNCTIONS if ARITIES.get(name, 1) == 1 and name not in PREDICATES]
+TWO = [name for name in FUNCTIONS if ARITIES.get(name) == 2 and name != "pow"]
 BOOLS = ["any", "all"]
 ARITHMETIC = ["+", "-", "*", "/", "//", "%"]
 COMPARISONS = ["<", "<=", ">", ">=", "==", "!="]

@@ -1,8 +1,9 @@
 """Hashes of results: of every operation, every function of expressions, and formulas.
 
-    python3 python_tests/support/result_hashes.py > python_tests/operations/results.sha256
+    python3 python_tests/support/result_hashes.py
 
-prints those of the library's results, which no processor, placement or version changes. The data
+prints those of the library's results, which no processor, placement or version changes;
+`make baselines` stores them in python_tests/operations/results.sha256. The data
 follow from seeds by integers alone, as those of the corpus of exact sums do (corpus.py).
 """
 

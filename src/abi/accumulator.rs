@@ -44,12 +44,13 @@ pub extern "C" fn gpuvec_accumulator_create(kind: i32) -> *mut gpuvec_accumulato
     guard::call(|| accumulator::create(kind, Shape::new()))
 }
 
-/// Creates an accumulator with a shape. It has an exact sum, or dot product, for each of its elements, as of
+/// Creates an accumulator with a shape. Each of its elements is an exact sum or dot product of its own, for
 /// arrays that are added along axes.
 ///
-/// `shape` points to the lengths of the `ndim` axes, at most 32; without axes the accumulator is that of
-/// `gpuvec_accumulator_create`. For each element a state is held in host memory: of 120, 192, 576 or 1,104
-/// bytes, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` without memory for the states.
+/// `shape` points to the lengths of the `ndim` axes, at most 32. With 0 axes the accumulator is one that
+/// `gpuvec_accumulator_create` creates. The state of each element takes 120, 192, 576 or 1,104 bytes of host
+/// memory, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if there is no memory for the
+/// states.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_create_nd(
     kind: i32, ndim: i32, shape: *const i64,
@@ -58,13 +59,13 @@ pub unsafe extern "C" fn gpuvec_accumulator_create_nd(
     guard::call(|| accumulator::create(kind, unsafe { read_shape(ndim, shape)? }))
 }
 
-/// Adds `n` elements of `a`, or products of `a` and `b`. These are, for a dot product, `a[0]*b[0]`, …,
-/// `a[n-1]*b[n-1]`.
+/// Adds `n` elements of `a`, or `n` products `a[i] * b[i]`. An accumulator of a sum adds elements, and one of a
+/// dot product adds products.
 ///
-/// `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum. With a
-/// stream the call first waits for the stream's earlier work. The elements are added when the call returns;
-/// after an error none is. Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or
-/// another error.
+/// `a` and `b` are arrays of the accumulator's type, in memory of any kind; `b` is NULL for a sum. With a stream
+/// the call first waits for the stream's earlier work. All elements have been added when the call returns; after
+/// an error none has. Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` for an accumulator with a shape; or another
+/// error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_add(
     accumulator: *mut gpuvec_accumulator, a: *const c_void, b: *const c_void, n: usize,
@@ -74,32 +75,32 @@ pub unsafe extern "C" fn gpuvec_accumulator_add(
     guard::operation(|| unsafe { add(accumulator, a, b, n, stream) })
 }
 
-/// Adds elements of arrays of any strides, along axes. The arrays have one common shape: to each sum of the
-/// accumulator the call adds the elements that have its index along the axes that are not reduced.
+/// Adds the elements of arrays of any strides, along axes. The arrays have one common shape. Each sum of the
+/// accumulator receives the elements that have its index along the axes that are not reduced.
 ///
-/// `shape` points to the lengths of the arrays' `ndim` axes, `inputs` to the array of a sum, or to the two
-/// arrays of a dot product; `reduced_axes` has a bit for each axis that is reduced, the lowest for the first
-/// axis. All are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0 along an axis for
-/// broadcasting. The lengths of the axes that are not reduced, in their order, are the shape of the
-/// accumulator. So an accumulator without a shape takes all elements of arrays of any strides, where all axes
-/// are reduced.
+/// `shape` points to the lengths of the arrays' `ndim` axes, and `inputs` to the array of a sum or to the two
+/// arrays of a dot product. `reduced_axes` has a bit for each axis that is reduced; the lowest bit is for the
+/// first axis. These arguments are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0
+/// along an axis for broadcasting. The lengths of the axes that are not reduced, in their order, must be the
+/// shape of the accumulator. An accumulator without a shape therefore takes all elements of arrays of any
+/// strides, if all axes are reduced.
 ///
-/// The value of each sum has the bits of that sum of all its elements, whatever the pieces, their order and
-/// strides. The elements of a call are added to all sums when it returns; after an error none is. Meanwhile,
-/// the call needs memory for as many states as the accumulator has. With a stream the call first waits for the
-/// stream's earlier work.
+/// Each value has the bits of the exact sum of all its elements, rounded once, whatever the chunks, their order
+/// and the strides. The elements of a call have been added to all sums when the call returns; after an error
+/// none has. During the call, the library needs memory for a second copy of the accumulator's states. With a
+/// stream the call first waits for the stream's earlier work.
 ///
-/// Cores add the elements of arrays in host memory. Those of arrays in the memory of a GPU, and with placement
-/// `gpu` all elements, are added on the GPU, if those of each sum have at least as many bytes as a state; the
+/// Cores add the elements of arrays in host memory. Arrays in the memory of one GPU, and all arrays with
+/// placement `gpu`, are added on the GPU if the elements of each sum have at least as many bytes as a state; the
 /// states are then copied to the host. Otherwise, and for arrays in the memory of two GPUs, cores add the
-/// elements: those in device memory are copied to host memory, in chunks, and `gpuvec_last_run` then describes
-/// the addition of the last chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous
-/// arrays that are reduced to one sum are added as by `gpuvec_accumulator_add`.
+/// elements: device memory is copied to host memory in chunks, and `gpuvec_last_run` then describes the addition
+/// of the last chunk. With placement `gpu` the call fails unless a GPU is usable. Contiguous arrays that are
+/// reduced to one sum are added as by `gpuvec_accumulator_add`.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also for other lengths than the accumulator's, or if more than 8
-/// axes are left after those that follow each other in all arrays were merged; `GPUVEC_ERROR_SIZE` if a sum
-/// would have 2^63 elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another error.
-/// Errors name an array `inputs[i]`.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also if the lengths are not the accumulator's, or if more than 8
+/// axes remain after adjacent axes that are contiguous in all arrays have been merged; `GPUVEC_ERROR_SIZE` if a
+/// sum would have 2^63 elements; `GPUVEC_ERROR_PLACEMENT` for device memory with placement `cpu`; or another
+/// error. Errors name an array `inputs[i]`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
     accumulator: *mut gpuvec_accumulator, ndim: i32, shape: *const i64,
@@ -118,8 +119,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
     })
 }
 
-/// Adds all elements of another accumulator, `other`. Both have the same kind and shape, and `other` stays as
-/// it is.
+/// Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
 ///
 /// `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
 /// `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
@@ -134,8 +134,8 @@ pub extern "C" fn gpuvec_accumulator_merge(
     })
 }
 
-/// Stores the sum so far, exact and rounded once. `value` is a `float` or `double` in host memory; of an
-/// accumulator with a shape one for each of its elements, in C order. More elements may be added afterwards.
+/// Stores the sum so far: exact, rounded once. `value` points to a `float` or `double` in host memory or, for an
+/// accumulator with a shape, to one for each of its elements, in C order. More elements may be added afterwards.
 ///
 /// Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
@@ -152,20 +152,20 @@ pub unsafe extern "C" fn gpuvec_accumulator_value(
     })
 }
 
-/// Returns the size of a serialized accumulator of a kind. It is 152, 224, 608 or 1,136 bytes. Returns 0 for an
-/// unknown kind.
+/// Returns the size of a serialized accumulator in bytes. For the kinds in their order the sizes are 152, 224,
+/// 608 and 1,136. Returns 0 for an unknown kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_bytes(kind: i32) -> usize {
     guard::constant(0, || accumulator::bytes(kind))
 }
 
-/// Stores the state of an accumulator in `bytes`. They are in host memory, for another process or machine, or
-/// for later. `size` is what `gpuvec_accumulator_bytes` returns; of an accumulator with a shape as much for
-/// each of its states, which are stored one after the other, in C order.
+/// Serializes an accumulator into `bytes`. Another process or machine, or a later run, can deserialize it.
+/// `bytes` is in host memory. `size` is what `gpuvec_accumulator_bytes` returns, times the number of elements
+/// for an accumulator with a shape, whose states are stored one after the other in C order.
 ///
-/// The bytes are signed, little-endian integers of 64 bits. The states of up to 2^30 accumulators of one kind
-/// merge by plain addition of these integers, as `MPI_SUM` of `MPI_INT64_T` and NCCL do it, in any grouping:
-/// the sums are the state of all their elements. Returns `GPUVEC_OK` or an error.
+/// The bytes are signed little-endian integers of 64 bits. Adding these integers merges the states of up to 2^30
+/// accumulators of one kind, in any grouping, as `MPI_SUM` of `MPI_INT64_T` and NCCL add them: the sums are the
+/// state of all the elements. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_serialize(
     accumulator: *mut gpuvec_accumulator, bytes: *mut c_void, size: usize,
@@ -180,11 +180,12 @@ pub unsafe extern "C" fn gpuvec_accumulator_serialize(
     })
 }
 
-/// Creates an accumulator from `size` bytes of a state. `gpuvec_accumulator_serialize` stored them, or they are
-/// the sums of several such states. Its kind is in the bytes.
+/// Creates an accumulator from a serialized state. The `size` bytes were stored by
+/// `gpuvec_accumulator_serialize`, or are the sum of several such states as integers. The bytes contain the
+/// kind.
 ///
-/// Fails with `GPUVEC_ERROR_SIZE` for a sum of more than 2^30 states or of 2^63 elements or more, and with
-/// `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or from somewhere else.
+/// Fails with `GPUVEC_ERROR_SIZE` for the sum of more than 2^30 states or of 2^63 or more elements, and with
+/// `GPUVEC_ERROR_STATE` for bytes that are damaged, incomplete or not an accumulator state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_deserialize(
     bytes: *const c_void, size: usize,
@@ -198,12 +199,12 @@ pub unsafe extern "C" fn gpuvec_accumulator_deserialize(
     })
 }
 
-/// Creates an accumulator with a shape from its states. The `size` bytes of the states are one after the other
-/// in C order, as `gpuvec_accumulator_serialize` stored them, or are the sums of several such bytes as
-/// integers.
+/// Creates an accumulator with a shape from its serialized states. The `size` bytes were stored by
+/// `gpuvec_accumulator_serialize`, one state after the other in C order, or are the sum of several such states
+/// as integers.
 ///
 /// `kind` is a `gpuvec_accumulator_kind`, and `shape` points to the lengths of the `ndim` axes. Fails as
-/// `gpuvec_accumulator_deserialize`, and with `GPUVEC_ERROR_VALUE` if `size` is not that of the states.
+/// `gpuvec_accumulator_deserialize` does, and with `GPUVEC_ERROR_VALUE` if `size` is not the size of the states.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_deserialize_nd(
     kind: i32, ndim: i32, shape: *const i64, bytes: *const c_void, size: usize,
@@ -250,7 +251,7 @@ unsafe fn add(
     unsafe { accumulate_contiguous(&accumulator, &inputs[..op.inputs()], n, stream) }
 }
 
-/// Fails without an address for the results of an accumulator of this shape, if it has some.
+/// Fails if the address for the results is NULL although an accumulator of this shape has results.
 fn refuse_null(argument: &'static str, place: *mut c_void, shape: &[i64]) -> Result<(), Error> {
     if place.is_null() && !shape.contains(&0) {
         return Err(Error::NullResult { argument });
@@ -258,7 +259,7 @@ fn refuse_null(argument: &'static str, place: *mut c_void, shape: &[i64]) -> Res
     Ok(())
 }
 
-/// Copies bytes to a place, and returns the one behind them.
+/// Copies bytes to a place, and returns the address after them.
 ///
 /// # Safety
 /// The place has room for them.
@@ -270,7 +271,7 @@ unsafe fn append(place: *mut u8, bytes: &[u8]) -> *mut u8 {
     }
 }
 
-/// The bytes that a caller passes; NULL if there are none.
+/// Returns the bytes that a caller passes, of which there may be none.
 ///
 /// # Safety
 /// There are `size` readable bytes, which no thread changes for the lifetime.

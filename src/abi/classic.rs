@@ -22,7 +22,7 @@ use std::ffi::c_void;
 
 const NO_STREAM: *mut gpuvec_stream = std::ptr::null_mut();
 
-/// Adds `float`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_f32` with a NULL `stream`.
+/// Adds arrays of `float`: `out[i] = a[i] + b[i]`. The same as `gpuvec_add_f32` with a NULL `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vector_add(
     a: *const f32, b: *const f32, out: *mut f32, n: usize,
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn vector_add(
     guard::operation(|| unsafe { operation(AddF32, [a, b], out, n, NO_STREAM) })
 }
 
-/// Adds `int32_t`: `out[i] = a[i] + b[i]`. It is `gpuvec_add_i32` with a NULL `stream`.
+/// Adds arrays of `int32_t`: `out[i] = a[i] + b[i]`. The same as `gpuvec_add_i32` with a NULL `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn add_arrays(
     a: *const i32, b: *const i32, out: *mut i32, n: usize,
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn add_arrays(
     guard::operation(|| unsafe { operation(AddI32, [a, b], out, n, NO_STREAM) })
 }
 
-/// Dot product of `float`: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. It is `gpuvec_dot_f32` with a NULL
+/// Dot product of `float`: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. The same as `gpuvec_dot_f32` with a NULL
 /// `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dot_product(
@@ -50,13 +50,13 @@ pub unsafe extern "C" fn dot_product(
     guard::operation(|| unsafe { operation(DotF32, [a, b], out, n, NO_STREAM) })
 }
 
-/// Allocates pinned memory. It is `gpuvec_pinned_alloc`.
+/// Allocates pinned memory. The same as `gpuvec_pinned_alloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinned_alloc(bytes: usize) -> *mut c_void {
     guard::call(|| allocation::pinned_alloc(bytes).map(|address| address.as_ptr()))
 }
 
-/// Frees pinned memory. It is `gpuvec_pinned_free`.
+/// Frees pinned memory. The same as `gpuvec_pinned_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pinned_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.

@@ -19,28 +19,28 @@ use crate::error::{STATUSES, gpuvec_status};
 use std::ffi::c_char;
 
 /// Describes the failure of this thread's last call. The text names the argument, its value and what to do, or
-/// the driver function and the driver's name for its error.
+/// the driver function that failed and the driver's name for its error.
 ///
 /// The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
-/// `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`, unless
-/// it fails. Returns a string of this thread's that is valid until the thread's next call; never NULL.
+/// `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`
+/// unless it fails. The string belongs to this thread, is valid until the thread's next call, and is never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_last_error() -> *const c_char {
     guard::constant(c"".as_ptr(), guard::last_error)
 }
 
-/// Returns the status of this thread's last call. It is that of the failure which `gpuvec_last_error()`
-/// describes, or `GPUVEC_OK`.
+/// Returns the status of this thread's last call. It is `GPUVEC_OK`, or the status of the failure that
+/// `gpuvec_last_error()` describes.
 ///
-/// It tells programs what went wrong in a function that returned NULL.
+/// Programs learn from it what went wrong in a function that returned NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_last_status() -> Status {
     guard::constant(gpuvec_status::GPUVEC_OK as i32, guard::last_status)
 }
 
-/// Describes a status. The text is its name, and its meaning in a few words.
+/// Describes a status: its name, and its meaning in a few words.
 ///
-/// Returns a constant string; for a number that is not a status, one that says so.
+/// Returns a constant string. For a number that is not a status, the string says so.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_status_string(status: i32) -> *const c_char {
     guard::constant(c"".as_ptr(), || {

@@ -44,14 +44,14 @@ use std::ffi::{CStr, c_char, c_void};
 
 /// Compiles an expression and stores its handle in `expr`.
 ///
-/// `text` is a C string in UTF-8, in the language of expressions. The expression has `count`
-/// inputs, at most 32: `names` points to their names, C strings, and `types` to their types: a `gpuvec_type` is an
+/// `text` is a C string in UTF-8, in the language of expressions. The expression has `count` inputs, at most 32:
+/// `names` points to their names, which are C strings, and `types` to their types. A `gpuvec_type` declares an
 /// array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
-/// `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` are such a value, too, which takes the type of
-/// its partner, as a number in the text does. No memory of the caller's is used after the call.
+/// `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` also declare one value, which takes the type of
+/// the other operand, as a number in the text does. The library does not use the caller's memory after the call.
 ///
-/// A text that was compiled with the same names and types before is likely to be found among those that the
-/// library remembers. Destroy it with `gpuvec_expr_destroy`.
+/// Compiling a text again with the same names and types is usually quick: the library remembers recent ones.
+/// Destroy the handle with `gpuvec_expr_destroy`.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_EXPRESSION` if the text or a name is wrong, or an operation does not take the
 /// types of its operands, and `gpuvec_last_error()` then shows the place; `GPUVEC_ERROR_VALUE` if an element of
@@ -66,25 +66,25 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
     guard::call(|| unsafe { compile(text, names, types, count, expr) })
 }
 
-/// Evaluates an expression of `n` elements, or reduces them.
+/// Evaluates an expression for each of `n` elements, or reduces them.
 ///
 /// `inputs` points to a pointer for each input, in the order of `gpuvec_expr_compile`: to an array of `n`
-/// elements, in memory of any kind, or to the value of a scalar, in host memory at any address. A scalar is
-/// read before the call returns. The pointer of an input that the text does not use may be anything. `out` is
-/// an array of `n` elements of the type `gpuvec_expr_output_type(expr)`, or of one if the expression is a
-/// reduction. It may be exactly one of the input arrays if the elements of both have the same size. A reduction
-/// that reads no array reduces `n` equal elements: the calling core does it, with every placement, in some
-/// microseconds, whatever `n` is. A call that computes a `var` or `std` is done when it returns, also with a
-/// stream, since the host computes the result from several sums.
+/// elements, in memory of any kind, or to the value of a scalar, in host memory at any address. Scalars are read
+/// before the call returns. The pointer of an input that the text does not use is ignored. `out` is an array of
+/// `n` elements of the type `gpuvec_expr_output_type(expr)`, or one element if the expression is a reduction. It
+/// may be exactly one of the input arrays if the elements of both have the same size. A reduction that reads no
+/// array reduces `n` equal elements: the calling core computes it in some microseconds, with every placement,
+/// whatever `n` is. A call that computes a `var` or `std` returns when its work is done, even with a stream,
+/// since the host computes the result from several sums.
 ///
 /// The GPU's driver compiles an expression when a device first runs it, in some 10 to 100 ms. With placement
-/// `auto`, calls on host arrays run on the cores until the expression is compiled: by `gpuvec_expr_prepare`, by
-/// a call that needs a GPU, or by the one with which calls have lost as much time on the cores as the driver is
-/// expected to take.
+/// `auto`, calls on host arrays run on the cores until the expression is compiled for a GPU: by
+/// `gpuvec_expr_prepare`, by a call that needs a GPU, or once calls have lost as much time on the cores as the
+/// driver is expected to take.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that is computed
-/// from such numbers alone, does not fit into 64 bits or the type of its partner, or if the expression has
-/// several outputs; or another error.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if the value of a `GPUVEC_I64 | GPUVEC_NUMBER`, or an integer that
+/// is computed from such values alone, does not fit into 64 bits or into the type of the other operand, or if
+/// the expression has several outputs; or another error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, out: *mut c_void, n: usize,
@@ -100,23 +100,24 @@ pub unsafe extern "C" fn gpuvec_expr_run(
     })
 }
 
-/// Evaluates an expression of several outputs in one pass. It does so as `gpuvec_expr_run`.
+/// Evaluates an expression with several outputs in one pass. Otherwise as `gpuvec_expr_run`.
 ///
 /// `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of
 /// the type `gpuvec_expr_output_type_at(expr, index)`, or of one element where
 /// `gpuvec_expr_is_reduction_at(expr, index)`. `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
 ///
-/// All formulas use the inputs as they are before the call. Each output may be exactly one of the input arrays,
-/// whose elements have the same size, also that of another formula: `"y; x"` into `x` and `y` swaps them. It
-/// must not overlap an input in any other way, nor another output; the result of a reduction may be the first
-/// element of an input. After an error any of the outputs may have been written in part.
+/// All formulas read the inputs as they are before the call. Each output may be exactly one of the input arrays
+/// whose elements have the same size, even one that another formula reads: `"y; x"` into `x` and `y` swaps them.
+/// An output must not overlap an input in any other way, nor another output. The result of a reduction may be
+/// the first element of an input. After an error any of the outputs may have been written in part.
 ///
-/// Without elements, with `n` 0, arrays are left alone, and reductions have their results for no elements; if
-/// one has none, as `min`, the call fails. A call with a stream waits for its work, if the result of one
-/// reduction of several outputs is to be in an input array, or if one is a `var` or `std`.
+/// If `n` is 0, output arrays are not written, and reductions store their results for no elements; the call
+/// fails if a reduction has none, such as `min`. A call with a stream waits for its work if one of its outputs
+/// is a `var` or `std`, or if it has several outputs and the result of a reduction is to be stored in an input
+/// array.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is another number, or as `gpuvec_expr_run`; or
-/// another error.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and where
+/// `gpuvec_expr_run` returns it; or another error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_outputs(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, outputs: *const *mut c_void,
@@ -133,41 +134,43 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
     })
 }
 
-/// Evaluates an expression of arrays of any strides. The arrays have one common shape. The call evaluates the
-/// expression for each of their elements, or reduces them along axes, or does both in one pass.
+/// Evaluates an expression on arrays of any strides. The arrays have one common shape. The call evaluates the
+/// expression for each element, or reduces the elements along axes, or does both in one pass.
 ///
-/// `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes are one element. `inputs` points to an
-/// array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to one for each output, as many
-/// as `gpuvec_expr_num_outputs(expr)`. The strides of an array, in bytes, are the distances between elements
+/// `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes stand for one element. `inputs` points
+/// to an array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to an array for each of the
+/// `gpuvec_expr_num_outputs(expr)` outputs. The strides of an array are the distances in bytes between elements
 /// along the axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand
-/// for C order. Strides along axes of length 1 are ignored, and so are those of scalars, and those of the
-/// results of reductions along the reduced axes. Addresses and strides are multiples of the elements' size.
+/// for C order. Strides along axes of length 1 are ignored, and so are the strides of scalars, and the strides
+/// of reductions' results along the reduced axes. Addresses and strides are multiples of the element size.
 ///
-/// `reduced_axes` has a bit for each axis that reductions reduce, the lowest for the first axis; it is 0 for an
-/// expression without reductions. The result for each index of the other axes is that of `gpuvec_expr_run` for
-/// the elements with this index, with the same bits, whatever the strides. `argmin` and `argmax` count the
-/// elements in C order of the reduced axes. Results of no elements are those of `n` = 0: of `min`, `max`, `argmin`
-/// and `argmax`, a reduced axis of length 0 is `GPUVEC_ERROR_EMPTY`, also where the other axes leave no results.
+/// `reduced_axes` has a bit for each axis along which reductions reduce, the lowest bit for the first axis; it
+/// is 0 for an expression without reductions. For each index of the other axes, the result has the bits that
+/// `gpuvec_expr_run` computes from the elements with this index, whatever the strides. `argmin` and `argmax`
+/// count the elements in C order of the reduced axes. If a reduced axis has length 0, results are those of no
+/// elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis has
+/// length 0 as well.
 ///
-/// Beside reductions, outputs that are not reductions have all axes, the reduced ones, too. All formulas use
-/// the inputs as they are before the call, as those of `gpuvec_expr_run_outputs`.
+/// An output that is not a reduction has all axes, even if other outputs are reductions. All formulas read the
+/// inputs as they are before the call.
 ///
 /// An output may be exactly one of the inputs, with the same address and strides, if the elements of both have
-/// the same size; the result of a reduction of all elements may be where the first one is. Otherwise, an output
-/// overlaps neither an input, nor itself or another output. Arrays that interleave, such as fields of the same
-/// records, or blocks of columns of the same matrix, do not overlap; of arrays with unusual strides it may not
-/// be found out that they do not, and they are refused.
+/// the same size; the result of a reduction of all elements may be stored in the first one. Otherwise an output
+/// must not overlap an input, another output, or itself. Interleaved arrays, such as fields of the same records
+/// or blocks of columns of the same matrix, do not overlap. Arrays with unusual strides may be refused although
+/// they do not overlap, where finding that out would take too long.
 ///
-/// If all arrays are contiguous, in the same order of axes, and all axes are reduced or none, the call is done
-/// as `gpuvec_expr_run` does it. Other calls run on the same processors, but not on cores and GPUs together. A
-/// GPU uses arrays that it reaches in place, and the elements of pageable ones are gathered and scattered on
-/// the way. A stream of a GPU that reaches all arrays takes the call, as that of `gpuvec_expr_run`, unless a
-/// result has more than 2^30 elements, one reduction is a `var` or `std`, or the result of one of several outputs
-/// is to be in an input; with any other stream the call waits for the stream's work, and is done when it returns.
+/// If all arrays are contiguous, with the same order of axes, and either all axes are reduced or none is, the
+/// call runs as `gpuvec_expr_run` does. Other calls run on the same processors, but never on cores and GPUs
+/// together. A GPU uses the arrays that it can access in place; the elements of pageable arrays are gathered and
+/// scattered on the way. The call is queued on a stream whose GPU can access all arrays, as by
+/// `gpuvec_expr_run`, unless a result has more than 2^30 elements, an output is a `var` or `std`, or there are
+/// several outputs and a reduction's result is to be stored in an input. Otherwise the call waits for the
+/// stream's work and returns when its own is done.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_ERROR_OVERLAP`; `GPUVEC_ERROR_PLACEMENT` also if arrays that are not contiguous
-/// are in the memory of different devices; `GPUVEC_ERROR_VALUE` if more than 8 axes are left after those that
-/// follow each other in all arrays were merged; or as `gpuvec_expr_run`.
+/// are in the memory of different devices; `GPUVEC_ERROR_VALUE` also if more than 8 axes remain after adjacent
+/// axes that are contiguous in all arrays have been merged; or another error of `gpuvec_expr_run`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_nd(
     expr: *mut gpuvec_expr, ndim: i32, shape: *const i64, inputs: *const gpuvec_array,
@@ -185,21 +188,20 @@ pub unsafe extern "C" fn gpuvec_expr_run_nd(
     })
 }
 
-/// Evaluates an expression of tensors of DLPack. It does so, or reduces them along axes, as
-/// `gpuvec_expr_run_nd`.
+/// Evaluates an expression on DLPack tensors. Otherwise as `gpuvec_expr_run_nd`.
 ///
-/// `inputs` points to the address of a `DLTensor`, which DLPack's dlpack.h defines, for each input, in the
-/// order of `gpuvec_expr_compile`, and `outputs` to that of one for each output. The tensors, which are only
-/// read and not kept, are in host memory, in pinned or managed memory, or on a CUDA device; their elements have
-/// the types that the expression declares, in one lane. A scalar is a tensor of one element that the host can
-/// read. Inputs that the expression does not use may be NULL.
+/// `inputs` points to the address of a `DLTensor` (see DLPack's dlpack.h) for each input, in the order of
+/// `gpuvec_expr_compile`, and `outputs` to the address of one for each output. The library only reads these
+/// structures, and does not keep them. The tensors are in host memory, pinned or managed memory, or on a CUDA
+/// device. Their elements have the types that the expression declares, with one lane. A scalar is a tensor of
+/// one element that the host can read. Inputs that the expression does not use may be NULL.
 ///
-/// The shapes of the inputs that are arrays are broadcast, as NumPy does it: to the shape of the outputs that
-/// are not reductions, which is one for all; or, if all are reductions, to their common shape. `reduced_axes`
-/// has a bit for each axis of this shape. A reduction's output has the axes that are not reduced, or all, with
-/// the length 1 where they are reduced.
+/// The shapes of the input arrays are broadcast as in NumPy: to the shape of the outputs that are not
+/// reductions, which must all have the same one, or, if all outputs are reductions, to their common shape.
+/// `reduced_axes` has a bit for each axis of this shape. The output of a reduction has only the axes that are
+/// not reduced, or all of them, with length 1 along the reduced ones.
 ///
-/// Returns as `gpuvec_expr_run_nd`; `GPUVEC_ERROR_VALUE` also for other types, devices or shapes.
+/// Returns what `gpuvec_expr_run_nd` returns; `GPUVEC_ERROR_VALUE` also for wrong types, devices or shapes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_dlpack(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, outputs: *const *const c_void,
@@ -213,25 +215,25 @@ pub unsafe extern "C" fn gpuvec_expr_run_dlpack(
     })
 }
 
-/// Makes a GPU's driver compile an expression. Unless it has done so before, it does it now: the next calls on
-/// contiguous arrays run there at once. The driver keeps what it compiled in a cache on disk, from process to
-/// process.
+/// Compiles an expression for a GPU in advance. Afterwards, calls on contiguous arrays run on this GPU without a
+/// wait for its driver's compiler. Does nothing if the expression is already compiled for it. The driver caches
+/// compiled expressions on disk, across processes.
 ///
-/// `device` counts from 0. Does nothing where no GPU is usable, and with placement `cpu`; `device` is then 0.
-/// Returns `GPUVEC_OK` or an error.
+/// `device` counts from 0. Without a usable GPU, or with placement `cpu`, the function does nothing, and
+/// `device` must be 0. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_prepare(expr: *mut gpuvec_expr, device: i32) -> Status {
     guard::call(|| prepare(&*expression::given(expr)?, device).map(|()| 0))
 }
 
-/// Returns the number of outputs. It is that of the formulas in the text, 1 to 8; or an error, a
+/// Returns the number of outputs. This is the number of formulas in the text, 1 to 8. On failure returns a
 /// `gpuvec_status`, which is above 8.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_num_outputs(expr: *mut gpuvec_expr) -> i32 {
     guard::call(|| Ok(expression::given(expr)?.formula.outputs().count() as i32))
 }
 
-/// Returns the type of the output's elements. It is a `gpuvec_type`; or an error, a `gpuvec_status`:
+/// Returns the `gpuvec_type` of the output's elements. On failure returns a `gpuvec_status`:
 /// `GPUVEC_ERROR_VALUE` if there are several outputs.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_output_type(expr: *mut gpuvec_expr) -> i32 {
@@ -242,8 +244,8 @@ pub extern "C" fn gpuvec_expr_output_type(expr: *mut gpuvec_expr) -> i32 {
     })
 }
 
-/// Tells if the expression is a reduction. Returns 1 if it is, and so its output one value, 0 if it is not; or
-/// an error, a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
+/// Returns 1 if the expression is a reduction, and 0 if not. The output of a reduction is one value. On failure
+/// returns a `gpuvec_status`: `GPUVEC_ERROR_VALUE` if there are several outputs.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_is_reduction(expr: *mut gpuvec_expr) -> i32 {
     guard::call(|| {
@@ -253,26 +255,26 @@ pub extern "C" fn gpuvec_expr_is_reduction(expr: *mut gpuvec_expr) -> i32 {
     })
 }
 
-/// Returns the type of the elements of one of the outputs. It is a `gpuvec_type`; or an error, a
-/// `gpuvec_status`. `index` counts outputs from 0.
+/// Returns the `gpuvec_type` of the elements of one output. `index` counts outputs from 0. On failure returns a
+/// `gpuvec_status`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_output_type_at(expr: *mut gpuvec_expr, index: usize) -> i32 {
     guard::call(|| expression::given(expr)?.output_type(index))
 }
 
-/// Tells if one of the outputs is that of a reduction. Returns 1 if it is, and so the output one value, 0 if it
-/// is not; or an error, a `gpuvec_status`. `index` counts outputs from 0.
+/// Returns 1 if one output is a reduction, and 0 if not. The output of a reduction is one value. `index` counts
+/// outputs from 0. On failure returns a `gpuvec_status`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_is_reduction_at(expr: *mut gpuvec_expr, index: usize) -> i32 {
     guard::call(|| expression::given(expr)?.has_result(index))
 }
 
-/// Stores an expression's program or PTX as text. `buffer` is in host memory, and the PTX is that for the GPU's
-/// driver. `form` is a `gpuvec_expr_form`.
+/// Stores an expression's program or its PTX as text. `form` is a `gpuvec_expr_form`: the PTX is the text for
+/// the GPU's driver. `buffer` is in host memory.
 ///
-/// At most `size` bytes are written, and the text always ends with a NUL; `buffer` may be NULL if `size` is 0.
-/// Unless `needed` is NULL, the size that holds all of the text is stored there. The texts are for people: they
-/// may change with every version. Returns `GPUVEC_OK` or an error.
+/// Writes at most `size` bytes, and always ends the text with a NUL; `buffer` may be NULL if `size` is 0. Unless
+/// `needed` is NULL, stores the size of the whole text there, with its NUL. The texts are for people, and may
+/// change with every version. Returns `GPUVEC_OK` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_text(
     expr: *mut gpuvec_expr, form: i32, buffer: *mut c_char, size: usize, needed: *mut usize,
@@ -321,7 +323,7 @@ unsafe fn compile(
     Ok(0)
 }
 
-/// The inputs that a caller declares.
+/// Returns the inputs that a caller declares.
 ///
 /// # Safety
 /// `names` and `types` point to `count` elements that live as long as the result.
@@ -349,7 +351,7 @@ unsafe fn declared<'a>(
     (0..count).map(input).collect()
 }
 
-/// The outputs that a caller gives to a formula.
+/// Returns the outputs that a caller passes for a formula.
 ///
 /// # Safety
 /// `outputs` points to `count` pointers.
@@ -374,7 +376,7 @@ unsafe fn given_outputs(
     Ok(OUTPUT_NAMES.into_iter().zip(formula.outputs()).enumerate().map(output).collect())
 }
 
-/// The text of a C string.
+/// Returns the text of a C string.
 ///
 /// # Safety
 /// It lives as long as the result.
@@ -387,7 +389,7 @@ unsafe fn c_str<'a>(argument: &'static str, text: *const c_char) -> Result<&'a s
     text.to_str().map_err(|error| Error::NotUtf8 { argument, place: error.valid_up_to() })
 }
 
-/// Stores a text as far as it fits, and the size that all of it needs.
+/// Stores as much of a text as fits, and the size of the whole text.
 ///
 /// # Safety
 /// There is room for `size` bytes, and for the size, unless `needed` is NULL.

@@ -41,11 +41,12 @@ impl<T> Returned for *const T {
     }
 }
 
-/// What a call does, at most once. Behind a pointer, so that the guard is once in the library.
+/// The work of a call, as a pointer to a closure: the guard's code is compiled once, not for each exported function.
+/// Such a closure must be callable again, so a closure that runs only once waits in an `Option` until it is taken.
 type Body<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
-/// Runs an operation on arrays: a [`call`] on which `gpuvec_last_run` reports, and so do the log and a profiler,
-/// where the user asks for that.
+/// Runs an operation on arrays: a [`call`] that `gpuvec_last_run` reports, and the log and a profiler if the user asks
+/// for them.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     let mut body = Some(body);
     run_operation(&mut || body.take().map_or(Ok(()), |body| body()))
@@ -74,7 +75,7 @@ pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     choice(|| settings::check().and_then(|()| body()))
 }
 
-/// Runs a [`call`] that works whatever the environment variables are.
+/// Runs a [`call`] that also works if an environment variable is wrong.
 pub(super) fn choice<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     let (mut body, mut returned) = (Some(body), None);
     let outcome = run_choice(&mut || {
@@ -92,8 +93,7 @@ fn run_choice(body: Body<'_>) -> Result<(), Error> {
     entered(&mut || answer(body)).inspect_err(keep_refusal)
 }
 
-/// Stores the error of a call that could not begin; but the last error of a thread with a call in progress is
-/// that call's.
+/// Stores the error of a call that could not begin, unless a call in progress in this thread owns the last error.
 #[cold]
 fn keep_refusal(error: &Error) {
     if *error == Error::ForkedInHandler {
@@ -114,7 +114,7 @@ fn answer(body: Body<'_>) -> Result<(), Error> {
     answered
 }
 
-/// Stores an error for this thread. In one place, for a smaller library.
+/// Stores an error for this thread. Not inlined, to keep the library small.
 #[cold]
 #[inline(never)]
 fn keep_error(error: &Error) {
@@ -124,29 +124,28 @@ fn keep_error(error: &Error) {
     }
 }
 
-/// Stores what is wrong with an expression as the text of this thread's last error, which has no place in an
-/// [`Error`], and returns the marker error.
+/// Stores the text of an expression's error, which is too long for an [`Error`], as this thread's last error. Returns
+/// the marker error.
 #[cold]
 pub(super) fn refuse(expression: &impl std::fmt::Display) -> Error {
     LAST_ERROR.with(|text| text.set(expression));
     Error::Expression
 }
 
-/// Answers a question about the library, and leaves the last error as it is. Answers `otherwise`
-/// after a panic, and to a signal handler that interrupted a call.
+/// Answers a question about the library without changing the last error. Returns `otherwise` after a panic, and in a
+/// signal handler that interrupted a call.
 pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     let (mut body, mut answer) = (Some(body), None);
     let mut ask = || {
         answer = body.take().map(|body| body());
         Ok(())
     };
-    // What failed has no answer.
+    // After a failure there is no answer.
     let _ = entered(&mut || caught(&mut ask));
     answer.unwrap_or(otherwise)
 }
 
-/// Stores an answer for the caller as [`constant`] returns one, and leaves the last error as it is unless the
-/// question is wrong.
+/// Answers like [`constant`], but into the caller's memory. Changes the last error only if the arguments are wrong.
 pub(super) fn report(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || match body() {
         Ok(()) => gpuvec_status::GPUVEC_OK as i32,
@@ -157,8 +156,8 @@ pub(super) fn report(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     })
 }
 
-/// Runs `body` as a call of this thread. Refuses a signal handler that interrupted a call or a fork of
-/// its thread, and a process whose locks may be held for ever: the call might never return.
+/// Runs `body` as a call of this thread. Fails where the call might never return: in a signal handler that interrupted
+/// a call or a fork of its thread, and in a process whose locks may be held for ever.
 fn entered(body: Body<'_>) -> Result<(), Error> {
     thread::with(|thread| {
         if thread.is_calling.is_raised() || thread.is_forking.is_raised() {
@@ -172,7 +171,7 @@ fn entered(body: Body<'_>) -> Result<(), Error> {
     })
 }
 
-/// Answers from constants and this thread's own data, also to signal handlers at any time.
+/// Answers from constants and this thread's own data alone, so signal handlers may ask at any time.
 pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         std::mem::forget(payload);
@@ -225,8 +224,8 @@ fn caught(body: Body<'_>) -> Result<(), Error> {
     })
 }
 
-/// Says whether a panic is the library's own: the last error then has its message, which the host's
-/// panic hook does not print.
+/// Returns true for a panic of the library's own code, and keeps its message for the last error. The host's panic
+/// hook does not print such a panic.
 fn is_ours(info: &PanicHookInfo<'_>) -> bool {
     let is_calling = thread::with(|thread| thread.is_calling.is_raised());
     if is_calling {
@@ -242,9 +241,9 @@ thread_local! {
     static ANSWER: Text = const { Text::new() };
 }
 
-/// A C string of bounded length, stored in place, so that a thread that ends has nothing to free. A
-/// signal handler may write the text while the thread reads it, and the other way round: the bytes are
-/// a C string at all times, since the last byte is never written.
+/// A C string of bounded length, stored in place, so that a thread that ends has nothing to free. A signal handler and
+/// the thread that it interrupted may read and write the text at the same time: the bytes are a C string at all times,
+/// since the last byte is never written.
 struct Text {
     bytes: [Cell<u8>; Text::CAPACITY],
     len: Cell<usize>,

@@ -21,8 +21,8 @@ use crate::process::settings::{self, GPUVEC_ALL_DEVICES, Placement};
 use crate::run::last_run::{self, Run};
 use std::ffi::{CStr, c_char};
 
-/// Sets the placement of all later calls. It holds in every thread that does not have its own: `placement` is a
-/// `gpuvec_place`.
+/// Sets the placement of all later calls. The placement, a `gpuvec_place`, holds in every thread that has no
+/// placement of its own.
 ///
 /// Overrides the environment variable `GPUVEC_PLACEMENT`. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any
 /// other number.
@@ -39,9 +39,9 @@ pub extern "C" fn gpuvec_set_placement(placement: i32) -> Status {
     })
 }
 
-/// Returns the placement in force for the calling thread. It is a `gpuvec_place`; or `GPUVEC_ERROR_ENVIRONMENT`
-/// if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then tells; or `GPUVEC_ERROR_REENTRANT` in
-/// a signal handler that interrupted a call.
+/// Returns the placement in force for the calling thread. The result is a `gpuvec_place`. It is
+/// `GPUVEC_ERROR_ENVIRONMENT` if `GPUVEC_PLACEMENT` has a wrong value, which `gpuvec_why_cpu()` then names, and
+/// `GPUVEC_ERROR_REENTRANT` in a signal handler that interrupted a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_placement() -> i32 {
     guard::query(gpuvec_status::GPUVEC_ERROR_REENTRANT as i32, || match settings::placement() {
@@ -50,8 +50,8 @@ pub extern "C" fn gpuvec_get_placement() -> i32 {
     })
 }
 
-/// Sets the placement of the calling thread's later calls. It holds whatever the process's is: `placement` is a
-/// `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's again.
+/// Sets the placement of the calling thread's later calls. It takes precedence over the process's placement.
+/// `placement` is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` to follow the process's placement again.
 ///
 /// Other threads are not affected. A child made by `fork` starts with the placement of the thread that called
 /// `fork`; a new thread has none of its own. Returns `GPUVEC_OK`, or `GPUVEC_ERROR_VALUE` for any other number.
@@ -71,8 +71,8 @@ pub extern "C" fn gpuvec_set_thread_placement(placement: i32) -> Status {
     })
 }
 
-/// Returns the calling thread's own placement. It is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if it has
-/// none.
+/// Returns the calling thread's own placement. The result is a `gpuvec_place`, or `GPUVEC_PLACE_INHERIT` if the
+/// thread has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
     guard::constant(GPUVEC_PLACE_INHERIT, || {
@@ -83,9 +83,9 @@ pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
 /// The placement of a thread that follows the process's; see `gpuvec_set_thread_placement`.
 pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
-/// Sets the most threads that may work on one call. The calling one is included, and the number holds for all
-/// later calls in every thread; with 0 the environment's number is in force again. A call uses as many of them
-/// as are predicted to finish first.
+/// Sets the greatest number of threads that work on one call. The calling thread counts. The number holds for
+/// all later calls in every thread; 0 restores the environment's number. A call uses as many threads as are
+/// predicted to finish first.
 ///
 /// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
 /// works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -103,8 +103,9 @@ pub extern "C" fn gpuvec_set_num_threads(threads: i32) -> Status {
     })
 }
 
-/// Returns the most threads that may work on one call. It is from 1 to 256; or 0 if `GPUVEC_NUM_THREADS` has a
-/// wrong value, which the error of every other call names, and in a signal handler that interrupted a call.
+/// Returns the greatest number of threads that work on one call. The result is from 1 to 256. It is 0 if
+/// `GPUVEC_NUM_THREADS` has a wrong value, which the error of every other call names, and in a signal handler
+/// that interrupted a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_num_threads() -> i32 {
     guard::query(0, || {
@@ -112,13 +113,13 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
     })
 }
 
-/// Sets the device that works on host arrays.
+/// Sets the device that computes calls on host arrays.
 ///
 /// The setting holds for all later calls of every thread, and overrides the environment variable
-/// `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where the prediction
-/// says that these finish sooner. Arrays in device memory are computed on their own device, and functions with a
+/// `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where they are
+/// predicted to finish sooner. Calls on device memory run on the device that holds it, and functions that take a
 /// device or a stream use that one. Does not open the driver. If the driver shows no device of that number, host
-/// arrays have no GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
+/// arrays are computed without a GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
 /// `GPUVEC_ERROR_VALUE` for a number below -1 and for one that an open driver does not show.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_device(device: i32) -> Status {
@@ -135,20 +136,21 @@ pub extern "C" fn gpuvec_set_device(device: i32) -> Status {
     })
 }
 
-/// Returns the device that works on host arrays, or `GPUVEC_ALL_DEVICES`.
+/// Returns the device that computes calls on host arrays. The result may be `GPUVEC_ALL_DEVICES`.
 ///
-/// The answer is also `GPUVEC_ALL_DEVICES` if `GPUVEC_DEVICE` has a wrong value, which the error of every other call
+/// It is `GPUVEC_ALL_DEVICES` also if `GPUVEC_DEVICE` has a wrong value, which the error of every other call
 /// names.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_get_device() -> i32 {
     guard::query(GPUVEC_ALL_DEVICES, || settings::device().unwrap_or(GPUVEC_ALL_DEVICES))
 }
 
-/// Tells why no GPU is usable. The reasons are no driver, a driver that is too old, no device, a device that
-/// refuses to work, placement `cpu`, a forked child.
+/// Returns the reason why no GPU is usable. Possible reasons are no driver, a driver that is too old, no device,
+/// a device that refuses to work, placement `cpu`, and a forked child.
 ///
-/// Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`. Returns a
-/// string of this thread's that is valid until the thread calls this function again; empty if a GPU is usable.
+/// Opens the driver and a device to find out, as `gpuvec_init` does, except with placement `cpu`. The string
+/// belongs to this thread and is valid until the thread calls this function again; it is empty if a GPU is
+/// usable.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
     guard::query(IN_PROGRESS.as_ptr(), || match settings::placement() {
@@ -161,25 +163,26 @@ pub extern "C" fn gpuvec_why_cpu() -> *const c_char {
 /// The answer for a signal handler that interrupted a call.
 const IN_PROGRESS: &CStr = c"a gpuvec call is in progress in this thread";
 
-/// Stores where this thread's last operation ran, and why. It was one on arrays, and `run` also tells how it
-/// ran.
+/// Stores where, how and why this thread's last operation on arrays ran.
 ///
 /// `run` points to a `gpuvec_run` and `size` is `sizeof(gpuvec_run)`: a program built with an older, shorter
-/// structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. All fields are 0 after an operation that failed and after one with nothing to do.
-/// Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
+/// structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. All fields
+/// are 0 after an operation that failed or had nothing to do. Returns `GPUVEC_OK` or `GPUVEC_ERROR_NULL`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::report(|| unsafe { store("run", run, size, || Ok(last_run::last())) })
 }
 
-/// Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do it. The GPU is the
-/// first one; with placement `cpu` neither is opened. A driver or GPU that failed before is tried again.
+/// Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do this. The GPU is
+/// the first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried
+/// again.
 ///
-/// Never needed: it lets a program choose when to spend those tenths of a second. With placement `auto`, calls
+/// No program needs it: it lets one choose when to spend those tenths of a second. With placement `auto`, calls
 /// on host arrays may use a GPU from then on; otherwise they open it once that pays. An operation's kernel is
-/// still loaded when a device first runs it. That takes some milliseconds, and the driver may wait for work in
-/// flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call would return.
+/// still loaded when a device first runs it, which takes some milliseconds, and for which the driver may wait
+/// for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call
+/// would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {
@@ -196,8 +199,8 @@ pub extern "C" fn gpuvec_init() -> Status {
     })
 }
 
-/// Returns the number of GPUs that the driver shows. It is 0 without a driver and in a forked child. Opens the
-/// driver to find out, with every placement.
+/// Returns the number of GPUs that the driver shows. The number is 0 without a driver and in a forked child.
+/// Opens the driver to find out, with every placement.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_count() -> i32 {
     guard::query(0, || {
@@ -205,8 +208,8 @@ pub extern "C" fn gpuvec_device_count() -> i32 {
     })
 }
 
-/// Returns the name of a GPU, a constant string. Returns NULL if no device has that number;
-/// `gpuvec_last_error()` then tells why.
+/// Returns the name of a GPU. Returns NULL if no device has that number; `gpuvec_last_error()` then says why.
+/// The name is a constant string.
 ///
 /// `device` counts from 0. Opens the driver, with every placement.
 #[unsafe(no_mangle)]
@@ -222,7 +225,7 @@ pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
     })
 }
 
-/// Returns the library's version. It is a constant string, "major.minor.patch".
+/// Returns the library's version. The version is a constant string, "major.minor.patch".
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_version() -> *const c_char {
     guard::constant(VERSION.as_ptr(), || VERSION.as_ptr())

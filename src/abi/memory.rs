@@ -29,10 +29,10 @@ use crate::objects::stream::gpuvec_stream;
 use crate::run;
 use std::ffi::c_void;
 
-/// Allocates pinned (page-locked) host memory. A GPU reads and writes it directly: arrays in it are not copied
-/// on the host first, and calls on them are faster.
+/// Allocates pinned (page-locked) host memory. A GPU reads and writes this memory directly: arrays in it need no
+/// copy on the host, so calls on them are faster.
 ///
-/// `bytes` is rounded up to one or more pages of 4,096 bytes; the memory starts with a page and is
+/// `bytes` is rounded up to one or more pages of 4,096 bytes. The memory starts at a page boundary and is
 /// uninitialised. A child made by `fork` must not use memory that its parent page-locked. Free the memory with
 /// `gpuvec_pinned_free`.
 #[unsafe(no_mangle)]
@@ -42,14 +42,14 @@ pub extern "C" fn gpuvec_pinned_alloc(bytes: usize) -> *mut c_void {
 
 /// Frees pinned memory; NULL does nothing.
 ///
-/// Work queued on a stream must be done with the memory.
+/// Synchronize every stream whose queued work uses the memory first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_pinned_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, PINNED) }.map(|()| 0))
 }
 
-/// Allocates device memory. Operations use arrays in it in place, and nothing crosses the bus.
+/// Allocates device memory. Operations use arrays in it in place, without a transfer over the bus.
 ///
 /// `device` counts from 0; `bytes` may be 0. The memory is aligned for every element type and is uninitialised:
 /// fill it with `gpuvec_copy`. Without a usable GPU, or with placement `cpu`, `device` must be 0. Free the
@@ -61,44 +61,44 @@ pub extern "C" fn gpuvec_device_alloc(bytes: usize, device: i32) -> *mut c_void 
 
 /// Frees device memory; NULL does nothing. It first waits until the device is done with the memory.
 ///
-/// The library keeps up to 512 MiB of each device's freed memory for the next allocations of the same sizes;
-/// where the device has too little left for gpuvec, that memory is used first.
+/// The library caches up to 512 MiB of each device's freed memory for later allocations of the same sizes. It
+/// uses this memory for its own work if the device runs short.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_device_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
     guard::call(|| unsafe { allocation::free(ptr, DEVICE) }.map(|()| 0))
 }
 
-/// Returns the number of the GPU that has device memory. `gpuvec_device_alloc` returned it at `ptr`. Returns -1
-/// if it is host memory, or `gpuvec_device_alloc` did not return `ptr`.
+/// Returns the number of the GPU that holds device memory. Returns -1 if `ptr` is host memory, or was not
+/// returned by `gpuvec_device_alloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_of(ptr: *const c_void) -> i32 {
     guard::query(allocation::NO_DEVICE, || allocation::device_of(ptr))
 }
 
-/// Page-locks `bytes` of existing host memory. A GPU then accesses them directly, as it does memory from
-/// `gpuvec_pinned_alloc`. This takes some tenths of a millisecond for each MiB, so it pays for arrays that are
-/// used more than once.
+/// Page-locks existing host memory. A GPU then accesses the `bytes` bytes at `ptr` directly, like memory from
+/// `gpuvec_pinned_alloc`. Page-locking takes some tenths of a millisecond per MiB, so it pays for arrays that
+/// are used more than once.
 ///
-/// `ptr` may be any address; with `bytes == 0`, which locks nothing, also NULL. Arrays may share pages, and an
-/// array may be registered more than once: it stays page-locked until it has been unregistered as many times.
-/// Other data in an array's pages remains pageable memory. Without a usable GPU, or with placement `cpu`, the
-/// memory stays as it is. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
+/// `ptr` may be any address, and NULL if `bytes` is 0, which locks nothing. Arrays may share pages, and an array
+/// may be registered more than once: it stays page-locked until it has been unregistered as many times. Other
+/// data in an array's pages stays pageable memory. Without a usable GPU, or with placement `cpu`, the memory
+/// does not change. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_register(ptr: *mut c_void, bytes: usize) -> Status {
     guard::call(|| registration::register(ptr, bytes).map(|()| 0))
 }
 
-/// Undoes one `gpuvec_host_register` of the address `ptr`. It may be one of 0 bytes.
+/// Undoes one `gpuvec_host_register` of the address `ptr`. Registrations of 0 bytes are undone in the same way.
 ///
-/// Call it before the memory is freed and after queued work is done with it. Pages that other registrations
-/// share stay page-locked until those end.
+/// Call it after all queued work with the memory is done, and before the memory is freed. Pages that other
+/// registrations share stay page-locked until those end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> Status {
     guard::call(|| registration::unregister(ptr).map(|()| 0))
 }
 
-/// Copies bytes between any two kinds of memory. It copies `bytes` bytes from `src` to `dst`, and the direction
+/// Copies bytes between any two kinds of memory. Their number is `bytes`. The direction, from `src` to `dst`,
 /// follows from the pointers, with every placement.
 ///
 /// `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a stream the copy
@@ -112,30 +112,31 @@ pub unsafe extern "C" fn gpuvec_copy(
     guard::operation(|| unsafe { run::copy(src, dst, bytes, stream) })
 }
 
-/// Stores in `info` the memory that the library holds of a device.
+/// Stores the sizes of the memory that the library holds on a device.
 ///
-/// With `GPUVEC_ALL_DEVICES` for `device`, stores that of all devices. `info` points to a
+/// With `GPUVEC_ALL_DEVICES` for `device`, stores the totals of all devices. `info` points to a
 /// `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
-/// structure keeps working, and one built with a newer, longer structure finds 0 in the other fields. Opens neither the driver nor a device: all fields are 0 for a device that this
-/// process has not used, and page-locked memory counts for the device in whose context it was allocated.
-/// Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not
-/// show.
+/// structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. Opens
+/// neither the driver nor a device: all fields are 0 for a device that this process has not used. Page-locked
+/// memory counts for the device in whose context it was allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or
+/// `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_memory(device: i32, info: *mut MemoryInfo, size: usize) -> Status {
     // SAFETY: the caller's promise, as the header says.
     guard::call(|| unsafe { store("info", info, size, || holdings::memory(device)) }.map(|()| 0))
 }
 
-/// Gives the driver back the memory that no call uses at the moment.
+/// Returns unused memory to the driver.
 ///
-/// On all devices these are the library's buffers, memory that callers freed, and the kernels of expressions that are
-/// neither in use nor held by a handle. Stores the number of bytes of pinned and device memory in `bytes`, which may
-/// be NULL.
+/// On all devices, unused are the library's buffers that no call uses at the moment, cached memory that callers
+/// freed, and the kernels of expressions that are neither in use nor held by a handle. Stores the number of
+/// freed bytes of pinned and device memory in `bytes`, which may be NULL.
 ///
-/// Later calls allocate anew, which makes the first of them slower. Waits for the driver, which may wait for work in
-/// flight. Callers' memory, registrations, streams, and the kernels of operations stay. Other threads may make
-/// calls at the same time: those keep what they use. What the driver refuses to free stays for the next call.
-/// Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to give back.
+/// Later calls allocate anew, so the first of them are slower. Waits for the driver, which may wait for work in
+/// flight. Does not touch callers' memory, registrations, streams, and the kernels of operations. Other threads
+/// may make calls at the same time: memory that they use is kept. Memory that the driver refuses to free is kept
+/// for the next call. Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to
+/// return.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_trim(bytes: *mut u64) -> Status {
     guard::call(|| {

@@ -1,5 +1,6 @@
-//! The exported functions. Each is written out by hand, since the header is made from it: a
-//! signature, its contract, and one call through the `guard`. No logic is here.
+//! The exported functions. Each is a signature, its contract, and one call through the `guard`; there is no logic here.
+//! The header is made from them. build.rs writes the functions of operations, and the others are written by hand, since
+//! cbindgen does not expand macros.
 //!
 //! # Safety
 //! Every function trusts its caller for what no library can check: that a pointer points to `n`
@@ -39,8 +40,8 @@ use std::ffi::c_void;
 /// A status as C receives it. The header calls it `gpuvec_status`.
 pub type Status = i32;
 
-/// Stores a structure to which later versions may append fields: as much of it as there is room for, and zeros in
-/// the rest of the room.
+/// Stores a structure to which later versions may append fields. Stores as much of it as the caller's `size` bytes
+/// hold, and fills the rest of them with zeros.
 ///
 /// # Safety
 /// There is room for `size` bytes, unless `place` is NULL.

@@ -31,7 +31,7 @@ use crate::objects::event::{self, gpuvec_event};
 use crate::objects::stream::{self, gpuvec_stream};
 use std::ffi::c_void;
 
-/// Creates a stream. It is a queue of work for a GPU, done in order while the caller goes on.
+/// Creates a stream. A stream is a queue of work for a GPU, which is done in order while the caller goes on.
 ///
 /// `device` counts from 0. Without a usable GPU, or with placement `cpu`, `device` must be 0, and each call
 /// does its work before it returns. Destroy the stream with `gpuvec_stream_destroy`.
@@ -41,7 +41,7 @@ pub extern "C" fn gpuvec_stream_create(device: i32) -> *mut gpuvec_stream {
 }
 
 /// Creates a handle for an existing `CUstream` (`cudaStream_t`). gpuvec queues its work there, among the
-/// program's own.
+/// program's own work.
 ///
 /// `native` is the stream. 0 and 1 are the legacy default stream of the calling thread's device. 2 is the
 /// per-thread default stream: the handle stands for each calling thread's own stream and is still one queue, in
@@ -71,7 +71,7 @@ pub extern "C" fn gpuvec_stream_synchronize(stream: *mut gpuvec_stream) -> Statu
     guard::call(|| stream::synchronize(stream).map(|()| 0))
 }
 
-/// Checks if all work queued on a stream is done. It does not wait.
+/// Checks whether all work queued on a stream is done. The call does not wait.
 ///
 /// Returns `GPUVEC_OK` if it is, `GPUVEC_NOT_READY` if not, or the error of queued work.
 #[unsafe(no_mangle)]
@@ -79,10 +79,10 @@ pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> Status {
     guard::call(|| stream::is_done(stream).map(ready))
 }
 
-/// Makes later work of a stream wait for an event. The work is that which is queued from now on, and the event
-/// is of any stream or device. With a NULL stream the calling thread waits.
+/// Makes later work of a stream wait for an event. All work that is queued on the stream from now on waits. The
+/// event may belong to any stream or device. With a NULL stream the calling thread waits.
 ///
-/// An event that was never recorded is not waited for. If the work before the event fails, the next call with
+/// There is no wait for an event that was never recorded. If the work before the event fails, the next call with
 /// that work's own stream returns the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_wait(
@@ -91,7 +91,7 @@ pub extern "C" fn gpuvec_stream_wait(
     guard::call(|| event::hold_back(stream, event).map(|()| 0))
 }
 
-/// Creates an event. It is not recorded yet.
+/// Creates an event. The new event is not recorded yet.
 ///
 /// Destroy the event with `gpuvec_event_destroy`.
 #[unsafe(no_mangle)]
@@ -99,8 +99,8 @@ pub extern "C" fn gpuvec_event_create() -> *mut gpuvec_event {
     guard::call(event::create)
 }
 
-/// Records an event behind the work queued on a stream. That is the work which is queued now, and the record
-/// takes the place of an earlier one. With a NULL stream the event is done at once.
+/// Records an event on a stream. The event is done when the work that is queued on the stream at this time is
+/// done; an earlier record is replaced. With a NULL stream the event is done at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_event_record(
     event: *mut gpuvec_event, stream: *mut gpuvec_stream,
@@ -108,7 +108,7 @@ pub extern "C" fn gpuvec_event_record(
     guard::call(|| event::record(event, stream).map(|()| 0))
 }
 
-/// Checks if the work before an event is done. It does not wait.
+/// Checks whether the work before an event is done. The call does not wait.
 ///
 /// Returns `GPUVEC_OK` if it is, or if the event was never recorded; `GPUVEC_NOT_READY` if not; or an error.
 #[unsafe(no_mangle)]
@@ -122,8 +122,8 @@ pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::synchronize(event).map(|()| 0))
 }
 
-/// Stores the time between two events in milliseconds. `ms` receives it, by the clock of the device whose streams they
-/// were recorded on, or by the host's clock without a GPU.
+/// Stores the milliseconds between two events in `ms`. The time is measured by the clock of the device on whose
+/// streams they were recorded, or by the host's clock without a GPU.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
 /// either was never recorded or they belong to two devices; or another error.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn gpuvec_event_elapsed(
     })
 }
 
-/// Destroys an event; NULL does nothing. Work that waits for the event goes on waiting.
+/// Destroys an event; NULL does nothing. Work that waits for the event keeps waiting.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_event_destroy(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::destroy(event).map(|()| 0))

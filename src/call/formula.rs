@@ -8,7 +8,7 @@ use crate::process::memory;
 use gpuvec_cost::BreakEven;
 use gpuvec_expr::{Node, Output, OutputKind, Program, Reduction, Rule, Source, Type};
 use gpuvec_ops::{Op, Step};
-use gpuvec_ptx::{Along, Kernel, Limits, Variant};
+use gpuvec_ptx::{AxisReduction, Kernel, Limits, Variant};
 use once_cell::race::OnceBox;
 
 /// The computation of a call on its arrays and scalars: an operation, or an expression.
@@ -248,10 +248,10 @@ impl Formula {
                 });
             }
             let program = self.program();
-            let frame = gpuvec_ptx::frame(program).map_or(Ok(""), text)?;
-            refuse_without_memory(program, frame)?;
+            let template = gpuvec_ptx::template(program).map_or(Ok(""), text)?;
+            refuse_without_memory(program, template)?;
             let name = self.op.map_or(gpuvec_ptx::NAME, Op::kernel);
-            Ok(Box::new(Kernel::new(name, program, frame)))
+            Ok(Box::new(Kernel::new(name, program, template)))
         })
     }
 
@@ -264,21 +264,21 @@ impl Formula {
 
     /// Writes the kernel of a formula's reduction along axes; `text` returns that of an image.
     pub(crate) fn along_axes(
-        &self, along: Along, text: impl FnOnce(&str) -> Result<&'static str, Error>,
+        &self, axes: AxisReduction, text: impl FnOnce(&str) -> Result<&'static str, Error>,
     ) -> Result<Kernel, Error> {
         const NO_REDUCTION: Error = Error::Internal { text: "no reduction along axes" };
         let program = self.program();
-        let frame = text(&gpuvec_ptx::axes_frame(program).ok_or(NO_REDUCTION)?)?;
-        refuse_without_memory(program, frame)?;
+        let template = text(&gpuvec_ptx::axes_template(program).ok_or(NO_REDUCTION)?)?;
+        refuse_without_memory(program, template)?;
         let name = gpuvec_ptx::NAME;
-        Kernel::along_axes(name, program, frame, along, Limits::USUAL).ok_or(NO_REDUCTION)
+        Kernel::along_axes(name, program, template, axes, Limits::USUAL).ok_or(NO_REDUCTION)
     }
 }
 
-/// Fails without memory for the kernel of a program, with the text of its frame.
-fn refuse_without_memory(program: &Program, frame: &str) -> Result<(), Error> {
+/// Fails without memory for the kernel of a program, with the text of its template.
+fn refuse_without_memory(program: &Program, template: &str) -> Result<(), Error> {
     let nodes: usize = program.nodes().iter().map(bytes_of).sum();
-    let bytes = memory::NEEDED_BYTES + 2 * frame.len() + nodes.min(MOST_BYTES);
+    let bytes = memory::NEEDED_BYTES + 2 * template.len() + nodes.min(MOST_BYTES);
     match memory::is_left_for(bytes) {
         true => Ok(()),
         false => Err(Error::OutOfHostMemory { bytes, purpose: "the kernel of a formula" }),
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_child_forked_while_a_kernel_is_written_writes_its_own() {
         const SECONDS: u32 = 20;
-        let frame = |_| Ok(include_str!("../../kernels/ptx/fold.ptx"));
+        let template = |_| Ok(include_str!("../../kernels/ptx/fold.ptx"));
         let input = Input { name: "a", element: Element::F32, form: Form::Array };
         let program = compile("min(a)", &[input]).unwrap();
         let formula = Formula::new(0, program, 1, Some((8, false)));
@@ -335,13 +335,13 @@ mod tests {
             if child == 0 {
                 // SAFETY: sets a timer for the process.
                 unsafe { libc::alarm(SECONDS) };
-                let is_written = formula.kernel(frame).is_ok();
+                let is_written = formula.kernel(template).is_ok();
                 // SAFETY: ends this process.
                 unsafe { libc::_exit(i32::from(!is_written)) };
             }
             // SAFETY: the child is this process's own.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
-            frame(name)
+            template(name)
         };
         assert!(formula.kernel(forking).is_ok());
         assert_eq!(status, 0);

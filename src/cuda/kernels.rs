@@ -10,7 +10,7 @@ use crate::error::{Error, interned};
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_ops::Op;
-use gpuvec_ptx::{Along, Variant};
+use gpuvec_ptx::{AxisReduction, Variant};
 use lzma_rust2::{LzmaReader, Read};
 use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
@@ -97,11 +97,11 @@ pub(super) fn blocks_per_multiprocessor(task: Task<'_>) -> Result<u32, Error> {
     task.formula().map_or(Ok(1), |formula| kernel_of(formula).map(of))
 }
 
-/// The number of elements that a thread of a task's elementwise kernel works on at once, and how many such
-/// packs a thread of a large grid takes.
+/// The number of elements that a thread of a task's elementwise kernel computes at once, and how often a thread of a
+/// large grid does so.
 pub(super) fn packs(task: Task<'_>) -> Result<[usize; 2], Error> {
     const OF_COPY: [usize; 2] = [16, 1];
-    let of = |kernel: &gpuvec_ptx::Kernel| [kernel.pack(), kernel.packs_per_thread()];
+    let of = |kernel: &gpuvec_ptx::Kernel| [kernel.items_per_thread(), kernel.tiles_per_thread()];
     task.formula().map_or(Ok(OF_COPY), |formula| kernel_of(formula).map(of))
 }
 
@@ -123,7 +123,7 @@ pub(super) enum Form {
     /// An elementwise one, for arrays of any strides.
     Strided(Variant),
     /// That of a reduction along axes.
-    Along(Along),
+    Along(AxisReduction),
 }
 
 /// The place of an expression's kernel.

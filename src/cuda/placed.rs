@@ -191,17 +191,17 @@ impl Placed {
         let mut fitting = (1..=pack.ilog2()).rev().map(|log2| 1 << log2);
         if let Some(lanes) = fitting.find(|lanes| self.has_packs(*lanes)) {
             let inner = self.inner();
-            let uniform = self.inputs_where(bindings, |array| array.strides[inner] == 0);
-            return Variant { axes, lanes, order: Order::Packs { uniform } };
+            let broadcast = self.inputs_where(bindings, |array| array.strides[inner] == 0);
+            return Variant { axes, items: lanes, order: Order::Vectors { broadcast } };
         }
         let lanes = pack.min(LANES_APART);
         if let Some(order) = self.tiles(bindings) {
-            return Variant { axes, lanes, order };
+            return Variant { axes, items: lanes, order };
         }
         let mut fitting = (1..=lanes.ilog2()).rev().map(|log2| 1 << log2);
         match fitting.find_map(|lanes| self.flat(bindings, lanes).map(|order| (lanes, order))) {
-            Some((lanes, order)) => Variant { axes, lanes, order },
-            None => Variant { axes, lanes, order: Order::Apart },
+            Some((lanes, order)) => Variant { axes, items: lanes, order },
+            None => Variant { axes, items: lanes, order: Order::Apart },
         }
     }
 
@@ -297,7 +297,7 @@ impl Placed {
     ) -> usize {
         let (missing, inner) = (variant.axes - self.lengths.len(), self.inner());
         let units = |axis: usize| match variant.order {
-            Order::Packs { .. } if axis == inner => self.lengths[axis] / variant.lanes,
+            Order::Vectors { .. } if axis == inner => self.lengths[axis] / variant.items,
             Order::Tiles { side, .. } if axis + 1 >= inner => self.lengths[axis].div_ceil(side),
             _ => self.lengths[axis],
         };
@@ -377,15 +377,15 @@ mod tests {
     fn packs_need_aligned_rows() {
         let whole: &[isize] = &[16, 1];
         for (row, past, lanes, order) in [
-            (&[0, 1], 0, 4, Order::Packs { uniform: 0 }),
-            (&[1, 0], 0, 4, Order::Packs { uniform: 0b1000 }),
-            (&[1, 0], 4, 4, Order::Packs { uniform: 0b1000 }),
-            (&[0, 1], 8, 2, Order::Packs { uniform: 0 }),
+            (&[0, 1], 0, 4, Order::Vectors { broadcast: 0 }),
+            (&[1, 0], 0, 4, Order::Vectors { broadcast: 0b1000 }),
+            (&[1, 0], 4, 4, Order::Vectors { broadcast: 0b1000 }),
+            (&[0, 1], 8, 2, Order::Vectors { broadcast: 0 }),
             (&[0, 1], 4, 4, Order::Flat { flat: 0b0010 }),
-            (&[18, 1], 0, 2, Order::Packs { uniform: 0 }),
+            (&[18, 1], 0, 2, Order::Vectors { broadcast: 0 }),
             (&[17, 1], 0, 4, Order::Flat { flat: 0b0010 }),
             (&[33, 2], 0, 4, Order::Apart),
-            (&[-16, 1], 0, 4, Order::Packs { uniform: 0 }),
+            (&[-16, 1], 0, 4, Order::Vectors { broadcast: 0 }),
         ] as [(&[isize; 2], _, _, _); 9]
         {
             let (found, _) = variant(&[8, 16], &[(0, whole), (past, row), (0, whole)]);

@@ -18,7 +18,7 @@ use crate::policy::AxisReductions;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES, are_columns};
 use gpuvec_exact::{State, Sum};
-use gpuvec_ptx::Along;
+use gpuvec_ptx::AxisReduction;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -147,7 +147,7 @@ impl PlacedTile {
         &self, policy: &AxisReductions, resident_blocks: usize, scratch: usize, formula: &Formula,
         output: &PlacedArray,
     ) -> Partition {
-        let is_sum_f32 = gpuvec_ptx::frame(formula.program()) == Some("sum_f32");
+        let is_sum_f32 = gpuvec_ptx::template(formula.program()) == Some("sum_f32");
         let shape = Shape {
             policy,
             results: self.elements(self.kept()),
@@ -219,7 +219,7 @@ impl PlacedTile {
     ) -> Result<(), Error> {
         let inputs: Addresses = self.inputs.iter().map(PlacedArray::address).collect();
         let axes = |axes: Range<usize>| axes.len().max(1);
-        let along = Along { kept: axes(self.kept()), reduced: axes(self.reduced()) };
+        let along = AxisReduction { outer: axes(self.kept()), reduced: axes(self.reduced()) };
         for (task, outputs) in task.kernels() {
             match task.kind() {
                 TaskKind::Reduced => {}

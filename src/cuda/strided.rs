@@ -71,11 +71,11 @@ pub(super) unsafe fn launch(
     let number = placed.add_shape(&mut parameters, bindings, variant);
     let blocks = match variant.order {
         Order::Tiles { .. } => grid::of_tiles(number, block_limit),
-        Order::Packs { .. } if placed.are_broadcast(inputs) => {
+        Order::Vectors { .. } if placed.are_broadcast(inputs) => {
             let packs = packs_per_thread.max(device.policy.vectors_of_writers);
-            grid::of_packs(n, variant.lanes, packs, block_limit)
+            grid::of_packs(n, variant.items, packs, block_limit)
         }
-        _ => grid::of_packs(n, variant.lanes, packs_per_thread, block_limit),
+        _ => grid::of_packs(n, variant.items, packs_per_thread, block_limit),
     };
     // SAFETY: this function's promise; the parameters are those of the variant.
     unsafe {

@@ -12,7 +12,8 @@ pub(crate) const RUBBISH: u64 = 0xBAAD_F00D_BAAD_F00D;
 struct Parser<'t> {
     /// The functions, by their names.
     functions: HashMap<&'t str, Function>,
-    /// The classes of registers of a function or the kernel: the name, the first slot, the number.
+    /// The classes of registers of a function or the kernel: the name, the first slot, the number. A brace begins those of
+    /// an open block.
     classes: Vec<(&'t str, usize, usize)>,
     /// Its registers that have names of their own, and a brace for each block that is open. (A name has one slot.)
     named: Vec<&'t str>,
@@ -288,11 +289,14 @@ impl<'t> Parser<'t> {
         match line {
             "{" => {
                 self.named.push(line);
+                self.classes.push((line, 0, 0));
                 Ok(())
             }
             "}" => {
                 let begin = self.named.iter().rposition(|&name| name == "{");
                 self.named.truncate(begin.unwrap_or(0));
+                let begin = self.classes.iter().rposition(|class| class.0 == "{");
+                self.classes.truncate(begin.unwrap_or(0));
                 Ok(())
             }
             ")" | ".reqntid 256" => Ok(()),
@@ -343,7 +347,7 @@ impl<'t> Parser<'t> {
             return Ok(slot);
         }
         if let Some((name, number)) = text.split_at_checked(3).filter(|_| text.starts_with('%')) {
-            let class = self.classes.iter().find(|class| class.0 == name);
+            let class = self.classes.iter().rfind(|class| class.0 == name);
             let number: usize = number.parse().map_err(|_| "no register's number")?;
             let &(_, first, count) = class.ok_or("no such registers")?;
             return if number < count {

@@ -34,7 +34,7 @@ impl Callee {
             let message = format!("{name} is only a type of inputs: write {cast} for integers");
             return fault(place, message);
         }
-        let near = function_suggestion(name, functions());
+        let near = function_suggestion(name, names());
         fault(place, format!("no function is named {}{near}", quoted(name)))
     }
 
@@ -77,11 +77,15 @@ fn casts() -> impl Iterator<Item = Element> + Clone {
     Element::ALL.iter().copied().filter(|element| element.is_of_results())
 }
 
+/// The functions of elements, by their names, each with the number of its arguments: casts, functions and formulas.
+pub fn functions() -> impl Iterator<Item = (&'static str, usize)> + Clone {
+    let casts = casts().map(|element| (element.name(), 1));
+    let functions = Op::FUNCTIONS.iter().map(|op| (op.name(), op.arity()));
+    casts.chain(functions).chain(FORMULAS.iter().map(|formula| (formula.name, formula.arity)))
+}
+
 /// The names that may be called.
-pub(crate) fn functions() -> impl Iterator<Item = &'static str> + Clone {
-    let casts = casts().map(Element::name);
-    let functions = Op::FUNCTIONS.iter().map(|op| op.name());
-    let formulas = FORMULAS.iter().map(|formula| formula.name);
-    let functions = casts.chain(functions).chain(formulas);
-    functions.chain(["amin", "amax"]).chain(Reduction::ALL.iter().map(|reduction| reduction.name()))
+pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
+    let reductions = Reduction::ALL.iter().map(|reduction| reduction.name());
+    functions().map(|(name, _)| name).chain(["amin", "amax"]).chain(reductions)
 }

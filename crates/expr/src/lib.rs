@@ -43,6 +43,7 @@ mod suggest;
 mod table;
 mod types;
 
+pub use callee::functions;
 pub use error::Error;
 pub use integers::{Integers, Unfit};
 pub use parser::compile;

@@ -3,7 +3,7 @@
 //! takes is the same for every text.
 
 use crate::builder::{Builder, Value};
-use crate::callee::{Callee, functions};
+use crate::callee::{Callee, names};
 use crate::error::{Error, Result, fault, quoted};
 use crate::formulas::{ARGUMENTS, Formula, PARTS, Text};
 use crate::lexer::{Lexer, Token, is_word};
@@ -314,7 +314,7 @@ impl<'t> Parser<'t> {
         }
         match CONSTANTS.iter().find(|(constant, _)| *constant == name) {
             Some((_, value)) => Ok(Value::literal(Number::Float(*value), place)),
-            None if functions().any(|function| function == name) => fault(
+            None if names().any(|function| function == name) => fault(
                 place,
                 format!("no array is named '{name}': write {name}(...) for the function"),
             ),

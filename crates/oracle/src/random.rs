@@ -1,6 +1,7 @@
 //! Random expressions.
 
-use gpuvec_expr::{Element, Form, Input};
+use gpuvec_expr::{Element, Form, Input, compile};
+use std::sync::LazyLock;
 
 /// The inputs of the tests: a to d are of f32, those of other types have the type in their names; k and h
 /// are a Python integer and a Python float.
@@ -30,6 +31,27 @@ pub const INPUTS: [Input<'static>; 19] = [
 #[must_use]
 pub const fn array(name: &str, element: Element) -> Input<'_> {
     Input { name, element, form: Form::Array }
+}
+
+/// The functions of one number.
+static OF_ONE: LazyLock<Vec<&str>> = LazyLock::new(|| functions(1, false));
+/// The functions of several numbers, with their count.
+static OF_MORE: LazyLock<Vec<(&str, usize)>> = LazyLock::new(|| {
+    let of = |count| functions(count, false).into_iter().map(move |name| (name, count));
+    of(2).chain(of(3)).collect()
+});
+/// The functions of one number whose result is a bool.
+static PREDICATES: LazyLock<Vec<&str>> = LazyLock::new(|| functions(1, true));
+
+/// Returns the language's functions of `count` numbers whose result is a bool, or those whose result is a number.
+fn functions(count: usize, is_bool: bool) -> Vec<&'static str> {
+    let arguments = INPUTS.map(|input| input.name)[..count].join(", ");
+    let returns_it = |name: &&str| {
+        let program = compile(&format!("{name}({arguments})"), &INPUTS);
+        program.is_ok_and(|program| (program.outputs()[0].element == Element::Bool) == is_bool)
+    };
+    let of_count = gpuvec_expr::functions().filter(|&(_, arity)| arity == count);
+    of_count.map(|(name, _)| name).filter(returns_it).collect()
 }
 
 /// The strengths with which expressions bind, in the order of Python's reference.
@@ -181,24 +203,12 @@ impl<'b> Generator<'b> {
                 call(cast, &[x])
             }
             6 => {
-                let functions = [
-                    "sqrt", "abs", "floor", "rint", "exp", "sign", "erf", "round", "rsqrt",
-                    "degrees",
-                ];
-                let name = self.choose(&functions);
+                let name = self.choose(&OF_ONE);
                 call(name, &[self.number(deeper)])
             }
             7 => self.bits(deeper),
             _ => {
-                let (name, count) = self.choose(&[
-                    ("minimum", 2),
-                    ("hypot", 2),
-                    ("fma", 3),
-                    ("pow", 2),
-                    ("clip", 3),
-                    ("fmax", 2),
-                    ("fmod", 2),
-                ]);
+                let (name, count) = self.choose(&OF_MORE);
                 let arguments: Vec<Text> = (0..count).map(|_| self.number(deeper)).collect();
                 call(name, &arguments)
             }
@@ -242,7 +252,7 @@ impl<'b> Generator<'b> {
             3 => self.binary("|", Or, Xor, deeper, Self::bool),
             4 => call("bool", &[self.number(deeper)]),
             5 => self.binary("^", Xor, And, deeper, Self::bool),
-            6 => call(self.choose(&["isnan", "isfinite", "signbit"]), &[self.number(deeper)]),
+            6 => call(self.choose(&PREDICATES), &[self.number(deeper)]),
             _ => {
                 let ops = ["<", "<=", ">", ">=", "==", "!="];
                 let [first, second] = [self.choose(&ops), self.choose(&ops)];

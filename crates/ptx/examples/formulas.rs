@@ -11,7 +11,7 @@
 
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, Type, compile};
-use gpuvec_ptx::{Along, Kernel, LANES_APART, Limits, NAME, Order, Variant};
+use gpuvec_ptx::{AxisReduction, Kernel, LANES_APART, Limits, NAME, Order, Variant};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -135,7 +135,7 @@ fn value(element: Element, input: u64, i: u64) -> u64 {
 
 /// The compiled kernel of a program's reduction.
 fn frame_text(program: &Program, frames: &Path) -> String {
-    let Some(name) = gpuvec_ptx::frame(program) else { return String::new() };
+    let Some(name) = gpuvec_ptx::template(program) else { return String::new() };
     fs::read_to_string(frames.join(format!("{name}.ptx"))).expect("the folder has the frames")
 }
 
@@ -231,7 +231,7 @@ impl Cases<'_> {
             let (results, size) = (results(&program, &kernel, n, false), output_bytes(&program));
             put("hashes", &hashes(&results[..n * size], size));
         }
-        let each = kernel.pack() * kernel.packs_per_thread();
+        let each = kernel.items_per_thread() * kernel.tiles_per_thread();
         let inputs = [element.name(); 4].join(",");
         let output = program.outputs()[0].element.name();
         writeln!(self.lines, "{name} {n} {each} {inputs} {output}").expect("strings grow");
@@ -250,17 +250,17 @@ fn write_strided(folder: &Path) {
         let contiguous = Kernel::new(NAME, &program, "");
         let side = gpuvec_ptx::tile_side(element.bytes()).expect("room for one array");
         for (order, kind) in [
-            (Order::Packs { uniform: 0b1010 }, "packs"),
+            (Order::Vectors { broadcast: 0b1010 }, "packs"),
             (Order::Flat { flat: 0b0101 }, "flat"),
             (Order::Apart, "apart"),
             (Order::Tiles { across: 1, side }, "tiles"),
         ] {
-            let lanes = match order {
-                Order::Packs { .. } => contiguous.pack(),
-                _ => contiguous.pack().min(LANES_APART),
+            let items = match order {
+                Order::Vectors { .. } => contiguous.items_per_thread(),
+                _ => contiguous.items_per_thread().min(LANES_APART),
             };
             for axes in [2, 8] {
-                let variant = Variant { axes, lanes, order };
+                let variant = Variant { axes, items, order };
                 let kernel = contiguous.strided(&program, variant, Limits::USUAL);
                 let file = folder.join(format!("{name}_{}_{kind}_{axes}.ptx", element.name()));
                 fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
@@ -276,12 +276,12 @@ fn write_axes(folder: &Path, frames: &Path) {
     for ((name, text), element) in REDUCTIONS.iter().flat_map(|of| types.map(|ty| (of, ty))) {
         let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
         let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
-        let frame = gpuvec_ptx::axes_frame(&program).expect("a reduction");
-        let frame = fs::read_to_string(frames.join(format!("{frame}.ptx"))).expect("a frame");
-        for [kept, reduced] in [[1, 1], [2, 3]] {
-            let along = Along { kept, reduced };
-            let kernel = Kernel::along_axes(NAME, &program, &frame, along, Limits::USUAL);
-            let file = format!("axes_{name}_{}_{kept}_{reduced}.ptx", element.name());
+        let template = gpuvec_ptx::axes_template(&program).expect("a reduction");
+        let template = fs::read_to_string(frames.join(format!("{template}.ptx"))).expect("a frame");
+        for [outer, reduced] in [[1, 1], [2, 3]] {
+            let axes = AxisReduction { outer, reduced };
+            let kernel = Kernel::along_axes(NAME, &program, &template, axes, Limits::USUAL);
+            let file = format!("axes_{name}_{}_{outer}_{reduced}.ptx", element.name());
             let kernel = kernel.expect("a reduction");
             fs::write(folder.join(file), kernel.image().to_bytes())
                 .expect("the folder is writable");

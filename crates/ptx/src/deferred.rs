@@ -1,85 +1,60 @@
 //! Elements that the threads of a block compute together at the end.
 //!
-//! A thread that computed an element for which a fast function is not right by itself would let the others of its warp
+//! If a thread computed an element for which a fast function is not right by itself, the other threads of its warp would
 //! wait. So a block lists such elements in shared memory, and each of its threads computes one of the list at the end.
 //!
-//! The list has room for 128 elements; of usual arguments a block has a tenth of that. It begins with their number. From
-//! 16 bytes on it has entries of 16 bytes: an element's place, and the argument, since the output may be the input.
+//! The list begins with the number of entries, and has room for 128: usual arguments need a tenth of that. The entries
+//! begin at byte 16 and have 16 bytes each: an element's index, and the argument, since the output may be the input.
 
-use crate::writer::{Class, Label, Operand, Writer};
+use crate::writer::{Class, Operand, Writer, ptx};
 
 /// The list in shared memory.
 pub(crate) const DECLARATION: &str = ".shared .align 16 .b8 deferred[2064];\n";
 
-/// Registers for the address of the list or of an entry, for numbers, and for an entry.
-const REGISTERS: &str = "\
-.reg .pred %is;
-.reg .b32 %list, %number, %thread;
-.reg .b64 %place;
-.reg .f32 %argument;
-";
-
-/// Empties the list, before any thread of the block goes on.
-const EMPTY: &str = "\
-mov.b32 %list, deferred;
-mov.b32 %number, 0x0;
-mov.u32 %thread, %tid.x;
-setp.ne.s32 %is, %thread, 0x0;
-@%is bra $empty;
-st.shared.u32 [%list], %number;
-$empty:
-bar.sync 0;
-";
-
-/// Finds the number of a new entry, and sets the predicate if the list is full.
-const NEW: &str = "\
-mov.b32 %list, deferred;
-atom.shared.add.u32 %number, [%list], 1;
-setp.ge.s32 %is, %number, 0x80;
-";
-
-/// Stores a new entry.
-const STORE: &str = "\
-shl.b32 %number, %number, 0x4;
-add.s32 %list, %list, %number;
-st.shared.u64 [%list+16], %place;
-st.shared.f32 [%list+24], %argument;
-";
-
-/// Waits for the block, and loads the thread's entry if there is one.
-const LOAD: &str = "\
-bar.sync 0;
-mov.b32 %list, deferred;
-ld.shared.u32 %number, [%list];
-min.s32 %number, %number, 0x80;
-mov.u32 %thread, %tid.x;
-setp.ge.s32 %is, %thread, %number;
-@%is bra $listed;
-shl.b32 %thread, %thread, 0x4;
-add.s32 %list, %list, %thread;
-ld.shared.u64 %place, [%list+16];
-ld.shared.f32 %argument, [%list+24];
-";
-
 /// Begins a kernel with an empty list.
-pub(crate) fn begin(writer: &Writer) {
-    writer.append(REGISTERS);
-    writer.append(EMPTY);
+pub(crate) fn begin(w: &Writer<'_>) {
+    ptx!(w; "
+        mov.b32 list, deferred
+        mov.b32 number, 0
+        mov.u32 thread, %tid.x
+        setp.ne.s32 is_other, thread, 0
+        @is_other bra empty
+        st.shared.u32 [list], number
+        empty:
+        bar.sync 0
+    ");
 }
 
 /// Adds an element to the list, or goes to `full`.
-pub(crate) fn add(writer: &Writer, place: Operand, argument: Operand, full: Label) {
-    writer.set("mov.b64", Operand::Named(&"%place"), &[place]);
-    writer.set("mov.f32", Operand::Named(&"%argument"), &[argument]);
-    writer.append(NEW);
-    writer.jump_if(Operand::Named(&"%is"), full);
-    writer.append(STORE);
+pub(crate) fn add(w: &Writer<'_>, index: Operand, argument: Operand, full: Operand) {
+    ptx!(w, index, argument, full; "
+        mov.b32 list, deferred
+        atom.shared.add.u32 number, [list], 1
+        setp.ge.s32 is_full, number, 128
+        @is_full bra full
+        shl.b32 offset, number, 4
+        add.s32 entry, list, offset
+        st.shared.u64 [entry+16], index
+        st.shared.f32 [entry+24], argument
+    ");
 }
 
-/// Computes what is in the list: a thread's entry, from the place and the argument.
-pub(crate) fn finish(writer: &Writer, compute: impl FnOnce(Operand, Operand)) {
-    writer.append(LOAD);
-    let argument = writer.emit("mov.f32", Class::F32, &[Operand::Named(&"%argument")]);
-    compute(Operand::Named(&"%place"), argument);
-    writer.append("$listed:\n");
+/// Waits for the block, and computes the thread's entry, if there is one, from its index and its argument.
+pub(crate) fn finish(w: &Writer<'_>, compute: impl FnOnce(Operand, Operand)) {
+    let (index, argument, end) = (w.register(Class::B64), w.register(Class::F32), w.label());
+    ptx!(w, index, argument, end; "
+        bar.sync 0
+        mov.b32 list, deferred
+        ld.shared.u32 number, [list]
+        min.s32 number, number, 128
+        mov.u32 thread, %tid.x
+        setp.ge.s32 is_behind, thread, number
+        @is_behind bra end
+        shl.b32 offset, thread, 4
+        add.s32 entry, list, offset
+        ld.shared.u64 index, [entry+16]
+        ld.shared.f32 argument, [entry+24]
+    ");
+    compute(index, argument);
+    ptx!(w, end; "end:");
 }

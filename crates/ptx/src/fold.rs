@@ -1,23 +1,32 @@
-//! Merges states of two words: a value and an index.
+//! Folds: reductions whose states are two words, a value and an index.
 //!
-//! The values of floats are integers in the same order, their keys: of integers a merge is one instruction, on
-//! every device. A NaN's key wins all merges. With an index zeros of both signs are equal, and the values are
-//! the bits of an f64.
+//! The value of a float is its key, an integer in the same order: one instruction merges integers, on every device. The
+//! key of a NaN wins all merges. With an index, the value is the bits of an f64, in which zeros of both signs are equal.
 
-use crate::hooks::Hook;
-use crate::operation::quiet_nan;
-use crate::writer::{Class, Operand, Writer};
-use crate::{halves, reduction};
-use gpuvec_expr::half::{BF16_NAN, F16_NAN};
+use crate::halves;
+use crate::operation::{constant, quiet_nan};
+use crate::placeholder::Placeholder;
+use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::{Element, Program, Reduction, Type};
+
+/// An element of a batch.
+pub(crate) struct Item {
+    /// The distance of its place from the first element's.
+    pub(crate) place: Operand,
+    /// The distance of the last element of all, which stands in for those past the end.
+    pub(crate) last: Operand,
+    /// The values that the reduction takes: two for a dot product, else one.
+    pub(crate) values: Vec<Operand>,
+}
 
 /// A reduction, and the type of what it reduces.
 #[derive(Clone, Copy)]
 pub(crate) struct Fold {
-    reduction: Reduction,
-    ty: Type,
-    /// The type of a least or greatest value in memory, if it is converted to that: a float of 16 bits, or u64.
-    converted: Option<Element>,
+    pub(crate) reduction: Reduction,
+    /// The type of what is reduced.
+    pub(crate) ty: Type,
+    /// The type of the least or greatest value in memory, if it is converted: to a float of 16 bits, or to u64.
+    pub(crate) converted: Option<Element>,
 }
 
 impl Fold {
@@ -28,20 +37,6 @@ impl Fold {
         Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
     }
 
-    pub(crate) const fn reduction(self) -> Reduction {
-        self.reduction
-    }
-
-    /// The type of what is reduced.
-    pub(crate) const fn ty(self) -> Type {
-        self.ty
-    }
-
-    /// The type of the result in memory, if it is converted to that.
-    pub(crate) const fn converted(self) -> Option<Element> {
-        self.converted
-    }
-
     const fn is_float(self) -> bool {
         matches!(self.ty, Type::F32 | Type::F64)
     }
@@ -50,185 +45,213 @@ impl Fold {
         matches!(self.reduction, Reduction::Min | Reduction::ArgMin)
     }
 
-    /// Says whether it is one of integers that are added.
+    /// True if it adds integers.
     fn adds(self) -> bool {
         use Reduction::{All, Any, Count, Dot, Sum};
         matches!(self.reduction, Sum | Dot | Any | All | Count)
     }
 
-    /// Says whether it is a product of integers.
+    /// True if it multiplies integers.
     fn multiplies(self) -> bool {
         self.reduction == Reduction::Prod
     }
 
-    /// Says whether the value is an integer of 64 bits, whatever the elements are.
+    /// True if the value has 64 bits for elements of all integers.
     fn is_wide(self) -> bool {
         self.adds() || self.multiplies()
     }
 
-    /// Says whether its result is the index of an element, to which their order matters.
+    /// True if the result is the index of an element, which depends on the elements' order.
     pub(crate) fn has_index(self) -> bool {
         matches!(self.reduction, Reduction::ArgMin | Reduction::ArgMax)
     }
 
-    /// Says whether it is an exact sum, whose elements the frame adds up.
+    /// True for an exact sum, whose elements the template adds up.
     pub(crate) fn is_exact(self) -> bool {
         use Reduction::{Dot, Mean, Norm, Sum};
         self.is_float() && matches!(self.reduction, Sum | Dot | Mean | Norm)
     }
 
+    /// True for exact sums of products of f64, which need more registers than others.
+    pub(crate) const fn adds_f64_products(self) -> bool {
+        matches!((self.reduction, self.ty), (Reduction::Dot | Reduction::Norm, Type::F64))
+    }
+
     /// The state of no elements of a thread's batch: a value, and the distance of the element that has
     /// it from the first one.
-    pub(crate) fn begin(self, writer: &Writer, distance: Operand) -> [Operand; 2] {
+    pub(crate) fn begin(self, w: &Writer<'_>, distance: Operand) -> [Operand; 2] {
         let identity = match self.ty {
-            _ if self.is_wide() => Operand::Constant(Class::B64, self.identity()),
-            Type::F32 => Operand::f32(self.infinity() as f32),
-            Type::F64 => Operand::Constant(Class::F64, self.infinity().to_bits()),
-            Type::I32 => Operand::b32(self.identity() as i32),
-            ty => Operand::Constant(Class::of(ty), self.identity()),
+            Type::F32 | Type::F64 if !self.is_wide() => constant(self.ty, self.infinity()),
+            Type::I32 if !self.is_wide() => Operand::from(self.identity() as i32),
+            _ => Operand::from(self.identity().cast_signed()),
         };
-        [identity, distance].map(|first| writer.copy(first))
+        [identity, distance].map(|first| w.copy(first))
     }
 
     /// Adds an element to a thread's state, behind those it has.
-    pub(crate) fn add(
-        self, writer: &Writer, [state, place]: [Operand; 2], element: &reduction::Element,
-    ) {
+    pub(crate) fn add(self, w: &Writer<'_>, [state, place]: [Operand; 2], item: &Item) {
+        let ty = self.ty;
         if self.adds() {
-            let term = self.term(writer, element);
-            return writer.set("add.s64", state, &[state, term]);
-        }
-        if self.multiplies() {
-            let factor = self.factor(writer, element);
-            return writer.set("mul.lo.s64", state, &[state, factor]);
-        }
-        let value = element.values[0];
-        let names = |names: [&'static str; 4]| match self.ty {
-            Type::F32 => names[0],
-            Type::F64 => names[1],
-            Type::I32 => names[2],
-            _ => names[3],
-        };
-        let select = names(["selp.f32", "selp.f64", "selp.b32", "selp.b64"]);
-        if self.has_index() {
-            let [low, high] = if self.is_minimum() { [state, value] } else { [value, state] };
-            let test = names(["setp.le.f32", "setp.le.f64", "setp.le.s32", "setp.le.s64"]);
-            let mut stays = writer.emit(test, Class::Predicate, &[low, high]);
+            ptx!(w, state, term = self.term(w, item); "add.s64 state, state, term");
+        } else if self.multiplies() {
+            let factor = self.factor(w, item);
+            ptx!(w, state, factor; "mul.lo.s64 state, state, factor");
+        } else if self.has_index() {
+            let lines = match self.is_minimum() {
+                true => "setp.le.T stays, state, value",
+                false => "setp.le.T stays, value, state",
+            };
+            let value = item.values[0];
+            let mut stays = ptx!(w, state, value, ty; lines);
             if self.is_float() {
-                let test = names(["setp.nan.f32", "setp.nan.f64", "", ""]);
-                let is_nan = writer.emit(test, Class::Predicate, &[state, state]);
-                stays = writer.emit("or.pred", Class::Predicate, &[stays, is_nan]);
+                let lines = "setp.nan.T is_nan, state, state; or.pred either, stays, is_nan";
+                stays = ptx!(w, state, stays, ty; lines);
             }
-            writer.set(select, state, &[state, value, stays]);
-            return writer.set("selp.b32", place, &[place, element.distance(writer), stays]);
-        }
-        let name = match self.is_minimum() {
-            true => names(["min.f32", "min.f64", "min.s32", "min.s64"]),
-            false => names(["max.f32", "max.f64", "max.s32", "max.s64"]),
-        };
-        if self.is_float() {
-            let test = names(["setp.nan.f32", "setp.nan.f64", "", ""]);
-            let is_nan = writer.emit(test, Class::Predicate, &[state, value]);
-            writer.set(name, state, &[state, value]);
-            writer.set(select, state, &[quiet_nan(self.ty), state, is_nan]);
+            ptx!(w, state, value, stays, ty; "selp.B state, state, value, stays");
+            ptx!(
+                w, item = item.place, last = item.last, place, stays;
+                "min.s32 distance, item, last; selp.b32 place, place, distance, stays"
+            );
         } else {
-            writer.set(name, state, &[state, value]);
+            let value = item.values[0];
+            let lines = match (self.is_float(), self.is_minimum()) {
+                (false, true) => "min.T state, state, value",
+                (false, false) => "max.T state, state, value",
+                (true, true) => {
+                    "setp.nan.T is_nan, state, value; min.T state, state, value
+                     selp.B state, nan, state, is_nan"
+                }
+                (true, false) => {
+                    "setp.nan.T is_nan, state, value; max.T state, state, value
+                     selp.B state, nan, state, is_nan"
+                }
+            };
+            ptx!(w, state, value, nan = quiet_nan(self.ty), ty; lines);
         }
+    }
+
+    /// A predicate: false past the end.
+    fn is_there(w: &Writer<'_>, item: &Item) -> Operand {
+        ptx!(w, place = item.place, last = item.last; "setp.le.s32 is_there, place, last")
     }
 
     /// The term of an element in a sum or a count: zero if the element is past the end.
-    fn term(self, writer: &Writer, element: &reduction::Element) -> Operand {
-        let mut values = element.values.clone();
-        let nothing = match self.ty {
-            Type::Bool => Operand::Constant(Class::Predicate, 0),
-            Type::I32 => Operand::b32(0),
-            _ => Operand::b64(0),
-        };
+    fn term(self, w: &Writer<'_>, item: &Item) -> Operand {
+        let mut value = item.values[0];
         if self.reduction == Reduction::All {
-            values[0] = writer.emit("not.pred", Class::Predicate, &[values[0]]);
+            value = ptx!(w, value; "not.pred not, value");
         }
-        let is_there = element.is_there(writer);
-        values[0] = match self.ty {
-            Type::Bool => writer.emit("and.pred", Class::Predicate, &[values[0], is_there]),
-            Type::I32 => writer.emit("selp.b32", Class::B32, &[values[0], nothing, is_there]),
-            _ => writer.emit("selp.b64", Class::B64, &[values[0], nothing, is_there]),
+        let lines = match self.ty {
+            Type::Bool => "and.pred term, value, is_there",
+            _ => "selp.B term, value, 0, is_there",
         };
-        let wide: Vec<Operand> = values.iter().map(|&value| self.wide(writer, value)).collect();
-        wide.into_iter()
-            .reduce(|a, b| writer.emit("mul.lo.s64", Class::B64, &[a, b]))
-            .unwrap_or(nothing)
+        let first = ptx!(w, value, is_there = Self::is_there(w, item), ty = self.ty; lines);
+        let first = self.wide(w, first);
+        let times = |a, &b: &Operand| ptx!(w, a, b = self.wide(w, b); "mul.lo.s64 product, a, b");
+        item.values[1..].iter().fold(first, times)
     }
 
     /// The factor of an element in a product: one if the element is past the end.
-    fn factor(self, writer: &Writer, element: &reduction::Element) -> Operand {
-        let is_there = element.is_there(writer);
-        let value = self.wide(writer, element.values[0]);
-        writer.emit("selp.b64", Class::B64, &[value, Operand::b64(1), is_there])
+    fn factor(self, w: &Writer<'_>, item: &Item) -> Operand {
+        let (is_there, value) = (Self::is_there(w, item), self.wide(w, item.values[0]));
+        ptx!(w, value, is_there; "selp.b64 factor, value, 1, is_there")
     }
 
-    /// A thread's state as the frame has it: a word, and the distance with 64 bits.
-    pub(crate) fn words(self, writer: &Writer, [state, place]: [Operand; 2]) -> [Operand; 2] {
+    /// A thread's state as the template has it: a word, and the distance with 64 bits.
+    pub(crate) fn words(self, w: &Writer<'_>, [state, place]: [Operand; 2]) -> [Operand; 2] {
         let word = match self.is_wide() {
             true => state,
-            false if self.has_keys() => self.key(writer, state),
-            false => self.wide(writer, state),
+            false if self.has_keys() => self.key(w, state),
+            false => self.wide(w, state),
         };
-        [word, writer.emit("cvt.s64.s32", Class::B64, &[place])]
+        [word, ptx!(w, place; "cvt.s64.s32 distance, place")]
     }
 
-    fn wide(self, writer: &Writer, value: Operand) -> Operand {
+    fn wide(self, w: &Writer<'_>, value: Operand) -> Operand {
         match self.ty {
-            Type::Bool => {
-                let [one, zero] = [1, 0].map(Operand::b64);
-                writer.emit("selp.b64", Class::B64, &[one, zero, value])
-            }
-            Type::I32 => writer.emit("cvt.s64.s32", Class::B64, &[value]),
+            Type::Bool => ptx!(w, value; "selp.b64 wide, 1, 0, value"),
+            Type::I32 => ptx!(w, value; "cvt.s64.s32 wide, value"),
             Type::I64 | Type::U64 => value,
-            Type::F32 => {
-                let wide = writer.emit("cvt.f64.f32", Class::F64, &[value]);
-                writer.emit("mov.b64", Class::B64, &[wide])
-            }
-            Type::F64 => writer.emit("mov.b64", Class::B64, &[value]),
+            Type::F32 => ptx!(w, value; "cvt.f64.f32 wide, value; mov.b64 bits, wide"),
+            Type::F64 => ptx!(w, value; "mov.b64 bits, value"),
         }
     }
 
     /// The key of a float.
-    fn key(self, writer: &Writer, value: Operand) -> Operand {
-        let is_short = self.ty == Type::F32;
-        let (class, most) = match is_short {
-            true => (Class::B32, Operand::b32(i32::MAX)),
-            false => (Class::B64, Operand::b64(i64::MAX)),
+    fn key(self, w: &Writer<'_>, value: Operand) -> Operand {
+        let lines = match self.ty {
+            Type::F32 => {
+                "mov.b32 bits, value
+                 setp.lt.s32 is_negative, bits, 0
+                 xor.b32 other, bits, 0x7FFFFFFF
+                 selp.b32 key, other, bits, is_negative
+                 cvt.s64.s32 key, key
+                 setp.nan.f32 is_nan, value, value
+                 selp.b64 key, key_of_nan, key, is_nan"
+            }
+            _ => {
+                "mov.b64 bits, value
+                 setp.lt.s64 is_negative, bits, 0
+                 xor.b64 other, bits, 0x7FFFFFFFFFFFFFFF
+                 selp.b64 key, other, bits, is_negative
+                 setp.nan.f64 is_nan, value, value
+                 selp.b64 key, key_of_nan, key, is_nan"
+            }
         };
-        let names = |names: [&'static str; 2]| names[usize::from(!is_short)];
-        let zero = if is_short { Operand::b32(0) } else { Operand::b64(0) };
-        let bits = writer.emit(names(["mov.b32", "mov.b64"]), class, &[value]);
-        let test = names(["setp.lt.s32", "setp.lt.s64"]);
-        let is_negative = writer.emit(test, Class::Predicate, &[bits, zero]);
-        let other = writer.emit(names(["xor.b32", "xor.b64"]), class, &[bits, most]);
-        let select = names(["selp.b32", "selp.b64"]);
-        let key = writer.emit(select, class, &[other, bits, is_negative]);
-        let key = if is_short { writer.emit("cvt.s64.s32", Class::B64, &[key]) } else { key };
-        let test = names(["setp.nan.f32", "setp.nan.f64"]);
-        let is_nan = writer.emit(test, Class::Predicate, &[value, value]);
-        writer.emit("selp.b64", Class::B64, &[Operand::b64(self.key_of_nan()), key, is_nan])
+        ptx!(w, value, key_of_nan = self.key_of_nan(); lines)
     }
 
-    /// The lines that a word in capitals stands for.
-    pub(crate) fn lines(self, hook: Hook) -> String {
-        match hook {
-            Hook::Identity => {
-                format!("mov.b64 {{0}}, {:#x};\nmov.b64 {{1}}, {:#x};\n", self.identity(), i64::MAX)
+    /// The bits of the float whose key is a word.
+    fn bits_of_key(self, w: &Writer<'_>, word: Operand) -> Operand {
+        let lines = match self.ty {
+            Type::F32 => {
+                "cvt.u32.u64 key, word
+                 xor.b32 other, key, 0x7FFFFFFF
+                 setp.lt.s32 is_negative, key, 0
+                 selp.b32 bits, other, key, is_negative
+                 setp.eq.s64 is_nan, word, key_of_nan
+                 selp.b32 bits, 0x7FC00000, bits, is_nan"
             }
-            Hook::Merge => self.merge(),
-            Hook::State => self.state(),
-            Hook::Result => self.result(),
-            Hook::Elements | Hook::Whole | Hook::Finish | Hook::Place => {
-                unreachable!("no part of a fold")
+            _ => {
+                "xor.b64 other, word, 0x7FFFFFFFFFFFFFFF
+                 setp.lt.s64 is_negative, word, 0
+                 selp.b64 bits, other, word, is_negative
+                 setp.eq.s64 is_nan, word, key_of_nan
+                 selp.b64 bits, 0x7FF8000000000000, bits, is_nan"
             }
+        };
+        ptx!(w, word, key_of_nan = self.key_of_nan(); lines)
+    }
+
+    /// Writes what a placeholder of the states stands for.
+    pub(crate) fn fill(self, text: &mut String, placeholder: Placeholder, operands: &[&str]) {
+        let w = &Writer::in_place_of(operands);
+        match placeholder {
+            Placeholder::Identity => {
+                let [value, index] = [0, 1].map(Operand::OfPlaceholder);
+                w.assign(value, Operand::from(self.identity().cast_signed()));
+                w.assign(index, Operand::from(i64::MAX));
+            }
+            Placeholder::Merge => self.merge(w),
+            Placeholder::State if self.has_index() => self.store_indexed(w),
+            Placeholder::State => self.store(w, None),
+            Placeholder::Result => match self.reduction {
+                Reduction::Any => self.store_truth(w, "setp.ne.s64 is_true, word, 0"),
+                Reduction::All => self.store_truth(w, "setp.eq.s64 is_true, word, 0"),
+                Reduction::ArgMin | Reduction::ArgMax => {
+                    let [place, index] = [0, 2].map(Operand::OfPlaceholder);
+                    ptx!(w, place, index; "st.u64 [place], index");
+                }
+                _ => self.store(w, self.converted),
+            },
+            _ => unreachable!("no placeholder of a fold"),
         }
+        text.push_str("{\n");
+        w.finish(text);
+        text.push_str("}\n");
     }
 
-    /// Says whether the values are keys of floats.
+    /// True if the values are keys of floats.
     fn has_keys(self) -> bool {
         self.is_float() && matches!(self.reduction, Reduction::Min | Reduction::Max)
     }
@@ -255,119 +278,108 @@ impl Fold {
         }
     }
 
-    /// Merges {2}, {3} and {4}, {5}, which may be the registers of the result, {0}, {1}.
-    fn merge(self) -> String {
-        let name = if self.is_minimum() { "min" } else { "max" };
-        match self.reduction {
-            _ if self.adds() => "add.s64 {0}, {2}, {4};\nmov.b64 {1}, 0;\n".into(),
-            _ if self.multiplies() => "mul.lo.s64 {0}, {2}, {4};\nmov.b64 {1}, 0;\n".into(),
-            Reduction::ArgMin | Reduction::ArgMax => self.merge_indexed(),
-            _ => format!("{name}.s64 {{0}}, {{2}}, {{4}};\nmov.b64 {{1}}, 0;\n"),
-        }
-    }
-
-    /// Selects the second pair if its value wins, or if the first one's does not and its index is smaller.
-    fn merge_indexed(self) -> String {
-        let test = if self.is_minimum() { "lt" } else { "gt" };
-        let wins = if self.is_float() {
-            format!(
-                "mov.b64 %ma, {{2}};\nmov.b64 %mb, {{4}};\nsetp.{test}.f64 %mp, %mb, %ma;\n\
-                 setp.{test}.f64 %mq, %ma, %mb;\nsetp.nan.f64 %mr, %ma, %ma;\nsetp.nan.f64 %ms, %mb, %mb;\n\
-                 not.pred %mt, %mr;\nand.pred %mt, %mt, %ms;\nor.pred %mp, %mp, %mt;\n\
-                 not.pred %mt, %ms;\nand.pred %mt, %mt, %mr;\nor.pred %mq, %mq, %mt;\n"
-            )
-        } else {
-            format!("setp.{test}.s64 %mp, {{4}}, {{2}};\nsetp.{test}.s64 %mq, {{2}}, {{4}};\n")
+    /// Merges the states in operands 2, 3 and 4, 5, which may be the registers of the result, 0 and 1.
+    fn merge(self, w: &Writer<'_>) {
+        let [to, index, a, i, b, j] = [0, 1, 2, 3, 4, 5].map(Operand::OfPlaceholder);
+        let lines = match (self.reduction, self.is_minimum()) {
+            _ if self.adds() => "add.s64 to, a, b; mov.b64 index, 0",
+            _ if self.multiplies() => "mul.lo.s64 to, a, b; mov.b64 index, 0",
+            (Reduction::Min, _) => "min.s64 to, a, b; mov.b64 index, 0",
+            (Reduction::Max, _) => "max.s64 to, a, b; mov.b64 index, 0",
+            (_, true) if self.is_float() => {
+                "mov.b64 x, a; mov.b64 y, b; setp.lt.f64 wins, y, x; setp.lt.f64 loses, x, y"
+            }
+            (_, false) if self.is_float() => {
+                "mov.b64 x, a; mov.b64 y, b; setp.gt.f64 wins, y, x; setp.gt.f64 loses, x, y"
+            }
+            (_, true) => "setp.lt.s64 wins, b, a; setp.lt.s64 loses, a, b",
+            (_, false) => "setp.gt.s64 wins, b, a; setp.gt.s64 loses, a, b",
         };
-        format!(
-            "{{\n.reg .f64 %ma, %mb;\n.reg .b64 %mv, %mi;\n.reg .pred %mp, %mq, %mr, %ms, %mt;\n{wins}\
-             setp.lt.s64 %mr, {{5}}, {{3}};\nnot.pred %mq, %mq;\nand.pred %mr, %mr, %mq;\n\
-             or.pred %mp, %mp, %mr;\nselp.b64 %mv, {{4}}, {{2}}, %mp;\nselp.b64 %mi, {{5}}, {{3}}, %mp;\n\
-             mov.b64 {{0}}, %mv;\nmov.b64 {{1}}, %mi;\n}}\n"
-        )
-    }
-
-    /// Stores the state of the words {1} and {2} at {0}.
-    fn state(self) -> String {
-        match self.reduction {
-            Reduction::ArgMin | Reduction::ArgMax => {
-                let bits = match self.ty {
-                    Type::F32 => {
-                        "{\n.reg .f64 %ma;\n.reg .f32 %mf;\n.reg .b32 %mr;\n.reg .b64 %mv;\n\
-                         .reg .pred %mp;\nmov.b64 %ma, {1};\ncvt.rn.f32.f64 %mf, %ma;\n\
-                         setp.nan.f32 %mp, %mf, %mf;\nselp.f32 %mf, 0f7FC00000, %mf, %mp;\n\
-                         mov.b32 %mr, %mf;\ncvt.u64.u32 %mv, %mr;\nst.u64 [{0}], %mv;\n}\n"
-                    }
-                    Type::F64 => {
-                        "{\n.reg .f64 %ma;\n.reg .pred %mp;\nmov.b64 %ma, {1};\n\
-                         setp.nan.f64 %mp, %ma, %ma;\n\
-                         selp.f64 %ma, 0d7FF8000000000000, %ma, %mp;\nst.f64 [{0}], %ma;\n}\n"
-                    }
-                    Type::I32 => {
-                        "{\n.reg .b64 %mv;\nand.b64 %mv, {1}, 0xFFFFFFFF;\nst.u64 [{0}], %mv;\n}\n"
-                    }
-                    _ => "st.u64 [{0}], {1};\n",
-                };
-                format!("{bits}st.u64 [{{0}}+8], {{2}};\n")
-            }
-            _ => self.value(),
+        let [x, y] = [(); 2].map(|()| w.register(Class::F64));
+        let [wins, loses] = [(); 2].map(|()| w.register(Class::Predicate));
+        ptx!(w, to, index, a, b, x, y, wins, loses; lines);
+        if !self.has_index() {
+            return;
         }
-    }
-
-    /// Stores the result of the words {1} and {2} at {0}.
-    fn result(self) -> String {
-        match self.reduction {
-            Reduction::Any | Reduction::All => {
-                let test = if self.reduction == Reduction::Any { "ne" } else { "eq" };
-                format!(
-                    "{{\n.reg .pred %mp;\n.reg .b32 %mr;\nsetp.{test}.s64 %mp, {{1}}, 0;\n\
-                     selp.b32 %mr, 1, 0, %mp;\nst.u8 [{{0}}], %mr;\n}}\n"
-                )
-            }
-            Reduction::ArgMin | Reduction::ArgMax => "st.u64 [{0}], {2};\n".into(),
-            _ => self.converted.map_or_else(|| self.value(), |element| self.value_as(element)),
+        if self.is_float() {
+            ptx!(w, x, y, wins, loses; "
+                setp.nan.f64 is_x_nan, x, x
+                setp.nan.f64 is_y_nan, y, y
+                not.pred is_number, is_x_nan
+                and.pred first_nan, is_number, is_y_nan
+                or.pred wins, wins, first_nan
+                not.pred is_number, is_y_nan
+                and.pred first_nan, is_number, is_x_nan
+                or.pred loses, loses, first_nan
+            ");
         }
+        // The second state wins by its value, or by a smaller index if the first one does not win.
+        ptx!(w, to, index, a, i, b, j, wins, loses; "
+            setp.lt.s64 is_before, j, i
+            not.pred stays, loses
+            and.pred is_before, is_before, stays
+            or.pred is_second, wins, is_before
+            selp.b64 value, b, a, is_second
+            selp.b64 place, j, i, is_second
+            mov.b64 to, value
+            mov.b64 index, place
+        ");
     }
 
-    /// Stores the value {1} at {0}.
-    fn value(self) -> String {
-        let (bits, most, nan) = match self.ty {
-            Type::F32 if self.has_keys() => (32, i32::MAX.into(), f32::NAN.to_bits().into()),
-            Type::F64 if self.has_keys() => (64, i64::MAX, f64::NAN.to_bits()),
-            Type::I32 if !self.is_wide() => {
-                return "{\n.reg .b32 %mr;\ncvt.u32.u64 %mr, {1};\nst.u32 [{0}], %mr;\n}\n".into();
+    /// Stores the value and the index in operands 1 and 2 at the address in operand 0.
+    fn store_indexed(self, w: &Writer<'_>) {
+        let [place, word, index] = [0, 1, 2].map(Operand::OfPlaceholder);
+        let lines = match self.ty {
+            Type::F32 => {
+                "mov.b64 wide, word
+                 cvt.rn.f32.f64 value, wide
+                 setp.nan.f32 is_nan, value, value
+                 selp.f32 value, 0f7FC00000, value, is_nan
+                 mov.b32 bits, value
+                 cvt.u64.u32 wide_bits, bits
+                 st.u64 [place], wide_bits"
             }
-            _ => return "st.u64 [{0}], {1};\n".into(),
+            Type::F64 => {
+                "mov.b64 wide, word
+                 setp.nan.f64 is_nan, wide, wide
+                 selp.f64 value, 0d7FF8000000000000, wide, is_nan
+                 st.f64 [place], value"
+            }
+            Type::I32 => "and.b64 low, word, 0xFFFFFFFF; st.u64 [place], low",
+            _ => "st.u64 [place], word",
         };
-        let lower = if bits == 32 { "cvt.u32.u64" } else { "mov.b64" };
-        let key_of_nan = self.key_of_nan();
-        format!(
-            "{{\n.reg .b{bits} %mv, %mo;\n.reg .pred %mp;\n{lower} %mv, {{1}};\nxor.b{bits} %mo, %mv, {most:#x};\n\
-             setp.lt.s{bits} %mp, %mv, 0;\nselp.b{bits} %mv, %mo, %mv, %mp;\n\
-             setp.eq.s64 %mp, {{1}}, {key_of_nan:#x};\nselp.b{bits} %mv, {nan:#x}, %mv, %mp;\n\
-             st.u{bits} [{{0}}], %mv;\n}}\n"
-        )
+        ptx!(w, place, word, wide = w.register(Class::F64); lines);
+        ptx!(w, place, index; "st.u64 [place+8], index");
     }
 
-    /// Stores the value {1} at {0} as an element of another type.
-    fn value_as(self, element: Element) -> String {
-        let nan = match element {
-            Element::F16 => F16_NAN,
-            Element::Bf16 => BF16_NAN,
-            _ => {
-                let sign = 1u64 << 63;
-                return format!(
-                    "{{\n.reg .b64 %mv;\nxor.b64 %mv, {{1}}, {sign:#x};\nst.u64 [{{0}}], %mv;\n}}\n"
-                );
+    /// Stores a bool at the address in operand 0: the predicate that the lines make of the word in operand 1.
+    fn store_truth(self, w: &Writer<'_>, lines: &str) {
+        let [place, word] = [0, 1].map(Operand::OfPlaceholder);
+        let is_true = ptx!(w, word; lines);
+        ptx!(w, is_true, place; "selp.b32 byte, 1, 0, is_true; st.u8 [place], byte");
+    }
+
+    /// Stores the value in operand 1 at the address in operand 0, converted to an element.
+    fn store(self, w: &Writer<'_>, converted: Option<Element>) {
+        let [place, word] = [0, 1].map(Operand::OfPlaceholder);
+        let value = if self.has_keys() { self.bits_of_key(w, word) } else { word };
+        let (lines, value) = match (converted, self.ty) {
+            (Some(Element::F16), _) => {
+                ("st.u16 [place], value", halves::f16_bits(w, w.float_of(value)))
             }
+            (Some(Element::Bf16), _) => {
+                ("st.u16 [place], value", halves::bf16_bits(w, w.float_of(value)))
+            }
+            // The order of i64 becomes that of u64.
+            (Some(_), _) => {
+                ("xor.b64 flipped, value, 0x8000000000000000; st.u64 [place], flipped", value)
+            }
+            (None, Type::F32) if self.has_keys() => ("st.u32 [place], value", value),
+            (None, Type::I32) if !self.is_wide() => {
+                ("cvt.u32.u64 low, value; st.u32 [place], low", value)
+            }
+            _ => ("st.u64 [place], value", value),
         };
-        let (most, key_of_nan) = (i32::MAX, self.key_of_nan());
-        let rounded = halves::lines(element);
-        format!(
-            "{{\n.reg .b32 %mv, %mo;\n.reg .f32 %mf;\n.reg .pred %mp;\ncvt.u32.u64 %mv, {{1}};\n\
-             xor.b32 %mo, %mv, {most:#x};\nsetp.lt.s32 %mp, %mv, 0;\nselp.b32 %mv, %mo, %mv, %mp;\n{rounded}\
-             setp.eq.s64 %mp, {{1}}, {key_of_nan:#x};\nselp.b32 %mv, {nan:#x}, %mv, %mp;\n\
-             st.u16 [{{0}}], %mv;\n}}\n"
-        )
+        ptx!(w, place, value; lines);
     }
 }

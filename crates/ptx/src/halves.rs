@@ -1,85 +1,70 @@
-//! Floats of 16 bits, which are computed as f32. bf16 is converted by integer arithmetic: instructions for it need
+//! Floats of 16 bits, which are computed as f32. Integer arithmetic converts bf16, since instructions for bf16 need
 //! compute capability 8.0.
 
-use crate::writer::{Class, Operand, Writer};
-use gpuvec_expr::Element;
+use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::half::{BF16_NAN, F16_NAN};
 
 /// The value of an f16 in the low bits.
-pub(crate) fn f32_of_f16(writer: &Writer, bits: Operand) -> Operand {
-    writer.emit("cvt.f32.f16", Class::F32, &[bits])
+pub(crate) fn f32_of_f16(w: &Writer<'_>, bits: Operand) -> Operand {
+    ptx!(w, bits; "cvt.f32.f16 value, bits")
 }
 
 /// The value of a bf16 in the low bits.
-pub(crate) fn f32_of_bf16(writer: &Writer, bits: Operand) -> Operand {
-    let upper = writer.emit("shl.b32", Class::B32, &[bits, Operand::b32(16)]);
-    writer.emit("mov.b32", Class::F32, &[upper])
+pub(crate) fn f32_of_bf16(w: &Writer<'_>, bits: Operand) -> Operand {
+    w.float_of(ptx!(w, bits; "shl.b32 upper, bits, 16"))
 }
 
 /// The bits of the nearest f16, in the low half of the register; the upper half is undefined.
-pub(crate) fn f16_bits(writer: &Writer, x: Operand) -> Operand {
-    let x = writer.in_register(x);
-    let bits = writer.emit("cvt.rn.f16.f32", Class::B32, &[x]);
-    unless_nan(writer, x, F16_NAN, bits)
+pub(crate) fn f16_bits(w: &Writer<'_>, x: Operand) -> Operand {
+    let x = w.in_register(x);
+    unless_nan(w, x, F16_NAN, ptx!(w, x; "cvt.rn.f16.f32 bits, x"))
 }
 
 /// The bits of the nearest bf16.
-pub(crate) fn bf16_bits(writer: &Writer, x: Operand) -> Operand {
-    let bits = rounded_upper_half(writer, x);
-    let bits = writer.emit("shr.u32", Class::B32, &[bits, Operand::b32(16)]);
-    unless_nan(writer, x, BF16_NAN, bits)
+pub(crate) fn bf16_bits(w: &Writer<'_>, x: Operand) -> Operand {
+    let bits = rounded_upper_half(w, x);
+    unless_nan(w, x, BF16_NAN, ptx!(w, bits; "shr.u32 half, bits, 16"))
 }
 
 /// The nearest f16, as an f32.
-pub(crate) fn nearest_f16(writer: &Writer, x: Operand) -> Operand {
-    let x = writer.in_register(x);
-    f32_of_f16(writer, writer.emit("cvt.rn.f16.f32", Class::B32, &[x]))
+pub(crate) fn nearest_f16(w: &Writer<'_>, x: Operand) -> Operand {
+    ptx!(w, x = w.in_register(x); "cvt.rn.f16.f32 bits, x; cvt.f32.f16 value, bits")
 }
 
 /// The nearest bf16, as an f32.
-pub(crate) fn nearest_bf16(writer: &Writer, x: Operand) -> Operand {
-    let bits = rounded_upper_half(writer, x);
-    let bits = writer.emit("and.b32", Class::B32, &[bits, Operand::b32(-1 << 16)]);
-    let number = writer.emit("mov.b32", Class::F32, &[bits]);
-    let is_nan = writer.emit("setp.nan.f32", Class::Predicate, &[x, x]);
-    writer.emit("selp.f32", Class::F32, &[x, number, is_nan])
+pub(crate) fn nearest_bf16(w: &Writer<'_>, x: Operand) -> Operand {
+    let bits = rounded_upper_half(w, x);
+    let number = w.float_of(ptx!(w, bits; "and.b32 upper, bits, 0xFFFF0000"));
+    ptx!(w, x, number; "setp.nan.f32 is_nan, x, x; selp.f32 value, x, number, is_nan")
 }
 
-/// The f32 of an f64 toward zero, with the last bit set if it is not exact.
-pub(crate) fn rounded_to_odd(writer: &Writer, x: Operand) -> Operand {
-    let x = writer.in_register(x);
-    let single = writer.emit("cvt.rz.f32.f64", Class::F32, &[x]);
-    let back = writer.emit("cvt.f64.f32", Class::F64, &[single]);
-    let is_inexact = writer.emit("setp.neu.f64", Class::Predicate, &[back, x]);
-    let bits = writer.emit("mov.b32", Class::B32, &[single]);
-    let odd = writer.emit("or.b32", Class::B32, &[bits, Operand::b32(1)]);
-    let bits = writer.emit("selp.b32", Class::B32, &[odd, bits, is_inexact]);
-    writer.emit("mov.b32", Class::F32, &[bits])
+/// The f32 of an f64 rounded toward zero, with the last bit set if it is not exact.
+pub(crate) fn rounded_to_odd(w: &Writer<'_>, x: Operand) -> Operand {
+    let x = w.in_register(x);
+    let bits = ptx!(w, x; "
+        cvt.rz.f32.f64 single, x
+        cvt.f64.f32 back, single
+        setp.neu.f64 is_inexact, back, x
+        mov.b32 bits, single
+        or.b32 odd, bits, 1
+        selp.b32 bits, odd, bits, is_inexact
+    ");
+    w.float_of(bits)
 }
 
 /// The bits of a number, with the upper half rounded to nearest, ties to even.
-fn rounded_upper_half(writer: &Writer, x: Operand) -> Operand {
-    let emit = |name, operands: &[Operand]| writer.emit(name, Class::B32, operands);
-    let bits = emit("mov.b32", &[writer.in_register(x)]);
-    let last = emit("shr.u32", &[bits, Operand::b32(16)]);
-    let last = emit("and.b32", &[last, Operand::b32(1)]);
-    let half = emit("add.s32", &[bits, Operand::b32(0x7FFF)]);
-    emit("add.s32", &[half, last])
+fn rounded_upper_half(w: &Writer<'_>, x: Operand) -> Operand {
+    ptx!(w, x = w.in_register(x); "
+        mov.b32 bits, x
+        shr.u32 last, bits, 16
+        and.b32 last, last, 1
+        add.s32 half, bits, 0x7FFF
+        add.s32 rounded, half, last
+    ")
 }
 
 /// The bits of a number, or those of the quiet NaN if it is a NaN.
-fn unless_nan(writer: &Writer, x: Operand, nan: u16, bits: Operand) -> Operand {
-    let is_nan = writer.emit("setp.nan.f32", Class::Predicate, &[x, x]);
-    writer.emit("selp.b32", Class::B32, &[Operand::b32(nan.into()), bits, is_nan])
-}
-
-/// Lines that round the bits of an f32 in the register %mv, with %mo and %mf free.
-pub(crate) const fn lines(to: Element) -> &'static str {
-    match to {
-        Element::F16 => "mov.b32 %mf, %mv;\ncvt.rn.f16.f32 %mv, %mf;\n",
-        _ => {
-            "shr.u32 %mo, %mv, 16;\nand.b32 %mo, %mo, 1;\nadd.s32 %mv, %mv, 0x7FFF;\nadd.s32 %mv, %mv, %mo;\n\
-             shr.u32 %mv, %mv, 16;\n"
-        }
-    }
+fn unless_nan(w: &Writer<'_>, x: Operand, nan: u16, bits: Operand) -> Operand {
+    let nan = i32::from(nan);
+    ptx!(w, x, nan, bits; "setp.nan.f32 is_nan, x, x; selp.b32 result, nan, bits, is_nan")
 }

@@ -1,5 +1,6 @@
-//! Programs become PTX text: a kernel for each reduction, and one for all other outputs
-//! ([`outputs_of_kernels`]). A kernel is made of the program of its outputs ([`Program::of_outputs`]).
+//! Writes the PTX of programs: a kernel for each reduction, and one for all other outputs
+//! ([`outputs_of_kernels`]). A kernel computes the program of its outputs ([`Program::of_outputs`]).
+//! docs/contributing/kernels.md has the path from a formula to its loaded kernel.
 //!
 //! A kernel's parameters have 64 bits each:
 //!
@@ -13,47 +14,80 @@
 //! | | the address of the result, or 0: then the output is the state (crates/ops/src/accumulator.rs) |
 //! | | how to add up (kernels/exact.cuh), or for argmin and argmax the index of the first element |
 //!
-//! Arrays begin at any element. An output may be an input whose elements have the same size: each
-//! element is read before it is written, by the same thread. The kernel takes blocks of
-//! [`BLOCK_THREADS`] threads and any number of blocks; a thread of a large grid takes
-//! [`Kernel::packs_per_thread`] packs of [`Kernel::pack`] elements. Reductions have compiled kernels,
-//! of kernels/reduction.cu and, along axes, of kernels/axes.cu, in which the instructions for the elements are put.
-//! Those along axes have other parameters (crates/ptx/src/axes.rs). Elementwise programs have
-//! further kernels, for arrays of any strides ([`Variant`]).
+//! Arrays begin at any element. An output may be an input whose elements have the same size, since the thread that writes
+//! an element has read it before. A kernel runs with blocks of [`BLOCK_THREADS`] threads, and any number of them; a thread
+//! of a large grid computes [`Kernel::items_per_thread`] elements [`Kernel::tiles_per_thread`] times.
 //!
-//! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`),
-//! none flushes subnormals, and a NaN's sign and payload never reach a result.
+//! Elementwise programs have further kernels, for arrays of any strides ([`Variant`]). Reductions have templates:
+//! compiled kernels, of kernels/reduction.cu and, along axes, of kernels/axes.cu, with placeholders for the instructions
+//! that depend on the program. Kernels along axes have other parameters (`axis_reduction.rs`).
+//!
+//! The text says all that IEEE 754 leaves open: each operation rounds to nearest by itself (`.rn`), none flushes
+//! subnormals, and a NaN's sign and payload never reach a result.
+//!
+//! The modules are listed in their order: each uses only those before it (`tests/ptx/modules.rs`).
 
 #![forbid(unsafe_code)]
 
-mod axes;
-mod deferred;
-mod elements;
-mod elementwise;
-mod fast_loop;
-mod fold;
-mod function;
-mod grid;
-mod halves;
-mod hooks;
-mod large;
-mod operation;
+// The language, and the limits of what is written in it.
+mod limits;
+
 mod policy;
-mod reduction;
-mod strided;
-mod tiles;
+
+mod placeholder;
 mod writer;
 
-pub use axes::Along;
-pub use hooks::check_frame;
-pub use reduction::{axes_frame, frame};
-pub use strided::{LANES_APART, Order, Variant, vector_bytes};
-pub use tiles::tile_side;
+// Values in registers.
+mod halves;
+
+mod function;
+
+mod operation;
+
+// Arrays, and the elements of a program.
+mod array;
+
+mod partitioned;
+
+mod elements;
+
+// The parts of kernels.
+mod kernel;
+
+mod grid;
+
+mod vectors;
+
+mod deferred;
+
+mod fast_loop;
+
+// The kernels.
+mod elementwise;
+
+mod strided_loop;
+
+mod shared_tile;
+
+mod strided;
+
+mod fold;
+
+mod axis_reduction;
+
+mod reduction;
+
+pub use axis_reduction::AxisReduction;
+pub use kernel::Kernel;
+pub use limits::{BLOCK_THREADS, Limits};
+pub use placeholder::check_template;
+pub use reduction::{axes_template, template};
+pub use shared_tile::tile_side;
+pub use strided_loop::{LANES_APART, Order, Variant, vector_bytes};
 
 use fold::Fold;
 use gpuvec_expr::Program;
-use large::Large;
-use std::ffi::{CStr, CString};
+use partitioned::PartitionedProgram;
 
 /// The name of the kernels of expressions; those of operations have their names.
 pub const NAME: &str = "expression";
@@ -73,106 +107,42 @@ pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
     kernels
 }
 
-/// Threads of a block.
-pub const BLOCK_THREADS: u32 = 256;
-
-/// The limits of the text that a driver compiles in one piece.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The most instructions for an element. Beyond it a program is computed in parts.
-    pub instructions: usize,
-    /// The operations of a part.
-    pub part: usize,
-}
-
-impl Limits {
-    /// The limits with which a driver compiles any program in some seconds.
-    pub const USUAL: Limits = policy::POLICY.limits;
-}
-
-/// A program's kernel.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    name: CString,
-    text: CString,
-    pack: usize,
-    packs_per_thread: usize,
-    blocks_per_multiprocessor: u32,
-}
-
 impl Kernel {
-    /// Writes the kernel of a program under a name, for a reduction with the text of its [`frame`]. The program
-    /// has one reduction or none.
-    pub fn new(name: &str, program: &Program, frame: &str) -> Kernel {
-        Kernel::with_limits(name, program, frame, Limits::USUAL)
+    /// Writes the kernel of a program under a name, for a reduction with the text of its [`template`]. The program
+    /// has at most one reduction.
+    pub fn new(name: &str, program: &Program, template: &str) -> Kernel {
+        Kernel::with_limits(name, program, template, Limits::USUAL)
     }
 
-    /// Writes the kernel of a program, in parts if it is beyond a limit.
-    pub fn with_limits(name: &str, program: &Program, frame: &str, limits: Limits) -> Kernel {
+    /// Writes the kernel of a program, in parts if it exceeds a limit.
+    pub fn with_limits(name: &str, program: &Program, template: &str, limits: Limits) -> Kernel {
         debug_assert_eq!(outputs_of_kernels(program).len(), 1, "a program of one kernel");
-        let large = Large::of(program, limits);
+        let partitioned = PartitionedProgram::of(program, limits);
         match Fold::of(program) {
-            Some(fold) => reduction::kernel(name, program, fold, frame, large.as_ref(), None),
-            None => elementwise::kernel(name, program, large.as_ref()),
+            Some(fold) => {
+                reduction::kernel(name, program, fold, template, partitioned.as_ref(), None)
+            }
+            None => elementwise::kernel(name, program, partitioned.as_ref()),
         }
     }
 
-    /// Writes a variant of this kernel, that of an elementwise program, for arrays of any strides: its parameters
-    /// are those that crates/ptx/src/strided.rs lists.
+    /// Writes the variant for arrays of any strides of this kernel of an elementwise program. `strided.rs` lists its
+    /// parameters.
     #[must_use]
     pub fn strided(&self, program: &Program, variant: Variant, limits: Limits) -> Kernel {
-        let large = Large::of(program, limits);
-        let name = self.name.to_str().unwrap_or(NAME);
-        strided::kernel(name, program, variant, self.packs_per_thread, large.as_ref())
+        let partitioned = PartitionedProgram::of(program, limits);
+        let name = self.name().to_str().unwrap_or(NAME);
+        strided::kernel(name, program, variant, self.tiles_per_thread(), partitioned.as_ref())
     }
 
-    /// Writes the kernel of a program's reduction along axes, with the text of its [`axes_frame`]: its parameters are
-    /// those that crates/ptx/src/axes.rs lists. None if the program has no reduction.
+    /// Writes the kernel of a program's reduction along axes, with the text of its [`axes_template`].
+    /// `axis_reduction.rs` lists its parameters. None if the program has no reduction.
     #[must_use]
     pub fn along_axes(
-        name: &str, program: &Program, frame: &str, along: Along, limits: Limits,
+        name: &str, program: &Program, template: &str, axes: AxisReduction, limits: Limits,
     ) -> Option<Kernel> {
-        let (large, fold) = (Large::of(program, limits), Fold::of(program)?);
-        Some(reduction::kernel(name, program, fold, frame, large.as_ref(), Some(along)))
-    }
-
-    fn of_text(
-        name: &str, text: String, [pack, packs_per_thread]: [usize; 2],
-        blocks_per_multiprocessor: u32,
-    ) -> Kernel {
-        // The texts contain none of the caller's names, and so no NUL.
-        let c_string = |text: String| CString::new(text).unwrap_or_default();
-        let (name, text) = (c_string(name.into()), c_string(text));
-        Kernel { name, text, pack, packs_per_thread, blocks_per_multiprocessor }
-    }
-
-    /// The kernel's name in its image.
-    #[must_use]
-    pub fn name(&self) -> &CStr {
-        &self.name
-    }
-
-    /// The kernel's PTX, as a driver takes it.
-    #[must_use]
-    pub fn image(&self) -> &CStr {
-        &self.text
-    }
-
-    /// The elements that a thread takes at once.
-    #[must_use]
-    pub const fn pack(&self) -> usize {
-        self.pack
-    }
-
-    /// The blocks that a multiprocessor should hold at once, as the text asks.
-    #[must_use]
-    pub const fn blocks_per_multiprocessor(&self) -> u32 {
-        self.blocks_per_multiprocessor
-    }
-
-    /// The packs that a thread of a large grid takes, one after the other.
-    #[must_use]
-    pub const fn packs_per_thread(&self) -> usize {
-        self.packs_per_thread
+        let (partitioned, fold) = (PartitionedProgram::of(program, limits), Fold::of(program)?);
+        let partitioned = partitioned.as_ref();
+        Some(reduction::kernel(name, program, fold, template, partitioned, Some(axes)))
     }
 }

@@ -2,23 +2,13 @@
 
 use crate::function::function;
 use crate::halves;
-use crate::writer::{Class, Operand, Writer};
+use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::{Node, Op, Program, Type};
 
-/// The name of an instruction for a type: for bools, i32, i64 or u64, f32 and f64.
-fn named(ty: Type, names: [&'static str; 5]) -> &'static str {
-    match ty {
-        Type::Bool => names[0],
-        Type::I32 => names[1],
-        Type::I64 | Type::U64 => names[2],
-        Type::F32 => names[3],
-        Type::F64 => names[4],
-    }
-}
-
-/// The instruction of an operation that is one, for operands of a type.
-fn instruction(op: Op, ty: Type) -> Option<&'static str> {
-    let names = match op {
+/// The opcode of an operation that is one instruction, for operands of a type.
+fn opcode(op: Op, ty: Type) -> Option<&'static str> {
+    // For bools, i32, i64 or u64, f32 and f64.
+    let [bools, i32s, i64s, f32s, f64s] = match op {
         Op::Neg => ["", "neg.s32", "neg.s64", "neg.f32", "neg.f64"],
         Op::Add => ["", "add.s32", "add.s64", "add.rn.f32", "add.rn.f64"],
         Op::Sub => ["", "sub.s32", "sub.s64", "sub.rn.f32", "sub.rn.f64"],
@@ -31,7 +21,7 @@ fn instruction(op: Op, ty: Type) -> Option<&'static str> {
         Op::And => ["and.pred", "and.b32", "and.b64", "", ""],
         Op::Or => ["or.pred", "or.b32", "or.b64", "", ""],
         Op::Xor => ["xor.pred", "xor.b32", "xor.b64", "", ""],
-        // Larger counts, as which negative ones are read, are those of all bits.
+        // A count is unsigned, and one above 31 shifts all bits out. So do negative counts.
         Op::Shl => ["", "shl.b32", "", "", ""],
         Op::Shr => ["", "shr.s32", "", "", ""],
         Op::Not => ["not.pred", "", "", "", ""],
@@ -46,7 +36,14 @@ fn instruction(op: Op, ty: Type) -> Option<&'static str> {
         Op::Rint => ["", "", "", "cvt.rni.f32.f32", "cvt.rni.f64.f64"],
         _ => return None,
     };
-    Some(named(ty, names)).filter(|name| !name.is_empty())
+    let opcode = match ty {
+        Type::Bool => bools,
+        Type::I32 => i32s,
+        Type::I64 | Type::U64 => i64s,
+        Type::F32 => f32s,
+        Type::F64 => f64s,
+    };
+    Some(opcode).filter(|opcode| !opcode.is_empty())
 }
 
 /// The type of a node's last operand.
@@ -55,187 +52,152 @@ pub(crate) fn operand_type(program: &Program, node: &Node) -> Type {
 }
 
 /// Writes an operation on values, with a result of type `to`; `last` is the type of the last value.
-pub(crate) fn apply(writer: &Writer, op: Op, last: Type, to: Type, values: &[Operand]) -> Operand {
-    let class = Class::of(to);
-    if let Some(name) = instruction(op, last) {
-        return writer.emit(name, class, values);
+pub(crate) fn apply(w: &Writer<'_>, op: Op, last: Type, to: Type, values: &[Operand]) -> Operand {
+    if let Some(opcode) = opcode(op, last) {
+        return w.instruction(opcode, values);
     }
+    let ty = last;
     match (op, values) {
-        (Op::Cast, &[x]) => cast(writer, x, last, to),
-        (Op::Where, &[condition, a, b]) => select(writer, to, condition, a, b),
-        (Op::Shl | Op::Shr, &[a, b]) => {
-            let count = writer.emit("min.u64", Class::B64, &[b, Operand::b64(64)]);
-            let count = writer.emit("cvt.u32.u64", Class::B32, &[count]);
-            let name = match (op, last) {
-                (Op::Shl, _) => "shl.b64",
-                (_, Type::U64) => "shr.u64",
-                _ => "shr.s64",
+        (Op::Cast, &[x]) => cast(w, x, last, to),
+        (Op::Where, &[condition, a, b]) => select(w, to, condition, a, b),
+        (Op::Shl | Op::Shr, &[a, count]) => {
+            let shift = match (op, last) {
+                (Op::Shl, _) => {
+                    "min.u64 most, count, 64; cvt.u32.u64 n, most; shl.b64 shifted, a, n"
+                }
+                (_, Type::U64) => {
+                    "min.u64 most, count, 64; cvt.u32.u64 n, most; shr.u64 shifted, a, n"
+                }
+                _ => "min.u64 most, count, 64; cvt.u32.u64 n, most; shr.s64 shifted, a, n",
             };
-            writer.emit(name, class, &[a, count])
+            ptx!(w, a, count; shift)
         }
-        (Op::RoundOdd, &[x]) => halves::rounded_to_odd(writer, x),
-        (Op::RoundF16, &[x]) => halves::nearest_f16(writer, x),
-        (Op::RoundBf16, &[x]) => halves::nearest_bf16(writer, x),
-        (Op::FloorDiv, &[a, b]) if last == Type::U64 => divide_unsigned(writer, a, b).0,
-        (Op::Mod, &[a, b]) if last == Type::U64 => divide_unsigned(writer, a, b).1,
-        (Op::FloorDiv, &[a, b]) if last.is_integer() => divide(writer, last, a, b).0,
-        (Op::Mod, &[a, b]) if last.is_integer() => divide(writer, last, a, b).1,
-        (Op::FloorDiv, &[a, b]) => float_floor_div(writer, last, a, b),
-        (Op::Mod, &[a, b]) => float_mod(writer, last, a, b),
-        (Op::Abs, &[x]) => {
-            let negative =
-                writer.emit(named(last, ["", "neg.s32", "neg.s64", "", ""]), class, &[x]);
-            writer.emit(named(last, ["", "max.s32", "max.s64", "", ""]), class, &[x, negative])
-        }
-        (Op::Sign, &[x]) => sign(writer, last, x),
-        (Op::Minimum | Op::Maximum, &[a, b]) => {
-            let name = match op {
-                Op::Minimum => named(last, ["", "", "", "min.f32", "min.f64"]),
-                _ => named(last, ["", "", "", "max.f32", "max.f64"]),
-            };
-            // The instruction orders the zeros, and returns the other operand for a NaN; here NaN wins.
-            let number = writer.emit(name, class, &[a, b]);
-            unless_nan(writer, last, a, b, number)
-        }
+        (Op::RoundOdd, &[x]) => halves::rounded_to_odd(w, x),
+        (Op::RoundF16, &[x]) => halves::nearest_f16(w, x),
+        (Op::RoundBf16, &[x]) => halves::nearest_bf16(w, x),
+        (Op::FloorDiv, &[a, b]) if last == Type::U64 => divide_unsigned(w, a, b).0,
+        (Op::Mod, &[a, b]) if last == Type::U64 => divide_unsigned(w, a, b).1,
+        (Op::FloorDiv, &[a, b]) if last.is_integer() => divide(w, last, a, b).0,
+        (Op::Mod, &[a, b]) if last.is_integer() => divide(w, last, a, b).1,
+        (Op::FloorDiv, &[a, b]) => float_floor_div(w, last, a, b),
+        (Op::Mod, &[a, b]) => float_mod(w, last, a, b),
+        (Op::Abs, &[x]) => ptx!(w, x, ty; "neg.T negative, x; max.T size, x, negative"),
+        (Op::Sign, &[x]) => sign(w, last, x),
+        // The instruction orders zeros, too. Of a NaN and a number it returns the number, but the result is NaN.
+        (Op::Minimum, &[a, b]) => unless_nan(w, last, a, b, ptx!(w, a, b, ty; "min.T least, a, b")),
+        (Op::Maximum, &[a, b]) => unless_nan(w, last, a, b, ptx!(w, a, b, ty; "max.T most, a, b")),
         (Op::Copysign, &[a, b]) => {
-            let b = canonical(writer, last, b);
-            let name = named(last, ["", "", "", "copysign.f32", "copysign.f64"]);
-            writer.emit(name, class, &[b, a])
+            ptx!(w, a, b = canonical(w, last, b), ty; "copysign.T signed, b, a")
         }
-        _ => function(writer, last, op, values),
+        _ => function(w, last, op, values),
     }
 }
 
 /// Replaces a NaN by the quiet one.
-pub(crate) fn canonical(writer: &Writer, ty: Type, x: Operand) -> Operand {
-    if matches!(ty, Type::F32 | Type::F64) { unless_nan(writer, ty, x, x, x) } else { x }
+pub(crate) fn canonical(w: &Writer<'_>, ty: Type, x: Operand) -> Operand {
+    if matches!(ty, Type::F32 | Type::F64) { unless_nan(w, ty, x, x, x) } else { x }
 }
 
 /// The number, or the quiet NaN if `a` or `b` is NaN.
-fn unless_nan(writer: &Writer, ty: Type, a: Operand, b: Operand, number: Operand) -> Operand {
-    let test = named(ty, ["", "", "", "setp.nan.f32", "setp.nan.f64"]);
-    let is_nan = writer.emit(test, Class::Predicate, &[a, b]);
-    select(writer, ty, is_nan, quiet_nan(ty), number)
+fn unless_nan(w: &Writer<'_>, ty: Type, a: Operand, b: Operand, number: Operand) -> Operand {
+    let lines = "setp.nan.T is_nan, a, b; selp.B result, nan, number, is_nan";
+    ptx!(w, a, b, number, nan = quiet_nan(ty), ty; lines)
 }
 
 pub(crate) fn quiet_nan(ty: Type) -> Operand {
-    float(ty, f64::NAN)
+    constant(ty, f64::NAN)
 }
 
-/// A constant whose value is exact in the type.
-fn float(ty: Type, value: f64) -> Operand {
-    if ty == Type::F32 { Operand::f32(value as f32) } else { Operand::f64(value) }
-}
-
-/// An integer constant.
-fn integer(ty: Type, value: i32) -> Operand {
-    if ty == Type::I32 { Operand::b32(value) } else { Operand::b64(value.into()) }
-}
-
-/// The number 0.
-fn zero(ty: Type) -> Operand {
-    if ty.is_integer() { integer(ty, 0) } else { float(ty, 0.0) }
-}
-
-fn select(writer: &Writer, ty: Type, condition: Operand, a: Operand, b: Operand) -> Operand {
-    let class = Class::of(ty);
-    if ty != Type::Bool {
-        let name = named(ty, ["", "selp.b32", "selp.b64", "selp.f32", "selp.f64"]);
-        return writer.emit(name, class, &[a, b, condition]);
+/// A constant of a type of numbers, whose value is exact in it.
+pub(crate) fn constant(ty: Type, value: f64) -> Operand {
+    match ty {
+        Type::F32 => Operand::from(value as f32),
+        Type::F64 => Operand::from(value),
+        Type::I32 => Operand::from(value as i32),
+        _ => Operand::from(value as i64),
     }
-    let a = writer.emit("and.pred", class, &[a, condition]);
-    let not = writer.emit("not.pred", class, &[condition]);
-    let b = writer.emit("and.pred", class, &[b, not]);
-    writer.emit("or.pred", class, &[a, b])
 }
 
-/// A float's sign.
-fn sign(writer: &Writer, ty: Type, x: Operand) -> Operand {
-    let (one, minus_one) = match ty {
-        Type::F32 | Type::F64 => (float(ty, 1.0), float(ty, -1.0)),
-        _ => (integer(ty, 1), integer(ty, -1)),
+/// Selects `a` where a condition holds, else `b`.
+fn select(w: &Writer<'_>, ty: Type, condition: Operand, a: Operand, b: Operand) -> Operand {
+    let lines = match ty {
+        // `selp` does not select predicates.
+        Type::Bool => {
+            "and.pred first, a, condition; not.pred not, condition
+             and.pred second, b, not; or.pred selected, first, second"
+        }
+        _ => "selp.B selected, a, b, condition",
     };
-    let test = |op, x: [Operand; 2]| {
-        let name = instruction(op, ty).unwrap_or_default();
-        writer.emit(name, Class::Predicate, &x)
-    };
-    let is_negative = test(Op::Less, [x, zero(ty)]);
-    let is_positive = test(Op::Less, [zero(ty), x]);
-    let signed = select(writer, ty, is_negative, minus_one, zero(ty));
-    let result = select(writer, ty, is_positive, one, signed);
-    if ty.is_integer() { result } else { unless_nan(writer, ty, x, x, result) }
+    ptx!(w, a, b, condition, ty; lines)
 }
 
-/// The quotient of integers, rounded toward minus infinity, and the remainder; both are 0 for the
-/// divisor 0.
-fn divide(writer: &Writer, ty: Type, a: Operand, b: Operand) -> (Operand, Operand) {
-    let class = Class::of(ty);
-    let emit = |names: [&'static str; 2], operands: &[Operand]| {
-        writer.emit(names[usize::from(ty == Type::I64)], class, operands)
-    };
-    let test = |names: [&'static str; 2], operands: &[Operand]| {
-        writer.emit(names[usize::from(ty == Type::I64)], Class::Predicate, operands)
-    };
-    let (nought, one, minus_one) = (integer(ty, 0), integer(ty, 1), integer(ty, -1));
-    // By -1 the least integer overflows: -a is divided by 1 instead.
-    let is_minus_one = test(["setp.eq.s32", "setp.eq.s64"], &[b, minus_one]);
-    let is_zero = test(["setp.eq.s32", "setp.eq.s64"], &[b, nought]);
-    let negative = emit(["neg.s32", "neg.s64"], &[a]);
-    let dividend = select(writer, ty, is_minus_one, negative, a);
-    let by_one = writer.emit("or.pred", Class::Predicate, &[is_minus_one, is_zero]);
-    let divisor = select(writer, ty, by_one, one, b);
-    let quotient = emit(["div.s32", "div.s64"], &[dividend, divisor]);
-    let product = emit(["mul.lo.s32", "mul.lo.s64"], &[quotient, divisor]);
-    let remainder = emit(["sub.s32", "sub.s64"], &[dividend, product]);
-    let inexact = test(["setp.ne.s32", "setp.ne.s64"], &[remainder, nought]);
-    let signs = emit(["xor.b32", "xor.b64"], &[remainder, divisor]);
-    let opposite = test(["setp.lt.s32", "setp.lt.s64"], &[signs, nought]);
-    let below = writer.emit("and.pred", Class::Predicate, &[inexact, opposite]);
-    let down = select(writer, ty, below, minus_one, nought);
-    let quotient = emit(["add.s32", "add.s64"], &[quotient, down]);
-    let quotient = select(writer, ty, is_zero, nought, quotient);
-    let up = select(writer, ty, below, divisor, nought);
-    (quotient, emit(["add.s32", "add.s64"], &[remainder, up]))
+/// The sign of a number: -1, 0, 1 or NaN.
+fn sign(w: &Writer<'_>, ty: Type, x: Operand) -> Operand {
+    let [zero, one, minus_one] = [0.0, 1.0, -1.0].map(|value| constant(ty, value));
+    let sign = ptx!(w, x, zero, one, minus_one, ty; "
+        setp.lt.T is_negative, x, zero
+        setp.lt.T is_positive, zero, x
+        selp.B sign, minus_one, zero, is_negative
+        selp.B sign, one, sign, is_positive
+    ");
+    if ty.is_integer() { sign } else { unless_nan(w, ty, x, x, sign) }
 }
 
-/// The quotient of integers of u64, and the remainder; both are 0 for the divisor 0.
-fn divide_unsigned(writer: &Writer, a: Operand, b: Operand) -> (Operand, Operand) {
-    let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
-    let [zero, one] = [0, 1].map(Operand::b64);
-    let is_zero = writer.emit("setp.eq.s64", Class::Predicate, &[b, zero]);
-    let dividend = emit("selp.b64", &[zero, a, is_zero]);
-    let divisor = emit("selp.b64", &[one, b, is_zero]);
-    let quotient = emit("div.u64", &[dividend, divisor]);
-    let product = emit("mul.lo.s64", &[quotient, divisor]);
-    (quotient, emit("sub.s64", &[dividend, product]))
+/// The quotient of signed integers, rounded toward minus infinity, and the remainder. Both are 0 if the divisor is 0.
+///
+/// The least integer divided by -1 overflows: -a is divided by 1 instead.
+fn divide(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> (Operand, Operand) {
+    let (floor, minus_one) = (w.register(Class::of(ty)), constant(ty, -1.0));
+    let remainder = ptx!(w, a, b, floor, minus_one, ty; "
+        setp.eq.T is_minus_one, b, minus_one
+        setp.eq.T is_zero, b, 0
+        neg.T negative, a
+        selp.B dividend, negative, a, is_minus_one
+        or.pred by_one, is_minus_one, is_zero
+        selp.B divisor, 1, b, by_one
+        div.T quotient, dividend, divisor
+        mul.lo.T product, quotient, divisor
+        sub.T remainder, dividend, product
+        setp.ne.T is_inexact, remainder, 0
+        xor.B signs, remainder, divisor
+        setp.lt.T is_opposite, signs, 0
+        and.pred is_below, is_inexact, is_opposite
+        selp.B down, minus_one, 0, is_below
+        add.T rounded, quotient, down
+        selp.B floor, 0, rounded, is_zero
+        selp.B up, divisor, 0, is_below
+        add.T remainder, remainder, up
+    ");
+    (floor, remainder)
 }
 
-fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
+/// The quotient of unsigned integers, and the remainder. Both are 0 if the divisor is 0.
+fn divide_unsigned(w: &Writer<'_>, a: Operand, b: Operand) -> (Operand, Operand) {
+    let quotient = w.register(Class::B64);
+    let remainder = ptx!(w, a, b, quotient; "
+        setp.eq.s64 is_zero, b, 0
+        selp.b64 dividend, 0, a, is_zero
+        selp.b64 divisor, 1, b, is_zero
+        div.u64 quotient, dividend, divisor
+        mul.lo.s64 product, quotient, divisor
+        sub.s64 remainder, dividend, product
+    ");
+    (quotient, remainder)
+}
+
+fn cast(w: &Writer<'_>, x: Operand, from: Type, to: Type) -> Operand {
     use Type::{Bool, F32, F64, I32, I64, U64};
-    let class = Class::of(to);
-    let name = match (from, to) {
-        (Bool, _) => {
-            let one = if to.is_integer() { integer(to, 1) } else { float(to, 1.0) };
-            return select(writer, to, x, one, zero(to));
-        }
+    let opcode = match (from, to) {
+        (Bool, _) => return select(w, to, x, constant(to, 1.0), constant(to, 0.0)),
         (_, Bool) => {
-            let test = instruction(Op::NotEqual, from).unwrap_or_default();
-            return writer.emit(test, class, &[x, zero(from)]);
+            let opcode = opcode(Op::NotEqual, from).unwrap_or_default();
+            return w.instruction(opcode, &[x, constant(from, 0.0)]);
         }
-        // NaN to 0: what the instruction makes of it depends on the types.
-        (F32 | F64, I32 | I64 | U64) => {
-            let name = match (from, to) {
-                (_, U64) => "cvt.rzi.u64.f64",
-                (F32, I32) => "cvt.rzi.s32.f32",
-                (F32, _) => "cvt.rzi.s64.f32",
-                (_, I32) => "cvt.rzi.s32.f64",
-                _ => "cvt.rzi.s64.f64",
-            };
-            let test = named(from, ["", "", "", "setp.nan.f32", "setp.nan.f64"]);
-            let is_nan = writer.emit(test, Class::Predicate, &[x, x]);
-            let number = writer.emit(name, class, &[x]);
-            return select(writer, to, is_nan, zero(to), number);
-        }
+        (F32, I32) => "cvt.rzi.s32.f32",
+        (F32, I64) => "cvt.rzi.s64.f32",
+        (F64, I32) => "cvt.rzi.s32.f64",
+        (F64, I64) => "cvt.rzi.s64.f64",
+        (F32 | F64, U64) => "cvt.rzi.u64.f64",
         (I32, I64 | U64) => "cvt.s64.s32",
         (I64 | U64, I32) => "cvt.u32.u64",
         (I32, F32) => "cvt.rn.f32.s32",
@@ -248,117 +210,119 @@ fn cast(writer: &Writer, x: Operand, from: Type, to: Type) -> Operand {
         (F64, F32) => "cvt.rn.f32.f64",
         (I32, I32) | (I64 | U64, I64 | U64) | (F32, F32) | (F64, F64) => return x,
     };
-    writer.emit(name, class, &[x])
+    if from.is_integer() || !to.is_integer() {
+        return w.instruction(opcode, &[x]);
+    }
+    // NaN becomes 0: the instruction's result depends on the types.
+    let is_nan = ptx!(w, x, ty = from; "setp.nan.T is_nan, x, x");
+    let number = w.instruction(opcode, &[x]);
+    ptx!(
+        w, zero = constant(to, 0.0), number, is_nan, ty = to;
+        "selp.B result, zero, number, is_nan"
+    )
+}
+
+/// A predicate: true if exactly one of two numbers is negative.
+fn opposite(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> Operand {
+    let lines =
+        "setp.lt.T first, a, zero; setp.lt.T second, b, zero; xor.pred opposite, first, second";
+    ptx!(w, a, b, zero = constant(ty, 0.0), ty; lines)
 }
 
 /// The quotient of floats, rounded toward minus infinity (crates/expr/src/table.rs).
-fn float_floor_div(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
-    let class = Class::of(ty);
-    let float_op =
-        |names, operands: &[Operand]| writer.emit(named_float(ty, names), class, operands);
-    let test = |names, operands: &[Operand]| {
-        writer.emit(named_float(ty, names), Class::Predicate, operands)
-    };
-    let nought = zero(ty);
+fn float_floor_div(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> Operand {
     // Quotients below it have a bit for halves.
-    let large = float(ty, if ty == Type::F32 { 2_f64.powi(24) } else { 2_f64.powi(53) });
-    let quotient = float_op(["div.rn.f32", "div.rn.f64"], &[a, b]);
-    let down = float_op(["cvt.rmi.f32.f32", "cvt.rmi.f64.f64"], &[quotient]);
-    let negative = float_op(["neg.f32", "neg.f64"], &[down]);
-    let rest = float_op(["fma.rn.f32", "fma.rn.f64"], &[negative, b, a]);
-    let magnitude = float_op(["abs.f32", "abs.f64"], &[b]);
-    let b_is_infinite =
-        test(["setp.eq.f32", "setp.eq.f64"], &[magnitude, float(ty, f64::INFINITY)]);
-    let rest = select(writer, ty, b_is_infinite, a, rest);
-    let inexact = test(["setp.neu.f32", "setp.neu.f64"], &[rest, nought]);
-    let opposite = opposite(writer, ty, rest, b);
-    let size = float_op(["abs.f32", "abs.f64"], &[down]);
-    let is_small = test(["setp.lt.f32", "setp.lt.f64"], &[size, large]);
-    let is_above = writer.emit("and.pred", Class::Predicate, &[inexact, opposite]);
-    let is_above = writer.emit("and.pred", Class::Predicate, &[is_above, is_small]);
-    let below = float_op(["sub.rn.f32", "sub.rn.f64"], &[down, float(ty, 1.0)]);
-    select(writer, ty, is_above, below, down)
-}
-
-/// The name of an instruction for f32 or f64.
-fn named_float(ty: Type, [single, double]: [&'static str; 2]) -> &'static str {
-    if ty == Type::F32 { single } else { double }
-}
-
-/// Says whether one of two numbers is negative, and the other is not.
-fn opposite(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
-    let name = named_float(ty, ["setp.lt.f32", "setp.lt.f64"]);
-    let [a, b] = [a, b].map(|x| writer.emit(name, Class::Predicate, &[x, zero(ty)]));
-    writer.emit("xor.pred", Class::Predicate, &[a, b])
+    let large = constant(ty, if ty == Type::F32 { 2_f64.powi(24) } else { 2_f64.powi(53) });
+    let lines = match ty {
+        Type::F32 => "div.rn.f32 quotient, a, b; cvt.rmi.f32.f32 down, quotient",
+        _ => "div.rn.f64 quotient, a, b; cvt.rmi.f64.f64 down, quotient",
+    };
+    let down = ptx!(w, a, b; lines);
+    let rest = ptx!(w, a, b, down, infinity = constant(ty, f64::INFINITY), ty; "
+        neg.T negative, down
+        fma.rn.T rest, negative, b, a
+        abs.T size, b
+        setp.eq.T is_infinite, size, infinity
+        selp.B rest, a, rest, is_infinite
+    ");
+    let is_inexact =
+        ptx!(w, rest, zero = constant(ty, 0.0), ty; "setp.neu.T is_inexact, rest, zero");
+    ptx!(
+        w, down, large, is_inexact, opposite = opposite(w, ty, rest, b), one = constant(ty, 1.0),
+        ty; "
+        abs.T size, down
+        setp.lt.T is_small, size, large
+        and.pred is_above, is_inexact, opposite
+        and.pred is_above, is_above, is_small
+        sub.rn.T below, down, one
+        selp.B floor, below, down, is_above
+    ")
 }
 
 /// The remainder of floats with the sign of the divisor (crates/expr/src/table.rs).
-fn float_mod(writer: &Writer, ty: Type, a: Operand, b: Operand) -> Operand {
-    let class = Class::of(ty);
+fn float_mod(w: &Writer<'_>, ty: Type, a: Operand, b: Operand) -> Operand {
     let rest = match ty {
-        // Of two f32 it is one, too.
+        // The remainder of two f32 is an f32, too.
         Type::F32 => {
-            let [a, b] = [a, b].map(|x| cast(writer, x, ty, Type::F64));
-            let rest = remainder(writer, a, b);
-            cast(writer, rest, Type::F64, ty)
+            let [a, b] = [a, b].map(|x| cast(w, x, ty, Type::F64));
+            cast(w, remainder(w, a, b), Type::F64, ty)
         }
-        _ => remainder(writer, a, b),
+        _ => remainder(w, a, b),
     };
-    let equal = named_float(ty, ["setp.eq.f32", "setp.eq.f64"]);
-    let is_zero = writer.emit(equal, Class::Predicate, &[rest, zero(ty)]);
-    let signed = writer.emit(named_float(ty, ["copysign.f32", "copysign.f64"]), class, &[b, rest]);
-    let opposite = opposite(writer, ty, rest, b);
-    let sum = writer.emit(named_float(ty, ["add.rn.f32", "add.rn.f64"]), class, &[rest, b]);
-    let rest = select(writer, ty, opposite, sum, rest);
-    select(writer, ty, is_zero, signed, rest)
+    let is_zero = ptx!(w, rest, zero = constant(ty, 0.0), ty; "setp.eq.T is_zero, rest, zero");
+    let signed = ptx!(w, b, rest, ty; "copysign.T signed, b, rest");
+    ptx!(w, rest, b, opposite = opposite(w, ty, rest, b), signed, is_zero, ty; "
+        add.rn.T sum, rest, b
+        selp.B moved, sum, rest, opposite
+        selp.B result, signed, moved, is_zero
+    ")
 }
 
-/// The exact remainder of a / b rounded toward zero, with the sign of a: C's fmod.
+/// The exact remainder of a / b rounded toward zero, with the sign of a: C's `fmod`.
 ///
-/// A long division with digits of 52 bits: the divisor, times powers of 2^52, is taken away as often as
-/// the quotient says, or once more if that was rounded up, which is put right.
-fn remainder(writer: &Writer, a: Operand, b: Operand) -> Operand {
-    let float_op = |name, operands: &[Operand]| writer.emit(name, Class::F64, operands);
-    let test = |name, operands: &[Operand]| writer.emit(name, Class::Predicate, operands);
-    let [nought, one, infinity] = [0.0, 1.0, f64::INFINITY].map(Operand::f64);
-    let [digit, inverse] = [52, -52].map(|exponent| Operand::f64(2_f64.powi(exponent)));
-    let [size, divisor] = [a, b].map(|x| float_op("abs.f64", &[x]));
-    let is_finite = test("setp.lt.f64", &[size, infinity]);
-    let has_quotient = test("setp.lt.f64", &[divisor, infinity]);
-    let is_positive = test("setp.lt.f64", &[nought, divisor]);
-    let divides = test("and.pred", &[has_quotient, is_positive]);
-    // The loops end for these.
-    let size = float_op("selp.f64", &[size, nought, is_finite]);
-    let divisor = float_op("selp.f64", &[divisor, one, divides]);
-
-    let [up, down, end] = [writer.label(), writer.label(), writer.label()];
-    let [rest, scaled] = [size, divisor].map(|x| float_op("mov.f64", &[x]));
-    let next = writer.register(Class::F64);
-    writer.place(up);
-    writer.set("mul.rn.f64", next, &[scaled, digit]);
-    let is_above = test("setp.lt.f64", &[rest, next]);
-    writer.jump_if(is_above, down);
-    writer.set("mov.f64", scaled, &[next]);
-    let always = test("setp.eq.s32", &[Operand::b32(0), Operand::b32(0)]);
-    writer.jump_if(always, up);
-    writer.place(down);
-    let quotient = float_op("div.rn.f64", &[rest, scaled]);
-    let whole = float_op("cvt.rzi.f64.f64", &[quotient]);
-    let negative = float_op("neg.f64", &[whole]);
-    writer.set("fma.rn.f64", rest, &[negative, scaled, rest]);
-    let is_negative = test("setp.lt.f64", &[rest, nought]);
-    let put_right = float_op("add.rn.f64", &[rest, scaled]);
-    writer.set("selp.f64", rest, &[put_right, rest, is_negative]);
-    let is_last = test("setp.le.f64", &[scaled, divisor]);
-    writer.set("mul.rn.f64", scaled, &[scaled, inverse]);
-    writer.jump_if(is_last, end);
-    writer.jump_if(always, down);
-    writer.place(end);
-
-    let signed = float_op("copysign.f64", &[a, rest]);
-    let known = test("and.pred", &[is_finite, divides]);
-    let result = float_op("selp.f64", &[signed, Operand::f64(f64::NAN), known]);
-    let by_infinity = test("setp.eq.f64", &[float_op("abs.f64", &[b]), infinity]);
-    let is_a = test("and.pred", &[is_finite, by_infinity]);
-    float_op("selp.f64", &[a, result, is_a])
+/// A long division with digits of 52 bits: it subtracts the divisor, times powers of 2^52, as often as the quotient
+/// says. The loops end for the operands without a remainder, since they compute with others. A quotient that was rounded up subtracts the divisor once too often, and the divisor is added again.
+fn remainder(w: &Writer<'_>, a: Operand, b: Operand) -> Operand {
+    let [zero, one, infinity, nan] = [0.0, 1.0, f64::INFINITY, f64::NAN].map(Operand::from);
+    let [digit, inverse] = [52, -52].map(|exponent| Operand::from(2_f64.powi(exponent)));
+    let [rest, scaled, next] = [(); 3].map(|()| w.register(Class::F64));
+    ptx!(w, a, b, rest, scaled, next, digit, inverse, zero, one, infinity, nan; "
+        abs.f64 size, a
+        abs.f64 divisor, b
+        setp.lt.f64 is_finite, size, infinity
+        setp.lt.f64 has_quotient, divisor, infinity
+        setp.lt.f64 is_positive, zero, divisor
+        and.pred divides, has_quotient, is_positive
+        selp.f64 size, size, zero, is_finite
+        selp.f64 divisor, divisor, one, divides
+        mov.f64 rest, size
+        mov.f64 scaled, divisor
+        up:
+        mul.rn.f64 next, scaled, digit
+        setp.lt.f64 is_above, rest, next
+        @is_above bra down
+        mov.f64 scaled, next
+        setp.eq.s32 always, 0, 0
+        @always bra up
+        down:
+        div.rn.f64 quotient, rest, scaled
+        cvt.rzi.f64.f64 whole, quotient
+        neg.f64 negative, whole
+        fma.rn.f64 rest, negative, scaled, rest
+        setp.lt.f64 is_negative, rest, zero
+        add.rn.f64 put_right, rest, scaled
+        selp.f64 rest, put_right, rest, is_negative
+        setp.le.f64 is_last, scaled, divisor
+        mul.rn.f64 scaled, scaled, inverse
+        @is_last bra end
+        @always bra down
+        end:
+        copysign.f64 signed, a, rest
+        and.pred is_known, is_finite, divides
+        selp.f64 result, signed, nan, is_known
+        abs.f64 size, b
+        setp.eq.f64 by_infinity, size, infinity
+        and.pred is_a, is_finite, by_infinity
+        selp.f64 result, a, result, is_a
+    ")
 }

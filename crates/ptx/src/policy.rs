@@ -2,7 +2,12 @@
 //! one policy, measured on an H200 (compute capability 9.0, driver 580, 2026-11-21 to 2026-11-26) unless a line names an
 //! H100; registers and spills are those of every architecture (`make usage`).
 
-use crate::Limits;
+use crate::limits::Limits;
+
+impl Limits {
+    /// The limits with which a driver compiles any program in some seconds.
+    pub const USUAL: Limits = POLICY.limits;
+}
 
 /// The sizes of generated kernels.
 pub(crate) struct Policy {
@@ -37,11 +42,11 @@ pub(crate) struct Elementwise {
     /// The most instructions with which a thread takes one vector, and two elements.
     pub(crate) one_vector_to: usize,
     pub(crate) two_elements_to: usize,
-    /// Instructions for each array from which on a thread of a large grid takes two packs, and four.
-    pub(crate) two_packs_from: usize,
-    pub(crate) four_packs_from: usize,
-    /// The instructions from which on a fast function takes six packs.
-    pub(crate) six_packs_from: usize,
+    /// Instructions for each array from which on a thread of a large grid computes two tiles, and four.
+    pub(crate) two_tiles_from: usize,
+    pub(crate) four_tiles_from: usize,
+    /// The instructions from which on a fast function has six tiles.
+    pub(crate) six_tiles_from: usize,
     /// The most instructions with which fast functions have five blocks, and others on two arrays four.
     pub(crate) five_blocks_to: usize,
     pub(crate) four_blocks_to: usize,
@@ -57,13 +62,13 @@ pub(crate) const POLICY: Policy = Policy {
         two_vectors_to: [37, 128],
         one_vector_to: 128,
         two_elements_to: 256,
-        // 2^29 bytes, GB/s with 1, 2 and 8 packs: an add of f32 4363, 4350, 4281; 20 operations 4104, 4205, 4080. H100, fast
-        // functions with 8, 3 and 2 packs: exponentials 0.952, 0.979, 0.989, log1p 0.953, 0.991, 0.914 of a copy's rate.
-        two_packs_from: 6,
-        four_packs_from: 16,
-        // With 4 blocks and 3 packs, 5 and 6, 6 and 6: sines 0.80, 0.91, 0.95, inverse cosines 0.74, 0.84, 0.87;
-        // exponentials with 5 blocks and 3 packs 0.98, 6 packs 0.96.
-        six_packs_from: 60,
+        // 2^29 bytes, GB/s with 1, 2 and 8 tiles: an add of f32 4363, 4350, 4281; 20 operations 4104, 4205, 4080. H100, fast
+        // functions with 8, 3 and 2 tiles: exponentials 0.952, 0.979, 0.989, log1p 0.953, 0.991, 0.914 of a copy's rate.
+        two_tiles_from: 6,
+        four_tiles_from: 16,
+        // With 4 blocks and 3 tiles, 5 and 6, 6 and 6: sines 0.80, 0.91, 0.95, inverse cosines 0.74, 0.84, 0.87;
+        // exponentials with 5 blocks and 3 tiles 0.98, 6 tiles 0.96.
+        six_tiles_from: 60,
         // H100, f64, with 2, 3 and 4 blocks: sines 0.847, 0.927, 0.956, exponentials 0.973, 0.977, 0.984. Error functions
         // of f64, with 100 instructions, spill with four.
         five_blocks_to: 48,
@@ -89,10 +94,10 @@ pub(crate) const POLICY: Policy = Policy {
 /// The elements that each thread of a large grid takes.
 #[derive(Clone, Copy)]
 pub(crate) struct PerThread {
-    /// Elements of a pack, which are computed at once.
-    pub(crate) lanes: usize,
-    /// Packs, which follow one another.
-    pub(crate) packs: usize,
+    /// Elements that are computed at once.
+    pub(crate) items: usize,
+    /// Tiles: how often the thread does so.
+    pub(crate) tiles: usize,
     /// The blocks that a multiprocessor should hold at once: as many as spill no registers.
     pub(crate) blocks: u32,
 }
@@ -100,7 +105,7 @@ pub(crate) struct PerThread {
 impl PerThread {
     /// A program that is computed in parts.
     pub(crate) const OF_PARTS: PerThread =
-        PerThread { lanes: 1, packs: 1, blocks: POLICY.blocks_with_addresses };
+        PerThread { items: 1, tiles: 1, blocks: POLICY.blocks_with_addresses };
 
     /// Chooses them for `instructions` for an element, and `arrays` with elements of up to `bytes`. `is_fast` if
     /// there are fast functions, and no instructions of f64; `is_function` if the program is a fast function of an array.
@@ -112,7 +117,7 @@ impl PerThread {
         let vector = if bytes <= 4 { 4 } else { 2 };
         let two_vectors_to = of.two_vectors_to[usize::from(is_fast || bytes > 4)];
         let has_two = per_array >= of.two_vectors_from && instructions <= two_vectors_to;
-        let lanes = if has_two {
+        let items = if has_two {
             2 * vector
         } else if instructions <= of.one_vector_to {
             // A vector has 8 bytes at the most.
@@ -122,27 +127,27 @@ impl PerThread {
         } else {
             1
         };
-        let packs = match per_array {
-            _ if per_array < of.two_packs_from => 1,
-            _ if per_array < of.four_packs_from => 2,
-            _ if is_function && instructions >= of.six_packs_from => 6,
-            _ if is_fast && lanes == 2 * vector => 3,
+        let tiles = match per_array {
+            _ if per_array < of.two_tiles_from => 1,
+            _ if per_array < of.four_tiles_from => 2,
+            _ if is_function && instructions >= of.six_tiles_from => 6,
+            _ if is_fast && items == 2 * vector => 3,
             _ => 4,
         };
         let blocks = match instructions {
-            _ if is_fast && packs >= 3 && lanes < 4 => 5,
-            _ if packs < 3 || lanes < 4 => 2,
+            _ if is_fast && tiles >= 3 && items < 4 => 5,
+            _ if tiles < 3 || items < 4 => 2,
             _ if is_fast && instructions <= of.five_blocks_to => 5,
             _ if is_function => 6,
             _ if is_fast => 4,
             _ if arrays == 2 && instructions <= of.four_blocks_to => 4,
             _ => 3,
         };
-        PerThread { lanes, packs, blocks }
+        PerThread { items, tiles, blocks }
     }
 
     /// Half as many elements at once, for long functions: the driver compiles the text in less time.
     pub(crate) fn halved(self) -> PerThread {
-        PerThread { lanes: (self.lanes / 2).max(1), packs: self.packs, blocks: 5 }
+        PerThread { items: (self.items / 2).max(1), tiles: self.tiles, blocks: 5 }
     }
 }

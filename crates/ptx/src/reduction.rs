@@ -1,31 +1,23 @@
-//! The kernels of reductions: compiled frames, in which words in capitals stand for what depends on the
-//! expression (kernels/hooks.cuh).
+//! The kernels of reductions: compiled templates, in which placeholders stand for what depends on the expression
+//! (kernels/hooks.cuh).
 
-use crate::Kernel;
-use crate::axes::{self, Along, Spread};
+use crate::axis_reduction::{AxisReduction, BLOCKS_ALONG, ThreadElements, last_step, steps};
 use crate::elements::{Elements, STEP};
-use crate::fold::Fold;
+use crate::fold::{Fold, Item};
 use crate::function::Tables;
-use crate::hooks::{ALONG_AXES, BLOCKS, ENTRY, Hook, least_blocks};
-use crate::large::Large;
+use crate::kernel::{Kernel, entry};
+use crate::partitioned::PartitionedProgram;
+use crate::placeholder::{ALONG_AXES, BLOCKS, ENTRY, Placeholder, least_blocks};
 use crate::policy::POLICY;
-use crate::writer::{Class, Operand, Writer, entry};
+use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Program, Reduction, Type};
 
 /// Elements of a thread in a batch of a fold (kernels/policy.cuh).
 const FOLD_ELEMENTS: usize = 16;
 
-/// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
-const MOST_BYTES: usize = POLICY.body_bytes;
-const MOST_INSTRUCTIONS: usize = POLICY.body_instructions;
-
-/// The most instructions of a turn after which a kernel may ask the driver for more blocks on each multiprocessor
-/// than [`BLOCKS`]: it needs fewer registers than others.
-const MOST_INSTRUCTIONS_OF_SMALL: usize = POLICY.small_body;
-
-/// The name of the compiled kernel that a program's reduction needs: an image of kernels/ptx.
+/// The name of the compiled template that a program's reduction needs: an image of kernels/ptx.
 #[must_use]
-pub fn frame(program: &Program) -> Option<&'static str> {
+pub fn template(program: &Program) -> Option<&'static str> {
     Some(match program.reduction()? {
         (Reduction::Sum | Reduction::Mean, Type::F32) => "sum_f32",
         (Reduction::Sum | Reduction::Mean, Type::F64) => "sum_f64",
@@ -37,30 +29,38 @@ pub fn frame(program: &Program) -> Option<&'static str> {
     })
 }
 
-/// The name of the compiled kernel of a program's reduction along axes.
+/// The name of the compiled template of a program's reduction along axes.
 #[must_use]
-pub fn axes_frame(program: &Program) -> Option<String> {
-    frame(program).map(|name| format!("{ALONG_AXES}{name}"))
+pub fn axes_template(program: &Program) -> Option<String> {
+    template(program).map(|name| format!("{ALONG_AXES}{name}"))
+}
+
+/// A reduction whose kernel is written.
+struct Reduced<'p> {
+    program: &'p Program,
+    fold: Fold,
+    partitioned: Option<&'p PartitionedProgram<'p>>,
+    axes: Option<AxisReduction>,
 }
 
 pub(crate) fn kernel(
-    name: &str, program: &Program, fold: Fold, frame: &str, large: Option<&Large<'_>>,
-    along: Option<Along>,
+    name: &str, program: &Program, fold: Fold, template: &str,
+    partitioned: Option<&PartitionedProgram<'_>>, axes: Option<AxisReduction>,
 ) -> Kernel {
-    let mut text = String::with_capacity(frame.len() + (32 << 10));
-    let tables = Tables::of(program, large.is_some());
+    let mut text = String::with_capacity(template.len() + (32 << 10));
+    let tables = Tables::of(program, partitioned.is_some());
     let (mut is_small, mut is_in_entry) = (false, false);
-    for line in frame.split_inclusive('\n') {
+    let reduced = Reduced { program, fold, partitioned, axes };
+    for line in template.split_inclusive('\n') {
         if line.starts_with(ENTRY) {
             tables.declare(&mut text);
-            large.into_iter().for_each(|large| large.functions(&mut text));
+            partitioned.inspect(|partitioned| partitioned.functions(&mut text));
             let declared = program.inputs().len();
-            let of_shape = along.map_or(0, |along| along.parameters(declared));
-            entry(&mut text, name, declared, of_shape);
+            entry(&mut text, name, declared, axes.map_or(0, |axes| axes.parameters(declared)));
             is_in_entry = true;
             continue;
         }
-        let Some((hook, operands)) = Hook::of(line) else {
+        let Some((placeholder, operands)) = Placeholder::of(line) else {
             text.push_str(line);
             if is_in_entry && line == "{\n" {
                 tables.copy(&mut text);
@@ -68,259 +68,193 @@ pub(crate) fn kernel(
             }
             continue;
         };
-        match (hook, &operands[..]) {
-            (Hook::Elements, _) => {
-                is_small = elements(&mut text, program, large, fold, along, &operands);
-            }
-            (Hook::Whole, _) => {
-                along
-                    .into_iter()
-                    .for_each(|along| whole(&mut text, program, large, along, &operands));
-            }
-            (Hook::Place, _) => {
-                along.into_iter().for_each(|along| along.place(&mut text, program, &operands));
-            }
-            (Hook::Finish, [result, ..]) => {
-                let what = match fold.reduction() {
+        match (placeholder, axes) {
+            (Placeholder::Elements, _) => is_small = reduced.elements(&mut text, &operands),
+            (Placeholder::Whole, Some(axes)) => reduced.whole(&mut text, axes, &operands),
+            (Placeholder::Place, Some(axes)) => axes.place(&mut text, program, &operands),
+            (Placeholder::Whole | Placeholder::Place, None) => {}
+            (Placeholder::Finish, _) => {
+                let operation = match fold.reduction {
                     Reduction::Mean => "1",
                     Reduction::Norm => "2",
                     _ => "0",
                 };
-                text.extend(["mov.u32 ", result, ", ", what, ";\n"]);
+                text.extend(["mov.u32 ", operands[0], ", ", operation, ";\n"]);
             }
-            _ => fill(&mut text, &fold.lines(hook), &operands),
+            _ => fold.fill(&mut text, placeholder, &operands),
         }
     }
-    let blocks = match along {
-        None => blocks(fold, is_small),
-        Some(along) if is_small => along.blocks_per_multiprocessor(program),
+    // With one more block, some architecture would spill registers.
+    let blocks = match axes {
+        None if is_small && !fold.adds_f64_products() => BLOCKS + 1,
+        None => BLOCKS,
+        Some(axes) if is_small => axes.blocks_per_multiprocessor(program),
         Some(_) => BLOCKS_ALONG,
     };
     let text = text.replacen(&least_blocks(BLOCKS), &least_blocks(blocks), 1);
     Kernel::of_text(name, text, [FOLD_ELEMENTS, 1], blocks)
 }
 
-/// The blocks that a multiprocessor should hold at once of any reduction along axes: more would leave too few
-/// registers for the addresses.
-pub(crate) const BLOCKS_ALONG: u32 = POLICY.blocks_with_addresses;
-
-/// The blocks that a multiprocessor should hold at once: with one more, some architecture would spill registers.
-fn blocks(fold: Fold, is_small: bool) -> u32 {
-    if is_small && !adds_f64_products(fold.reduction(), fold.ty()) { BLOCKS + 1 } else { BLOCKS }
-}
-
-/// Says whether a reduction adds exact products of f64, which need more registers than other sums.
-pub(crate) const fn adds_f64_products(reduction: Reduction, ty: Type) -> bool {
-    matches!((reduction, ty), (Reduction::Dot | Reduction::Norm, Type::F64))
-}
-
-/// Adds lines in which digits in braces stand for operands.
-fn fill(text: &mut String, lines: &str, operands: &[&str]) {
-    for part in lines.split_inclusive('}') {
-        let place = part.strip_suffix('}').and_then(|part| part.rsplit_once('{'));
-        match place.and_then(|(before, digit)| Some((before, digit.parse::<usize>().ok()?))) {
-            Some((before, place)) => {
-                text.push_str(before);
-                text.push_str(operands.get(place).copied().unwrap_or_default());
-            }
-            None => text.push_str(part),
-        }
-    }
-}
-
-/// Adds the instructions for a thread's elements. Operands are the results, of dot products those of the
-/// second factor behind those of the first, the index of the first element, and the number of elements.
-///
-/// The comments are for the emulator. Returns whether the batch is small.
-fn elements(
-    text: &mut String, program: &Program, large: Option<&Large<'_>>, fold: Fold,
-    along: Option<Along>, operands: &[&str],
-) -> bool {
-    let [results @ .., first, count] = operands else { return false };
-    let writer = Writer::new();
-    let [index, count] = [first, count].map(|outer| writer.move_from(outer));
-    let reduction = fold.reduction();
-    let len = match reduction {
-        _ if !fold.is_exact() => FOLD_ELEMENTS,
-        Reduction::Dot => results.len() / 2,
-        _ => results.len(),
-    };
-    let in_any_order = !fold.has_index();
-    let batch = Batch::new(program, large, along, &writer, [index, count], len, in_any_order);
-    if fold.is_exact() {
-        batch.for_each(|group| {
-            for (k, results) in results.chunks(len).enumerate() {
-                // Results move up where a loop has several groups.
-                let (kept, new) = results.split_at(len - group.len());
-                for (to, from) in kept.iter().zip(&results[group.len()..]) {
-                    writer.move_between(to, from, Class::of(fold.ty()));
+impl Reduced<'_> {
+    /// Adds the instructions for a thread's elements. Operands are the results, of dot products first those of the
+    /// first factor, the index of the first element, and the number of elements.
+    ///
+    /// The comments are for the emulator. Returns whether the batch is small.
+    fn elements(&self, text: &mut String, operands: &[&str]) -> bool {
+        let Reduced { fold, partitioned, .. } = *self;
+        let results = operands.len() - 2;
+        let w = &Writer::in_place_of(operands);
+        let operand = |number: usize| Operand::OfPlaceholder(number as u32);
+        let wide = |outer| ptx!(w, outer; "mov.b64 wide, outer");
+        let [index, count] = [results, results + 1].map(|number| wide(operand(number)));
+        let len = match fold.reduction {
+            _ if !fold.is_exact() => FOLD_ELEMENTS,
+            Reduction::Dot => results / 2,
+            _ => results,
+        };
+        let batch = Batch::new(self, w, [index, count], len);
+        if fold.is_exact() {
+            batch.for_each(|group| {
+                for (k, first) in (0..results).step_by(len).enumerate() {
+                    // Results move up where a loop has several groups.
+                    let kept = len - group.len();
+                    for to in first..first + kept {
+                        let [to, from] = [to, to + group.len()].map(operand);
+                        ptx!(w, to, from, ty = fold.ty; "mov.B to, from");
+                    }
+                    for (number, item) in (first + kept..).zip(group) {
+                        w.assign(operand(number), item.values[k]);
+                    }
                 }
-                for (outer, element) in new.iter().zip(group) {
-                    writer.move_to(outer, element.values[k]);
-                }
-            }
-        });
-    } else if let [value, place] = results {
-        let state = fold.begin(&writer, batch.first_distance());
-        batch.for_each(|group| {
-            group.iter().for_each(|element| fold.add(&writer, state, element));
-        });
-        let [word, distance] = fold.words(&writer, state);
-        writer.move_to(value, word);
-        writer.move_to(place, writer.emit("add.s64", Class::B64, &[index, distance]));
-    }
-    // The results of an exact sum's turns are all kept.
-    let is_small = batch.is_small && (batch.group == len || !fold.is_exact());
-    let (len, ty) = (len.to_string(), fold.ty().name());
-    text.extend(["// ", &len, " elements of ", reduction.name(), " ", ty]);
-    fold.converted().into_iter().for_each(|to| text.extend([" as ", to.name()]));
-    text.push_str(": ");
-    text.extend([&operands.join(" "), "\n{\n"]);
-    large.into_iter().for_each(|large| large.declare(text));
-    writer.finish(text);
-    text.push_str("}\n// end\n");
-    is_small
-}
-
-/// Adds the instructions for a thread's elements in a whole batch of an exact sum. Operands are the results, whether they
-/// are there, and the index of the first element. They are not there if the formula is large, or if there are several
-/// axes.
-fn whole(
-    text: &mut String, program: &Program, large: Option<&Large<'_>>, along: Along,
-    operands: &[&str],
-) {
-    let [results @ .., are_there, first] = operands else { return };
-    let writer = Writer::new();
-    let elements = Elements::new(program, &writer, large);
-    let is_short =
-        large.is_none() && along.reduced == 1 && turn(&elements, results.len()) == results.len();
-    if is_short {
-        let spread = Spread::new(along, program, &writer, &elements, writer.move_from(first));
-        let found = spread.results_of_whole(&writer, &elements, results.len());
-        for (outer, of_lane) in results.iter().zip(&found) {
-            writer.move_to(outer, of_lane[0]);
+            });
+        } else {
+            let state = fold.begin(w, batch.first_distance());
+            batch.for_each(|group| group.iter().for_each(|item| fold.add(w, state, item)));
+            let [word, distance] = fold.words(w, state);
+            w.assign(operand(0), word);
+            w.assign(operand(1), ptx!(w, index, distance; "add.s64 place, index, distance"));
         }
-    }
-    text.extend(["mov.b32 ", are_there, ", ", if is_short { "1" } else { "0" }, ";\n{\n"]);
-    writer.finish(text);
-    text.push_str("}\n");
-}
-
-/// An element of a batch.
-pub(crate) struct Element {
-    /// The distance of its place from the first element's.
-    place: Operand,
-    /// The distance of the last element of all, which stands in for those past the end.
-    last: Operand,
-    /// The values that the reduction takes: two for a dot product, else one.
-    pub(crate) values: Vec<Operand>,
-}
-
-impl Element {
-    /// The distance of the element from the first one.
-    pub(crate) fn distance(&self, writer: &Writer) -> Operand {
-        writer.emit("min.s32", Class::B32, &[self.place, self.last])
+        // The results of all passes of an exact sum are kept.
+        let is_small = batch.is_small && (batch.group == len || !fold.is_exact());
+        let (len, ty) = (len.to_string(), fold.ty.name());
+        text.extend(["// ", &len, " elements of ", fold.reduction.name(), " ", ty]);
+        fold.converted.inspect(|to| text.extend([" as ", to.name()]));
+        text.extend([": ", &operands.join(" "), "\n{\n"]);
+        partitioned.inspect(|partitioned| partitioned.declare(text));
+        w.finish(text);
+        text.push_str("}\n// end\n");
+        is_small
     }
 
-    /// A predicate: false past the end.
-    pub(crate) fn is_there(&self, writer: &Writer) -> Operand {
-        writer.emit("setp.le.s32", Class::Predicate, &[self.place, self.last])
+    /// Adds the instructions that compute a thread's elements of an exact sum in a whole batch without bounds checks, and
+    /// set a flag to 1. Sets it to 0 instead if the formula is large, or if there are several axes. Operands are the
+    /// results, the flag, and the index of the first element.
+    fn whole(&self, text: &mut String, axes: AxisReduction, operands: &[&str]) {
+        let w = &Writer::in_place_of(operands);
+        let elements = Elements::new(self.program, w, self.partitioned);
+        let results = operands.len() - 2;
+        let is_short =
+            self.partitioned.is_none() && axes.reduced == 1 && pass(&elements, results) == results;
+        if is_short {
+            let first = Operand::OfPlaceholder(results as u32 + 1);
+            let first = ptx!(w, first; "mov.b64 wide, first");
+            let of_thread = ThreadElements::new(axes, self.program, w, &elements, first);
+            let found = of_thread.results_of_whole(w, &elements, results);
+            for (number, of_item) in (0..).zip(&found) {
+                w.assign(Operand::OfPlaceholder(number), of_item[0]);
+            }
+        }
+        let flag = if is_short { "1" } else { "0" };
+        text.extend(["mov.b32 ", operands[results], ", ", flag, ";\n{\n"]);
+        w.finish(text);
+        text.push_str("}\n");
     }
 }
 
-/// The elements of a turn of the loop over `len`.
-fn turn(elements: &Elements<'_>, len: usize) -> usize {
+/// The elements of a pass of the loop over `len`.
+fn pass(elements: &Elements<'_>, len: usize) -> usize {
     let instructions = elements.instructions();
-    let bytes: usize = elements.arrays().map(|array| 4.max(1 << array.shift())).sum();
-    let fits =
-        |group: &usize| group * bytes <= MOST_BYTES && group * instructions <= MOST_INSTRUCTIONS;
+    let bytes: usize = elements.arrays().map(|array| 4.max(array.element_bytes())).sum();
+    let fits = |group: &usize| {
+        group * bytes <= POLICY.body_bytes && group * instructions <= POLICY.body_instructions
+    };
     let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
     std::iter::successors(Some(len), halves).find(fits).unwrap_or(1)
 }
 
-/// The elements that a thread takes.
+/// The elements that a thread computes.
 struct Batch<'p> {
-    writer: &'p Writer,
+    w: &'p Writer<'p>,
     elements: Elements<'p>,
-    /// The elements along axes; others follow each other, [`STEP`] from one another.
-    spread: Option<Spread>,
+    /// The elements along axes; others are [`STEP`] from one another.
+    along_axes: Option<ThreadElements>,
     /// The distance from the first element to the last one of all, at most the last one of the batch.
     last: Operand,
     len: usize,
-    /// Elements of a turn of the loop.
+    /// Elements of a pass of the loop.
     group: usize,
-    /// True for turns of at most [`MOST_INSTRUCTIONS_OF_SMALL`].
+    /// True for passes of at most `POLICY.small_body` instructions.
     is_small: bool,
 }
 
 impl<'p> Batch<'p> {
     fn new(
-        program: &'p Program, large: Option<&'p Large<'p>>, along: Option<Along>,
-        writer: &'p Writer, [index, count]: [Operand; 2], len: usize, in_any_order: bool,
+        reduced: &Reduced<'p>, w: &'p Writer<'p>, [index, count]: [Operand; 2], len: usize,
     ) -> Self {
-        let emit = |name, operands: &[Operand]| writer.emit(name, Class::B64, operands);
-        let last = emit("sub.s64", &[count, Operand::b64(1)]);
-        let last = emit("sub.s64", &[last, index]);
-        let elements = Elements::new(program, writer, large);
-        let spread = along.map(|along| {
-            let spread = Spread::new(along, program, writer, &elements, index);
-            if in_any_order { spread.in_vectors(writer, len, [index, count]) } else { spread }
+        let Reduced { program, fold, partitioned, axes } = *reduced;
+        let last = ptx!(w, count, index; "sub.s64 last, count, 1; sub.s64 last, last, index");
+        let elements = Elements::new(program, w, partitioned);
+        let along_axes = axes.map(|axes| {
+            let of_thread = ThreadElements::new(axes, program, w, &elements, index);
+            if fold.has_index() { of_thread } else { of_thread.in_vectors(w, len, [index, count]) }
         });
-        let most = match &spread {
-            None => Operand::b64(i64::from(STEP) * (len as i64 - 1)),
-            Some(_) => {
-                emit("mul.wide.u32", &[Operand::Named(&axes::STEP), Operand::b32(len as i32 - 1)])
-            }
+        let most = match &along_axes {
+            None => Operand::from(STEP * (len - 1)),
+            Some(_) => last_step(w, len),
         };
-        let last = emit("min.s64", &[last, most]);
-        let last = writer.emit("cvt.u32.u64", Class::B32, &[last]);
-        let elements = if spread.is_some() { elements } else { elements.from(index) };
+        let last =
+            ptx!(w, last, most; "min.s64 last_of, last, most; cvt.u32.u64 distance, last_of");
+        let elements = if along_axes.is_some() { elements } else { elements.from(index) };
         let instructions = elements.instructions();
-        let group = if large.is_some() { 1 } else { turn(&elements, len) };
-        let is_small = group * instructions <= MOST_INSTRUCTIONS_OF_SMALL;
-        Batch { writer, elements, spread, last, len, group, is_small }
+        let group = if partitioned.is_some() { 1 } else { pass(&elements, len) };
+        let is_small = group * instructions <= POLICY.small_body;
+        Batch { w, elements, along_axes, last, len, group, is_small }
     }
 
     /// The distance from the first element to itself, or to the last one of all if the first is past it.
     fn first_distance(&self) -> Operand {
-        self.writer.emit("min.s32", Class::B32, &[Operand::b32(0), self.last])
+        ptx!(self.w, last = self.last; "min.s32 distance, 0, last")
     }
 
-    /// Does something with the elements, some at once.
-    fn for_each(&self, mut body: impl FnMut(&[Element])) {
-        let writer = self.writer;
-        let start = writer.emit("mov.b32", Class::B32, &[Operand::b32(0)]);
-        let again = writer.label();
-        writer.place(again);
+    /// Writes a loop over the elements, some of them in each pass.
+    fn for_each(&self, mut body: impl FnMut(&[Item])) {
+        let (w, last) = (self.w, self.last);
+        let (start, again) = (ptx!(w; "mov.b32 start, 0"), w.label());
+        ptx!(w, again; "again:");
         let place = |k: usize| match k {
             0 => start,
-            _ => writer.emit("add.s32", Class::B32, &[start, self.steps(k)]),
+            _ => ptx!(w, start, steps = self.steps(k); "add.s32 place, start, steps"),
         };
         let places: Vec<Operand> = (0..self.group).map(place).collect();
-        let results = match &self.spread {
-            None => self.elements.results_at(&places, self.last),
-            Some(spread) => spread.results_at(writer, &self.elements, &places, self.last),
+        let results = match &self.along_axes {
+            None => self.elements.results_at(&places, last),
+            Some(of_thread) => of_thread.results_at(w, &self.elements, &places, last),
         };
-        let element = |(k, values): (usize, Vec<Operand>)| Element {
-            place: places[k],
-            last: self.last,
-            values,
-        };
-        body(&results.into_iter().enumerate().map(element).collect::<Vec<_>>());
+        let items = places.into_iter().zip(results);
+        let items: Vec<Item> = items.map(|(place, values)| Item { place, last, values }).collect();
+        body(&items);
         if self.group < self.len {
-            writer.set("add.s32", start, &[start, self.steps(self.group)]);
+            ptx!(w, start, steps = self.steps(self.group); "add.s32 start, start, steps");
             let end = self.steps(self.len);
-            let more = writer.emit("setp.lt.s32", Class::Predicate, &[start, end]);
-            writer.jump_if(more, again);
+            ptx!(w, start, end, again; "setp.lt.s32 more, start, end; @more bra again");
         }
     }
 
-    /// Returns the distance of elements that are `count` of the thread's elements apart, in 32 bits.
+    /// The distance of elements that are `count` of the thread's elements apart, in 32 bits.
     fn steps(&self, count: usize) -> Operand {
-        if self.spread.is_none() {
-            return Operand::b32(count as i32 * STEP);
+        match self.along_axes {
+            None => Operand::from(count * STEP),
+            Some(_) => steps(self.w, count),
         }
-        let operands = [Operand::Named(&axes::STEP), Operand::b32(count as i32)];
-        self.writer.emit("mul.lo.s32", Class::B32, &operands)
     }
 }

@@ -1,11 +1,31 @@
-//! Writes instructions, and counts the registers that they use.
+//! Writes PTX from its text.
+//!
+//! [`ptx!`] takes lines of PTX in which names stand for operands:
+//!
+//! ```text
+//! let place = ptx!(w, start, distance; "mul.wide.s32 offset, distance, 8; add.s64 place, start, offset");
+//! ```
+//!
+//! A name that is passed before the lines is that operand: an instruction that assigns it changes its register. Any other
+//! name that an instruction assigns stands for a new register, of the class that the opcode says, until the end of the
+//! lines or its next assignment. The names of variables, of special registers and of registers that begin with `%` are written as
+//! they are. In an opcode `T` and `B` stand for the type that is passed, as numbers and as bits: `s32` and `b32`.
 
-use crate::hooks::ENTRY;
 use gpuvec_expr::Type;
 use std::cell::{Cell, RefCell};
 
-/// The prefix of the registers' names: the frames of reductions use others.
+/// The prefix of the registers' names: the templates of reductions use others.
 const PREFIX: &str = "%e";
+
+/// Writes lines of PTX, with the operands that they name, and returns the last register that they assign.
+macro_rules! ptx {
+    (@ $name:ident) => { $crate::writer::Operand::from($name) };
+    (@ $name:ident $value:expr) => { $crate::writer::Operand::from($value) };
+    ($writer:expr $(, $name:ident $(= $value:expr)?)*; $lines:expr) => {
+        $writer.ptx($lines, concat!($(stringify!($name), " "),*), &[$(ptx!(@ $name $($value)?)),*])
+    };
+}
+pub(crate) use ptx;
 
 /// The classes of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +51,22 @@ impl Class {
         }
     }
 
+    /// The class of an instruction's result.
+    fn of_result(opcode: &str) -> Class {
+        let mut types = opcode.rsplit('.');
+        let last = types.next().unwrap_or_default();
+        let ty = if opcode.starts_with("cvt.") { types.next().unwrap_or_default() } else { last };
+        match ty {
+            _ if opcode.starts_with("setp.") => Class::Predicate,
+            _ if opcode.starts_with("mul.wide.") => Class::B64,
+            "pred" => Class::Predicate,
+            "f32" => Class::F32,
+            "f64" => Class::F64,
+            "b64" | "s64" | "u64" => Class::B64,
+            _ => Class::B32,
+        }
+    }
+
     /// The letter of the class's registers.
     const fn letter(self) -> char {
         match self {
@@ -42,24 +78,14 @@ impl Class {
         }
     }
 
+    /// The type in the declaration of a register, and in the instructions that copy it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Class::Predicate => ".pred",
-            Class::B32 => ".b32",
-            Class::B64 => ".b64",
-            Class::F32 => ".f32",
-            Class::F64 => ".f64",
-        }
-    }
-
-    /// The instruction that copies a value. (There is none for predicates.)
-    pub(crate) const fn copy(self) -> &'static str {
-        match self {
-            Class::Predicate => "",
-            Class::B32 => "mov.b32",
-            Class::B64 => "mov.b64",
-            Class::F32 => "mov.f32",
-            Class::F64 => "mov.f64",
+            Class::Predicate => "pred",
+            Class::B32 => "b32",
+            Class::B64 => "b64",
+            Class::F32 => "f32",
+            Class::F64 => "f64",
         }
     }
 }
@@ -70,34 +96,21 @@ pub(crate) enum Operand {
     Register(Class, u32),
     /// The bits of a constant, in the low end.
     Constant(Class, u64),
+    Label(u32),
     /// A variable that is named in the text.
     Named(&'static &'static str),
     /// A variable whose name ends with a number.
     Numbered(&'static &'static str, u32),
+    /// The operand of this number of the placeholder that the text replaces.
+    OfPlaceholder(u32),
+    /// The type that `T` and `B` stand for in opcodes.
+    Type(Type),
 }
 
 const _: () = assert!(size_of::<Operand>() == 16);
 
 impl Operand {
-    /// A constant of 32 bits.
-    pub(crate) const fn b32(value: i32) -> Operand {
-        Operand::Constant(Class::B32, value.cast_unsigned() as u64)
-    }
-
-    /// A constant of 64 bits.
-    pub(crate) const fn b64(value: i64) -> Operand {
-        Operand::Constant(Class::B64, value.cast_unsigned())
-    }
-
-    pub(crate) const fn f32(value: f32) -> Operand {
-        Operand::Constant(Class::F32, value.to_bits() as u64)
-    }
-
-    pub(crate) const fn f64(value: f64) -> Operand {
-        Operand::Constant(Class::F64, value.to_bits())
-    }
-
-    pub(crate) fn write(self, text: &mut String) {
+    pub(crate) fn write(self, text: &mut String, placeholder: &[&str]) {
         match self {
             Operand::Numbered(name, number) => {
                 text.push_str(name);
@@ -108,7 +121,13 @@ impl Operand {
                 text.push(class.letter());
                 decimal(text, number);
             }
+            Operand::Label(number) => {
+                text.push_str("$e");
+                decimal(text, number);
+            }
             Operand::Named(name) => text.push_str(name),
+            Operand::OfPlaceholder(number) => text.push_str(placeholder[number as usize]),
+            Operand::Type(ty) => unreachable!("{ty:?} is not an operand"),
             Operand::Constant(Class::Predicate, bits) => {
                 text.push(if bits == 0 { '0' } else { '1' })
             }
@@ -119,10 +138,54 @@ impl Operand {
             Operand::Constant(Class::F64, bits) => hexadecimal(text, "0d", bits, 16),
         }
     }
+
+    /// The class of a register or a constant.
+    pub(crate) const fn class(self) -> Class {
+        match self {
+            Operand::Register(class, _) | Operand::Constant(class, _) => class,
+            _ => Class::B64,
+        }
+    }
+}
+
+impl From<i32> for Operand {
+    fn from(value: i32) -> Operand {
+        Operand::Constant(Class::B32, value.cast_unsigned().into())
+    }
+}
+
+impl From<i64> for Operand {
+    fn from(value: i64) -> Operand {
+        Operand::Constant(Class::B64, value.cast_unsigned())
+    }
+}
+
+impl From<usize> for Operand {
+    fn from(value: usize) -> Operand {
+        Operand::Constant(Class::B64, value as u64)
+    }
+}
+
+impl From<f32> for Operand {
+    fn from(value: f32) -> Operand {
+        Operand::Constant(Class::F32, value.to_bits().into())
+    }
+}
+
+impl From<f64> for Operand {
+    fn from(value: f64) -> Operand {
+        Operand::Constant(Class::F64, value.to_bits())
+    }
+}
+
+impl From<Type> for Operand {
+    fn from(ty: Type) -> Operand {
+        Operand::Type(ty)
+    }
 }
 
 /// Writes a number. (`fmt` would take most of the time that a text takes.)
-fn decimal(text: &mut String, number: u32) {
+pub(crate) fn decimal(text: &mut String, number: u32) {
     if number >= 10 {
         decimal(text, number / 10);
     }
@@ -136,22 +199,26 @@ fn hexadecimal(text: &mut String, prefix: &str, bits: u64, digits: u32) {
     }
 }
 
-/// A label, for jumps.
-#[derive(Clone, Copy)]
-pub(crate) struct Label(u32);
-
 /// A text in the making.
 #[derive(Default)]
-pub(crate) struct Writer {
+pub(crate) struct Writer<'t> {
     text: RefCell<String>,
     registers: [Cell<u32>; 5],
     labels: Cell<u32>,
     instructions: Cell<usize>,
+    /// The operands of the placeholder that the text replaces.
+    placeholder: &'t [&'t str],
 }
 
-impl Writer {
-    pub(crate) fn new() -> Writer {
-        Writer { text: RefCell::new(String::with_capacity(16 << 10)), ..Writer::default() }
+impl<'t> Writer<'t> {
+    pub(crate) fn new() -> Self {
+        Writer::in_place_of(&[])
+    }
+
+    /// Begins a text in place of a placeholder with these operands.
+    pub(crate) fn in_place_of(placeholder: &'t [&'t str]) -> Self {
+        let text = RefCell::new(String::with_capacity(16 << 10));
+        Writer { text, placeholder, ..Writer::default() }
     }
 
     /// The number of instructions so far, without those that are rarely run.
@@ -182,97 +249,178 @@ impl Writer {
         Operand::Register(class, count.get() - 1)
     }
 
-    /// Writes an instruction with a result in a new register.
-    pub(crate) fn emit(&self, name: &str, class: Class, operands: &[Operand]) -> Operand {
-        let result = self.register(class);
-        self.set(name, result, operands);
+    pub(crate) fn label(&self) -> Operand {
+        self.labels.set(self.labels.get() + 1);
+        Operand::Label(self.labels.get())
+    }
+
+    fn count(&self) {
+        self.instructions.set(self.instructions.get() + 1);
+    }
+
+    /// Writes an instruction whose opcode is from a table, with its result in a new register.
+    pub(crate) fn instruction(&self, opcode: &str, operands: &[Operand]) -> Operand {
+        let result = self.register(Class::of_result(opcode));
+        self.count();
+        let text = &mut *self.text.borrow_mut();
+        text.extend([opcode, " "]);
+        result.write(text, self.placeholder);
+        for operand in operands {
+            text.push_str(", ");
+            operand.write(text, self.placeholder);
+        }
+        text.push_str(";\n");
         result
     }
 
-    /// Writes an instruction with its result in a given register.
-    pub(crate) fn set(&self, name: &str, result: Operand, operands: &[Operand]) {
-        self.instructions.set(self.instructions.get() + 1);
+    /// Writes lines of PTX: see [`ptx!`]. The operands have the names in `names`, each with a space behind it.
+    pub(crate) fn ptx(&self, lines: &str, names: &str, operands: &[Operand]) -> Operand {
+        let mut scope: Vec<(&str, Operand)> =
+            names.split_terminator(' ').zip(operands.iter().copied()).collect();
+        let mut last = Operand::from(0);
+        for line in lines.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty()) {
+            last = self.line(line, operands.len(), &mut scope).unwrap_or(last);
+        }
+        last
+    }
+
+    /// Writes a line, and returns the register that it assigns. The first operands of the scope are those of the caller.
+    fn line<'l>(
+        &self, line: &'l str, passed: usize, scope: &mut Vec<(&'l str, Operand)>,
+    ) -> Option<Operand> {
         let text = &mut *self.text.borrow_mut();
-        text.push_str(name);
-        text.push(' ');
-        result.write(text);
-        for operand in operands {
-            text.push_str(", ");
-            operand.write(text);
+        if let Some(label) = line.strip_suffix(':') {
+            self.target(text, label, scope);
+            text.push_str(":\n");
+            return None;
+        }
+        if line.starts_with(['.', '{', '}', '/']) {
+            text.extend([line, if line.starts_with('.') { ";\n" } else { "\n" }]);
+            return None;
+        }
+        let line = match line.strip_prefix('@').and_then(|line| line.split_once(' ')) {
+            Some((guard, line)) => {
+                self.count();
+                text.push('@');
+                self.operands(text, guard, scope);
+                text.push(' ');
+                line
+            }
+            None => line,
+        };
+        let (opcode, operands) = line.split_once(' ').unwrap_or((line, ""));
+        let start = text.len();
+        for (number, part) in opcode.split('.').enumerate() {
+            let passed = scope.iter().find_map(|(_, operand)| match operand {
+                Operand::Type(ty) => Some(Class::of(*ty).name()),
+                _ => None,
+            });
+            let bits = passed.unwrap_or_default();
+            let part = match part {
+                "T" if bits == "b32" => "s32",
+                "T" if bits == "b64" => "s64",
+                "T" | "B" => bits,
+                part => part,
+            };
+            text.extend([if number == 0 { "" } else { "." }, part]);
+        }
+        let class = Class::of_result(&text[start..]);
+        text.push_str(if operands.is_empty() { "" } else { " " });
+        let mut assigned = None;
+        if opcode == "bra" {
+            self.target(text, operands, scope);
+        } else if opcode.starts_with("bar.") || operands.starts_with(['[', '%']) {
+            self.operands(text, operands, scope);
+        } else if let Some((name, operands)) = operands.split_once(',') {
+            self.count();
+            let known = scope[..passed].iter().find(|(other, _)| *other == name);
+            let result = known.map_or_else(|| self.register(class), |(_, operand)| *operand);
+            result.write(text, self.placeholder);
+            text.push(',');
+            self.operands(text, operands, scope);
+            if known.is_none() {
+                scope.push((name, result));
+            }
+            assigned = Some(result);
         }
         text.push_str(";\n");
+        assigned
+    }
+
+    /// Writes a label, which may be new.
+    fn target<'l>(&self, text: &mut String, name: &'l str, scope: &mut Vec<(&'l str, Operand)>) {
+        if name.starts_with('$') {
+            return text.push_str(name);
+        }
+        let known = scope.iter().find(|(other, _)| *other == name);
+        let label = known.map_or_else(|| self.label(), |(_, label)| *label);
+        if known.is_none() {
+            scope.push((name, label));
+        }
+        label.write(text, self.placeholder);
+    }
+
+    /// Writes operands, with what the names in them stand for.
+    fn operands(&self, text: &mut String, operands: &str, scope: &[(&str, Operand)]) {
+        let is_of_word =
+            |byte: char| byte.is_ascii_alphanumeric() || matches!(byte, '_' | '%' | '$' | '.');
+        let mut rest = operands;
+        while let Some(first) = rest.chars().next() {
+            let end = rest.find(|byte| is_of_word(byte) != is_of_word(first)).unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(end);
+            match scope.iter().rfind(|(name, _)| *name == word) {
+                Some((_, operand)) => operand.write(text, self.placeholder),
+                None => text.push_str(word),
+            }
+            rest = behind;
+        }
     }
 
     /// Writes a call of a device function, with its result in a given register if it has one.
     pub(crate) fn call(&self, name: &str, result: Option<Operand>, operands: &[Operand]) {
-        self.instructions.set(self.instructions.get() + 1);
+        self.count();
         let text = &mut *self.text.borrow_mut();
         text.push_str("call ");
         if let Some(result) = result {
             text.push('(');
-            result.write(text);
+            result.write(text, self.placeholder);
             text.push_str("), ");
         }
         text.push_str(name);
-        for (i, operand) in operands.iter().enumerate() {
-            text.push_str(if i == 0 { ", (" } else { ", " });
-            operand.write(text);
-        }
+        text.push_str(", (");
+        self.list(text, operands);
         text.push_str(");\n");
     }
 
-    /// Moves a value to or from a register that another text names.
-    pub(crate) fn move_to(&self, outer: &str, value: Operand) {
-        let name = match value {
-            Operand::Register(Class::F32, _) | Operand::Constant(Class::F32, _) => "mov.f32 ",
-            Operand::Register(Class::F64, _) | Operand::Constant(Class::F64, _) => "mov.f64 ",
-            _ => "mov.b64 ",
+    /// Copies a value to a register or a variable.
+    pub(crate) fn assign(&self, to: Operand, value: Operand) {
+        let known = if matches!(to, Operand::Register(..)) { to } else { value };
+        match known.class() {
+            Class::B32 => ptx!(self, to, value; "mov.b32 to, value"),
+            Class::F32 => ptx!(self, to, value; "mov.f32 to, value"),
+            Class::F64 => ptx!(self, to, value; "mov.f64 to, value"),
+            _ => ptx!(self, to, value; "mov.b64 to, value"),
         };
-        let text = &mut *self.text.borrow_mut();
-        text.push_str(name);
-        text.push_str(outer);
-        text.push_str(", ");
-        value.write(text);
-        text.push_str(";\n");
     }
 
-    /// Moves a value between registers that another text names.
-    pub(crate) fn move_between(&self, to: &str, from: &str, class: Class) {
-        let name = if class == Class::F32 { "mov.f32 " } else { "mov.f64 " };
-        let text = &mut *self.text.borrow_mut();
-        [name, to, ", ", from, ";\n"].iter().for_each(|part| text.push_str(part));
+    /// The float whose bits a register has.
+    pub(crate) fn float_of(&self, bits: Operand) -> Operand {
+        if bits.class() == Class::B32 {
+            ptx!(self, float = self.register(Class::F32), bits; "mov.b32 float, bits")
+        } else {
+            ptx!(self, float = self.register(Class::F64), bits; "mov.b64 float, bits")
+        }
     }
 
-    /// The 64 bits of a register that another text names.
-    pub(crate) fn move_from(&self, outer: &str) -> Operand {
-        let result = self.register(Class::B64);
-        let text = &mut *self.text.borrow_mut();
-        text.push_str("mov.b64 ");
-        result.write(text);
-        text.push_str(", ");
-        text.push_str(outer);
-        text.push_str(";\n");
-        result
-    }
-
-    /// Writes an instruction without operands.
-    pub(crate) fn line(&self, line: &str) {
-        let text = &mut *self.text.borrow_mut();
-        text.push_str(line);
-        text.push_str(";\n");
-    }
-
-    /// Loads a parameter, or the low end of it, by a type into a new register: an input's, whose letter is
-    /// `a`, or one of those that follow, `p`.
+    /// Loads a parameter, or the low end of it, by a type into a new register of a class: the parameter of an input,
+    /// whose letter is `a`, or of those that follow, `p`.
     pub(crate) fn load_parameter(
         &self, ty: &str, class: Class, letter: char, number: usize,
     ) -> Operand {
         let result = self.register(class);
         let text = &mut *self.text.borrow_mut();
-        text.push_str("ld.param");
-        text.push_str(ty);
-        text.push(' ');
-        result.write(text);
+        text.extend(["ld.param", ty, " "]);
+        result.write(text, self.placeholder);
         text.push_str(", [");
         text.push(letter);
         decimal(text, number as u32);
@@ -285,63 +433,36 @@ impl Writer {
         if matches!(value, Operand::Constant(..)) { self.copy(value) } else { value }
     }
 
-    /// The value in a register of its own.
+    /// The value in a register of its own. (No instruction copies predicates.)
     pub(crate) fn copy(&self, value: Operand) -> Operand {
-        let (Operand::Constant(class, _) | Operand::Register(class, _)) = value else {
-            return value;
-        };
-        if class == Class::Predicate { value } else { self.emit(class.copy(), class, &[value]) }
+        match value {
+            Operand::Constant(Class::Predicate, _) | Operand::Register(Class::Predicate, _) => {
+                value
+            }
+            Operand::Constant(class, _) | Operand::Register(class, _) => {
+                let copy = self.register(class);
+                self.assign(copy, value);
+                copy
+            }
+            _ => value,
+        }
     }
 
-    /// Makes a value that `copy` or `emit` returned equal to another one where a predicate holds.
+    /// Makes a value in a register of its own equal to another one where a predicate holds.
     pub(crate) fn replace_if(&self, condition: Operand, value: Operand, other: Operand) {
-        let name = match value {
-            Operand::Register(Class::B32, _) => "selp.b32",
-            Operand::Register(Class::B64, _) => "selp.b64",
-            Operand::Register(Class::F32, _) => "selp.f32",
-            Operand::Register(Class::F64, _) => "selp.f64",
-            // There is no such instruction for predicates.
+        let select = match value {
+            Operand::Register(Class::B32, _) => "selp.b32 value, other, value, condition",
+            Operand::Register(Class::B64, _) => "selp.b64 value, other, value, condition",
+            Operand::Register(Class::F32, _) => "selp.f32 value, other, value, condition",
+            Operand::Register(Class::F64, _) => "selp.f64 value, other, value, condition",
             Operand::Register(Class::Predicate, _) => {
-                let new = self.emit("and.pred", Class::Predicate, &[condition, other]);
-                let stays = self.emit("not.pred", Class::Predicate, &[condition]);
-                let old = self.emit("and.pred", Class::Predicate, &[stays, value]);
-                return self.set("or.pred", value, &[new, old]);
+                "and.pred new, condition, other; not.pred stays, condition
+                 and.pred old, stays, value; or.pred value, new, old"
             }
             // A constant is the same in all elements.
             _ => return,
         };
-        self.set(name, value, &[other, value, condition]);
-    }
-
-    pub(crate) fn label(&self) -> Label {
-        self.labels.set(self.labels.get() + 1);
-        Label(self.labels.get())
-    }
-
-    pub(crate) fn place(&self, Label(number): Label) {
-        let text = &mut *self.text.borrow_mut();
-        text.push_str("$e");
-        decimal(text, number);
-        text.push_str(":\n");
-    }
-
-    /// Writes a jump, which is taken if the predicate is true.
-    pub(crate) fn jump_if(&self, predicate: Operand, Label(number): Label) {
-        self.instructions.set(self.instructions.get() + 1);
-        let text = &mut *self.text.borrow_mut();
-        text.push('@');
-        predicate.write(text);
-        text.push_str(" bra $e");
-        decimal(text, number);
-        text.push_str(";\n");
-    }
-
-    /// Writes a jump.
-    pub(crate) fn jump(&self, Label(number): Label) {
-        let text = &mut *self.text.borrow_mut();
-        text.push_str("bra $e");
-        decimal(text, number);
-        text.push_str(";\n");
+        ptx!(self, value, other, condition; select);
     }
 
     /// Writes a load or a store of some registers at consecutive places.
@@ -350,73 +471,48 @@ impl Writer {
     ) {
         let text = &mut *self.text.borrow_mut();
         let is_store = name.starts_with("st");
-        text.push_str(name);
-        match registers.len() {
-            2 => text.push_str(".v2"),
-            4 => text.push_str(".v4"),
-            _ => {}
-        }
-        text.push_str(ty);
-        text.push(' ');
+        let vector = ["", "", ".v2", "", ".v4"][registers.len()];
+        text.extend([name, vector, ty, " "]);
         if is_store {
-            place(text, address, offset);
+            self.place(text, address, offset);
             text.push_str(", ");
         }
-        list(text, registers);
+        text.push_str(if vector.is_empty() { "" } else { "{" });
+        self.list(text, registers);
+        text.push_str(if vector.is_empty() { "" } else { "}" });
         if !is_store {
             text.push_str(", ");
-            place(text, address, offset);
+            self.place(text, address, offset);
         }
         text.push_str(";\n");
     }
 
+    fn list(&self, text: &mut String, operands: &[Operand]) {
+        for (i, operand) in operands.iter().enumerate() {
+            text.push_str(if i == 0 { "" } else { ", " });
+            operand.write(text, self.placeholder);
+        }
+    }
+
+    fn place(&self, text: &mut String, address: Operand, offset: u32) {
+        text.push('[');
+        address.write(text, self.placeholder);
+        if offset > 0 {
+            text.push('+');
+            decimal(text, offset);
+        }
+        text.push(']');
+    }
+
     /// Adds the text to another one, behind the declarations of its registers.
-    pub(crate) fn finish(self, text: &mut String) {
+    pub(crate) fn finish(&self, text: &mut String) {
         for class in Class::ALL {
-            text.push_str(".reg ");
-            text.push_str(class.name());
-            text.push(' ');
-            text.push_str(PREFIX);
+            text.extend([".reg .", class.name(), " ", PREFIX]);
             text.push(class.letter());
             text.push('<');
             decimal(text, self.registers[class as usize].get().max(1));
             text.push_str(">;\n");
         }
-        text.push_str(&self.text.into_inner());
+        text.push_str(&self.text.borrow());
     }
-}
-
-/// Begins a kernel, with the parameters of its inputs, and of the shape of a reduction along axes, before others.
-pub(crate) fn entry(text: &mut String, name: &str, inputs: usize, of_shape: usize) {
-    text.extend([ENTRY, name, "(\n"]);
-    for (letter, count) in [("a", inputs), ("s", of_shape)] {
-        for number in 0..count {
-            text.extend([".param .u64 ", letter]);
-            decimal(text, number as u32);
-            text.push_str(",\n");
-        }
-    }
-}
-
-fn list(text: &mut String, registers: &[Operand]) {
-    match registers {
-        [register] => register.write(text),
-        _ => {
-            for (i, register) in registers.iter().enumerate() {
-                text.push_str(if i == 0 { "{" } else { ", " });
-                register.write(text);
-            }
-            text.push('}');
-        }
-    }
-}
-
-fn place(text: &mut String, address: Operand, offset: u32) {
-    text.push('[');
-    address.write(text);
-    if offset > 0 {
-        text.push('+');
-        decimal(text, offset);
-    }
-    text.push(']');
 }

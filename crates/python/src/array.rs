@@ -49,8 +49,8 @@ pub(crate) unsafe fn scalar_bits(scalar: &Bound<'_, PyAny>, bytes: usize) -> u64
 pub(crate) struct NumPy {
     ndarray: Py<PyAny>,
     empty: Py<PyAny>,
-    /// "transpose". (pyo3's `intern` makes strings when they are first needed: a child that is forked meanwhile
-    /// would wait for ever.)
+    /// "transpose". (pyo3's `intern` makes a string at its first use, under a lock. A child that another thread forks
+    /// meanwhile would wait forever.)
     transpose: Py<PyString>,
     /// "_native", the native stream of a stream of the package.
     native: Py<PyString>,
@@ -81,7 +81,7 @@ impl NumPy {
         Err(PyImportError::new_err("this NumPy has another binary interface"))
     }
 
-    /// Says whether the fields of a new array tell what Python tells of it.
+    /// True if the fields of a new array agree with its attributes in Python.
     fn describes(&self, known: &Bound<'_, PyAny>, shape: &[isize]) -> PyResult<bool> {
         let Some(array) = self.array(known) else { return Ok(false) };
         let address: usize = known.getattr("ctypes")?.getattr("data")?.extract()?;
@@ -94,7 +94,7 @@ impl NumPy {
             && array.strides() == [20, 4])
     }
 
-    /// Returns an object as an array; `None` if it is of another class, were it derived from ndarray.
+    /// Returns an object as an array; `None` for other classes, also those derived from ndarray.
     pub(crate) fn array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Array<'py>> {
         let is_such = object.get_type_ptr().cast() == self.ndarray.as_ptr();
         is_such.then(|| Array { owner: object.clone(), described: None, device: None })
@@ -112,7 +112,7 @@ impl NumPy {
         self.foreign.is_immutable(object)
     }
 
-    /// Makes a contiguous array: in memory of a device, if there is one.
+    /// Makes a contiguous array, in the memory of `device` if there is one.
     pub(crate) fn empty<'py>(
         &self, shape: impl ExactSizeIterator<Item = isize>, py: Python<'py>, dtype: &Py<PyAny>,
         device: Option<i32>,
@@ -124,7 +124,7 @@ impl NumPy {
         }
     }
 
-    /// The same for axes with an order in memory, the outermost first.
+    /// Makes an array whose axes have an order in memory, the outermost first.
     pub(crate) fn empty_in_order<'py>(
         &self, shape: &[isize], order: &[usize], py: Python<'py>, dtype: &Py<PyAny>,
         device: Option<i32>,
@@ -164,8 +164,8 @@ impl Arrays {
     }
 
     /// Returns the elements of an object: an ndarray, a DeviceArray, or an array of another library, whose work so
-    /// far precedes the call's. Without a stream a DeviceArray must have no queued work. `None`: the package's general
-    /// way accepts it, or tells what is wrong.
+    /// far precedes the call's. Without a stream a DeviceArray must have no queued work. Returns `None` for other objects,
+    /// which the package's Python code accepts or refuses.
     pub(crate) fn found<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
         if let Some(array) = self.numpy.array(object) {
             return Ok(Some(array));
@@ -184,10 +184,9 @@ impl Arrays {
     }
 }
 
-/// An array of a call. An ndarray's fields are read anew each time, and nothing of them stays valid while Python code
-/// runs: code of the caller's, as an argument's `__dlpack__` and what the garbage collector calls, may give the array
-/// another shape, dtype or memory. So a call checks its arrays when all are found and made, and runs no Python code
-/// between that and the library.
+/// An array of a call. An ndarray's fields are read anew each time: any Python code, such as an argument's `__dlpack__`
+/// or a finalizer that the garbage collector runs, may give the array another shape, dtype or memory. So a call checks
+/// its arrays when all are found and made, and runs no Python code between these checks and the library.
 pub(crate) struct Array<'py> {
     /// Keeps the memory.
     pub(crate) owner: Bound<'py, PyAny>,

@@ -1,5 +1,5 @@
-//! DLPack's C interface for exchange, by which other libraries export arrays at the cost of a few function calls
-//! (DLPack 1.3, "DLPack C Exchange API"). PyTorch's `__dlpack__` takes ten microseconds in place of it.
+//! DLPack's C interface for exchange, with which a library exports an array by a few function calls (DLPack 1.3,
+//! "DLPack C Exchange API"). PyTorch's `__dlpack__` takes ten microseconds for the same.
 
 use crate::foreign::{NativeStream, ON_GPU, ON_HOST};
 use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyErr_Clear, PyObject};
@@ -101,8 +101,8 @@ fn functions<'a>(attribute: &'a Bound<'_, PyAny>) -> Option<&'a Functions> {
     functions.filter(|functions| functions.major == 1)
 }
 
-/// Says whether the work on arrays of a device precedes later work of `stream`: it is on that stream. 0 and 1 are
-/// both the legacy default stream. Arrays of the host have no queued work; other devices are not known.
+/// True if work on arrays of a device precedes later work of `stream`, since it is on that stream. 0 and 1 are both the
+/// legacy default stream. Arrays of the host have no queued work. Other devices are refused.
 fn is_ordered(functions: &Functions, device: &Device, stream: NativeStream) -> bool {
     if !ON_GPU.contains(&device.kind) {
         return ON_HOST.contains(&device.kind);

@@ -132,8 +132,8 @@ impl Foreign {
         })
     }
 
-    /// Returns the elements of another library's array, whose work so far precedes later work of `stream`. `None`:
-    /// the package's general way accepts it, or tells what is wrong; errors of the library are met again there.
+    /// Returns the elements of another library's array, whose work so far precedes later work of `stream`. Returns
+    /// `None` for other objects, and after an error of the library, which Python code of the package meets again.
     pub(crate) fn found<'py>(
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Array<'py>>> {

@@ -8,8 +8,8 @@ type TwoInputs = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> c_in
 type FactorAndOne<F> = unsafe extern "C" fn(F, usize, usize, usize, usize) -> c_int;
 type FactorAndTwo<F> = unsafe extern "C" fn(F, usize, usize, usize, usize, usize) -> c_int;
 
-/// A function for one element type. Its arguments are a factor, the addresses of one or two inputs and of
-/// the output, the number of elements, and the stream.
+/// An operation's function for one element type. Its arguments are a factor, if it has one, the addresses of one or
+/// two inputs and of the output, the number of elements, and the stream.
 #[derive(Clone, Copy)]
 pub(crate) enum Function {
     One(OneInput),
@@ -50,7 +50,7 @@ impl Function {
     pub(crate) unsafe fn call(
         self, factor: f64, [a, b]: [usize; 2], out: usize, n: usize, stream: usize,
     ) -> c_int {
-        // SAFETY: by the caller's promise, and that of `at`.
+        // SAFETY: by the caller's promise, and by the promise of `at`.
         unsafe {
             match self {
                 Function::One(function) => function(a, out, n, stream),
@@ -73,8 +73,8 @@ fn single(value: f64) -> f32 {
     let bits = value.to_bits();
     let (sign, field) = ((bits >> 32) as u32 & 1 << 31, bits >> 52 & 0x7ff);
     let integer = bits & ((1 << 52) - 1) | u64::from(field > 0) << 52;
-    // Below the normal numbers of `f32`, whose fields begin at 897, the last bit has the same place for all. Bits
-    // that are further away than 55 round to 0, too.
+    // Normal numbers of `f32` have fields from 897 on. Below, the last bit has the same place in all numbers. A
+    // shift of 55 bits rounds to 0, as every longer one does.
     let shift = 29 + 897_u64.saturating_sub(field).min(26);
     // A tie goes to the even neighbour.
     let rounded = (integer + (1 << (shift - 1)) - 1 + (integer >> shift & 1)) >> shift;

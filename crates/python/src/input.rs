@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 pub(crate) struct Input {
     pub(crate) name: Py<PyString>,
     pub(crate) dtype: Py<PyAny>,
-    /// True for an array with the shape of the elements: every array that the formula reads has it.
+    /// True for an array that the formula reads, which takes part in broadcasting.
     pub(crate) is_counted: bool,
     form: Form,
 }
@@ -20,9 +20,9 @@ enum Form {
     Float,
     Integer,
     Bool,
-    /// A NumPy scalar of a class, whose value has that many bytes.
+    /// A NumPy scalar of a class, with a value of that many bytes.
     Scalar(Class, usize),
-    /// A float of another package's, which the package's general way converts.
+    /// A float of another package, which Python code of this package converts.
     Other,
 }
 

@@ -1,9 +1,11 @@
 //! The extension module of the Python package, `gpuvec._native`.
 //!
-//! ctypes takes a microsecond to pass three arrays to the library, in which ten cores add 10^5 elements.
-//! This module passes NumPy's arrays in a tenth of that, and those of GPUs. It does not link the library: the
-//! package tells it the addresses of functions. Other arguments go to the package's Python code, which works
-//! without this module, too.
+//! Passing three arrays to the library by ctypes takes a microsecond, in which ten cores add 10^5 elements. This
+//! module takes a tenth of that for NumPy's arrays of any strides, for device arrays, and for arrays that other
+//! libraries export. It does not link the library: the package passes it the addresses of functions.
+//!
+//! A call returns None for arguments that are not such arrays or do not fit. The package's Python code then finds the
+//! elements, or raises the error. That code also works without this module.
 
 mod array;
 mod device_array;
@@ -29,15 +31,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<formula::Formula>()
 }
 
-/// Returns the dtype of an array in memory of a GPU or of another library, or None.
+/// Returns the dtype of an array that this module reads, or None.
 #[pyfunction]
 fn dtype_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let array = array::Arrays::of_call(array::NumPy::get(object.py())?).found(object)?;
     Ok(array.map(|array| array.dtype(object.py())))
 }
 
-/// Returns the DLPack capsule of an array, whose work so far precedes later work of `stream`, a native stream. None:
-/// the array's class cannot export it so, or not for that stream.
+/// Returns the DLPack capsule of an array. Work queued on the array so far precedes later work of `stream`, a native
+/// stream. Returns None if the array's class has no C functions for this, or not for that stream.
 #[pyfunction]
 fn exported<'py>(object: &Bound<'py, PyAny>, stream: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
     array::NumPy::get(object.py())?.exported(object, stream)

@@ -1,4 +1,4 @@
-//! Calls of operations on NumPy's arrays.
+//! Calls of operations.
 
 use crate::array::{Array, Arrays, NumPy};
 use crate::formula::{Call, Formula};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBool;
 
-/// An operation: its functions, and what handles other arguments and errors.
+/// An operation: its functions, and the package's functions for other arguments and for errors.
 #[pyclass(frozen, module = "gpuvec._native")]
 pub(crate) struct Operation {
     numpy: &'static NumPy,
@@ -72,35 +72,12 @@ impl Operation {
         &self, py: Python<'py>, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
         out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>, factor: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let axis = &py.None().into_bound(py);
         if let Some(arrays) = Arrays::of_call_on(self.numpy, stream)?
-            && let Some((typed, inputs)) = self.arrays(arrays, a, b)?
+            && let call = (Call { arrays, out, stream, axis, keepdims: false })
+            && let Some(result) = self.run(a, b, call, factor)?
         {
-            let objects = || vec![a.clone(), b.clone()];
-            let axis = &py.None().into_bound(py);
-            let call = Call { arrays, out, stream, axis, keepdims: false };
-            if let Some(target) = self.plain_target(typed, &inputs, call)? {
-                let (function, to) = (typed.function, target.elements.address());
-                let factor = factor.unwrap_or(0.0);
-                let (addresses, n) = (inputs.addresses(), inputs.first.size());
-                // SAFETY: the arrays have these lengths, and this call holds them; what is queued, the stream. Like
-                // NumPy's own functions it relies on other threads not to resize arrays against NumPy's advice.
-                let run = move |stream| unsafe { function.call(factor, addresses, to, n, stream) };
-                if !stream.is_none() {
-                    let mut objects = objects();
-                    objects.push(target.array.clone());
-                    let kept = inputs.iter().chain([&target.elements]).collect();
-                    queue(&self.queued, stream, objects, kept, run)?;
-                } else {
-                    let status = py.detach(|| run(0));
-                    if status != 0 {
-                        return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
-                    }
-                }
-                return target.result();
-            }
-            if let Some(result) = self.strided(typed, inputs, factor, call, objects)? {
-                return Ok(result);
-            }
+            return Ok(result);
         }
         let general = self.general.bind(py);
         match factor {
@@ -109,20 +86,56 @@ impl Operation {
         }
     }
 
-    /// Calls a reduction along axes. Returns None unless the arguments are ordinary arrays that fit.
-    fn along<'py>(
+    /// Calls the operation, or a reduction along axes. Returns None unless the arguments are ordinary arrays that fit.
+    #[pyo3(signature = (a, b, out, stream, axis, keepdims, factor=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are those of the Python function")]
+    fn attempt<'py>(
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
         stream: &Bound<'py, PyAny>, axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
+        factor: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(arrays) = Arrays::of_call_on(self.numpy, stream)? else { return Ok(None) };
         let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
-        let Some((typed, inputs)) = self.arrays(arrays, a, b)? else { return Ok(None) };
-        let call = Call { arrays, out, stream, axis, keepdims: keepdims.is_true() };
-        self.strided(typed, inputs, None, call, || vec![a.clone(), b.clone()])
+        self.run(a, b, Call { arrays, out, stream, axis, keepdims: keepdims.is_true() }, factor)
     }
 }
 
 impl Operation {
+    /// Calls the operation's own function, if the arrays are contiguous, or its formula. Returns `None` unless the
+    /// arguments are ordinary arrays that fit.
+    fn run<'py>(
+        &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, call: Call<'_, 'py>,
+        factor: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some((typed, inputs)) = self.arrays(call.arrays, a, b)? else { return Ok(None) };
+        let objects = || vec![a.clone(), b.clone()];
+        if !call.axis.is_none() || call.keepdims {
+            return self.strided(typed, inputs, factor, call, objects);
+        }
+        let Some(target) = self.plain_target(typed, &inputs, call)? else {
+            return self.strided(typed, inputs, factor, call, objects);
+        };
+        let (function, to) = (typed.function, target.elements.address());
+        let factor = factor.unwrap_or(0.0);
+        let (addresses, n) = (inputs.addresses(), inputs.first.size());
+        // SAFETY: the arrays have these lengths, and this call holds them; what is queued, the stream. Like NumPy's
+        // own functions it relies on other threads not to resize arrays against NumPy's advice.
+        let work = move |stream| unsafe { function.call(factor, addresses, to, n, stream) };
+        if !call.stream.is_none() {
+            let mut objects = objects();
+            objects.push(target.array.clone());
+            let kept = inputs.iter().chain([&target.elements]).collect();
+            queue(&self.queued, call.stream, objects, kept, work)?;
+        } else {
+            let py = a.py();
+            let status = py.detach(|| work(0));
+            if status != 0 {
+                return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
+            }
+        }
+        target.result().map(Some)
+    }
+
     /// Returns the target of a call of the operation's own function; `None` unless all arrays are contiguous and
     /// fit each other.
     fn plain_target<'py>(
@@ -163,8 +176,8 @@ impl Operation {
             None => {
                 let formula = self.formula.bind(py).call1((&typed.dtype,))?;
                 let formula = formula.cast_into::<Formula>()?.unbind();
-                // Another thread may have set it meanwhile, to the same formula. (To make it inside the cell,
-                // with Python's code, would leave a child that is forked then waiting for ever.)
+                // Another thread may have set it meanwhile, to the same formula. (Making it inside the cell would run
+                // Python code under a lock, for which a child that is forked meanwhile would wait forever.)
                 let _ = typed.formula.set(py, formula);
                 typed.formula.get(py).expect("it was set")
             }

@@ -22,8 +22,7 @@ pub(crate) struct Target<'py> {
 
 impl Output {
     /// Returns the caller's array, or a new one of a shape if `out` is None: on a device, if inputs are there, and
-    /// with its axes in an order in memory. `None` if the caller's is not an array. The result of a full reduction is
-    /// in memory of the host.
+    /// with its axes in an order in memory. `None` if the caller's is not an array.
     pub(crate) fn target<'py>(
         &self, arrays: Arrays, out: &Bound<'py, PyAny>, shape: &[isize], order: Option<Vec<usize>>,
         device: Option<i32>,
@@ -31,14 +30,14 @@ impl Output {
         if !out.is_none() {
             return Target::found(arrays, out.clone(), false);
         }
-        let is_value = self.is_reduction && shape.is_empty();
-        let device = device.filter(|_| !is_value);
+        // A result without axes is in memory of the host.
+        let device = device.filter(|_| !shape.is_empty());
         let (numpy, py) = (arrays.numpy, out.py());
         let array = match order {
             None => numpy.empty(shape.iter().copied(), py, &self.dtype, device)?,
             Some(order) => numpy.empty_in_order(shape, &order, py, &self.dtype, device)?,
         };
-        Target::found(arrays, array, is_value)
+        Target::found(arrays, array, self.is_reduction && shape.is_empty())
     }
 
     /// True if the library can write results of a shape there, or a single one into an array of any shape.

@@ -1,4 +1,4 @@
-//! The shapes and strides of calls on arrays that are not contiguous, or of several shapes.
+//! Broadcasting: the shapes and strides of calls on arrays that are not contiguous, or of several shapes.
 
 use crate::array::Array;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::{PyInt, PyTuple};
 /// The most axes that the library accepts.
 pub(crate) const MOST_AXES: usize = 32;
 
-/// Returns the common shape of arrays. `None` if they have none: the package tells what is wrong.
+/// Returns the common shape of arrays; `None` if they have none.
 pub(crate) fn broadcast(arrays: &[Array]) -> Option<Vec<isize>> {
     let (first, others) = arrays.split_first()?;
     if others.iter().all(|array| array.shape() == first.shape()) {
@@ -32,12 +32,12 @@ pub(crate) fn broadcast(arrays: &[Array]) -> Option<Vec<isize>> {
 pub(crate) struct Reduced {
     /// A bit for each.
     pub(crate) mask: u64,
-    /// Whether they are the result's axes, too, with length 1.
+    /// True if the result has these axes, too, with length 1.
     keeps: bool,
 }
 
 impl Reduced {
-    /// All of some axes.
+    /// All axes of a shape with that many.
     pub(crate) fn all(axes: usize) -> Self {
         Reduced { mask: (1 << axes) - 1, keeps: false }
     }
@@ -86,7 +86,7 @@ impl Reduced {
         self.mask >> axis & 1 == 1
     }
 
-    /// Says whether the result is one element.
+    /// True if all axes are reduced.
     pub(crate) fn is_full(&self, axes: usize) -> bool {
         self.mask == Self::all(axes).mask
     }

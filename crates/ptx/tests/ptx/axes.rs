@@ -1,12 +1,12 @@
 //! Reductions along axes, on random shapes and strides, against the oracle for each result.
 
-use crate::run::{AXES_FRAMES, LIMITS, of_kernels, program_of};
+use crate::run::{AXES_TEMPLATES, LIMITS, of_kernels, program_of};
 use crate::values::{Bits, Random};
 use gpuvec_axes::Divisor;
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Program, Reduction};
 use gpuvec_oracle::results;
-use gpuvec_ptx::{Along, Kernel, NAME};
+use gpuvec_ptx::{AxisReduction, Kernel, NAME};
 
 /// Memory of each array, in elements: it has any element to which random strides lead.
 const ROOM: usize = 600;
@@ -117,11 +117,13 @@ fn check_along(random: &mut Random, program: &Program, element: Element, in_vect
     parameters.extend([address(arrays), results_count as u64, n as u64, 0, 0]);
     parameters.extend(partition);
 
-    let wanted = gpuvec_ptx::axes_frame(program).expect("a reduction");
-    let (_, frame) = AXES_FRAMES.iter().find(|(name, _)| *name == wanted).expect("a frame");
-    let along = Along { kept: kept.len(), reduced: reduced.len() };
+    let wanted = gpuvec_ptx::axes_template(program).expect("a reduction");
+    let (_, template) =
+        AXES_TEMPLATES.iter().find(|(name, _)| *name == wanted).expect("a template");
+    let along = AxisReduction { outer: kept.len(), reduced: reduced.len() };
     for limits in LIMITS {
-        let kernel = Kernel::along_axes(NAME, program, frame, along, limits).expect("a reduction");
+        let kernel =
+            Kernel::along_axes(NAME, program, template, along, limits).expect("a reduction");
         let text = kernel.image().to_str().expect("PTX is ASCII");
         let emulated = gpuvec_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}"));
         let bytes = |values: &Vec<Bits>| -> Vec<u8> {

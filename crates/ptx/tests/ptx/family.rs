@@ -114,8 +114,8 @@ fn special_values_in_every_combination() {
 fn packs_have_16_bytes_and_kernels_the_names_of_operations() {
     for (op, element) in operations() {
         let kernel = kernel(op);
-        assert_eq!(kernel.pack() * element.bytes(), 16, "{op:?}");
-        assert_eq!(kernel.packs_per_thread(), 1, "{op:?}");
+        assert_eq!(kernel.items_per_thread() * element.bytes(), 16, "{op:?}");
+        assert_eq!(kernel.tiles_per_thread(), 1, "{op:?}");
         assert_eq!(kernel.name().to_str(), Ok(op.kernel()));
         let text = kernel.image().to_str().expect("PTX is ASCII");
         assert!(text.contains(&format!(".visible .entry {}(", op.kernel())), "{op:?}");

@@ -1,4 +1,4 @@
-//! Folds, which merge states and store them, in a frame of one merge, against the library's accumulators.
+//! Folds, which merge states and store them, in a template of one merge, against the library's accumulators.
 
 use crate::run::program_of;
 use crate::values::special;
@@ -11,7 +11,7 @@ use gpuvec_oracle::half;
 use gpuvec_ptx::{Kernel, NAME};
 
 /// Merges two states, whose words are in the first array, in the registers of the first; then with none.
-const FRAME: &str = ".version 8.0
+const TEMPLATE: &str = ".version 8.0
 .target sm_60
 .address_size 64
 .visible .entry fold(
@@ -19,24 +19,24 @@ const FRAME: &str = ".version 8.0
 .param .u64 p1
 )
 {
-.reg .b64 %eq<9>;
-ld.param.u64 %eq0, [a0];
-ld.global.u64 %eq1, [%eq0];
-ld.global.u64 %eq2, [%eq0+8];
-ld.global.u64 %eq3, [%eq0+16];
-ld.global.u64 %eq4, [%eq0+24];
-MERGE %eq1, %eq2, %eq1, %eq2, %eq3, %eq4;
-IDENTITY %eq5, %eq6;
-MERGE %eq1, %eq2, %eq5, %eq6, %eq1, %eq2;
-ld.param.u64 %eq7, [p0];
-STATE %eq7, %eq1, %eq2;
-ld.param.u64 %eq8, [p1];
-RESULT %eq8, %eq1, %eq2;
+.reg .b64 %word0, %word1, %word2, %word3, %word4, %word5, %word6, %word7, %word8;
+ld.param.u64 %word0, [a0];
+ld.global.u64 %word1, [%word0];
+ld.global.u64 %word2, [%word0+8];
+ld.global.u64 %word3, [%word0+16];
+ld.global.u64 %word4, [%word0+24];
+MERGE %word1, %word2, %word1, %word2, %word3, %word4;
+IDENTITY %word5, %word6;
+MERGE %word1, %word2, %word5, %word6, %word1, %word2;
+ld.param.u64 %word7, [p0];
+STATE %word7, %word1, %word2;
+ld.param.u64 %word8, [p1];
+RESULT %word8, %word1, %word2;
 ret;
 }
 ";
 
-/// The frame of a reduction.
+/// The template of a reduction.
 struct Merge(gpuvec_emulator::Kernel);
 
 impl Merge {
@@ -44,7 +44,7 @@ impl Merge {
         let operand = if ty == Type::Bool { "x == y" } else { "x" };
         let arguments = if reduction == Reduction::Dot { "x, y" } else { operand };
         let program = program_of(&format!("{}({arguments})", reduction.name()), ty);
-        let kernel = Kernel::new(NAME, &program, FRAME);
+        let kernel = Kernel::new(NAME, &program, TEMPLATE);
         let text = kernel.image().to_str().expect("PTX is ASCII");
         Merge(gpuvec_emulator::Kernel::parse(text).unwrap_or_else(|why| panic!("{why}\n{text}")))
     }

@@ -3,10 +3,11 @@
 mod axes;
 mod family;
 mod folds;
-mod hooks;
 mod large;
 mod launches;
+mod modules;
 mod operations;
+mod placeholders;
 mod random;
 mod reductions;
 mod run;

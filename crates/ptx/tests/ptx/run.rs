@@ -7,7 +7,7 @@ use gpuvec_oracle::results;
 use gpuvec_ptx::{Kernel, Limits, NAME, outputs_of_kernels};
 
 /// The compiled kernels of reductions.
-pub(crate) const FRAMES: [(&str, &str); 7] = [
+pub(crate) const TEMPLATES: [(&str, &str); 7] = [
     ("sum_f32", include_str!("../../../../kernels/ptx/sum_f32.ptx")),
     ("sum_f64", include_str!("../../../../kernels/ptx/sum_f64.ptx")),
     ("dot_f32", include_str!("../../../../kernels/ptx/dot_f32.ptx")),
@@ -18,7 +18,7 @@ pub(crate) const FRAMES: [(&str, &str); 7] = [
 ];
 
 /// Those of reductions along axes.
-pub(crate) const AXES_FRAMES: [(&str, &str); 7] = [
+pub(crate) const AXES_TEMPLATES: [(&str, &str); 7] = [
     ("axes_sum_f32", include_str!("../../../../kernels/ptx/axes_sum_f32.ptx")),
     ("axes_sum_f64", include_str!("../../../../kernels/ptx/axes_sum_f64.ptx")),
     ("axes_dot_f32", include_str!("../../../../kernels/ptx/axes_dot_f32.ptx")),
@@ -33,10 +33,10 @@ pub(crate) const LIMITS: [Limits; 2] = [Limits::USUAL, Limits { instructions: 0,
 
 /// The text of a program's kernel.
 pub(crate) fn text(program: &Program, limits: Limits) -> String {
-    let wanted = gpuvec_ptx::frame(program);
-    let found = FRAMES.iter().find(|(name, _)| Some(*name) == wanted);
-    let frame = found.map_or("", |(_, text)| text);
-    let kernel = Kernel::with_limits(NAME, program, frame, limits);
+    let wanted = gpuvec_ptx::template(program);
+    let found = TEMPLATES.iter().find(|(name, _)| Some(*name) == wanted);
+    let template = found.map_or("", |(_, text)| text);
+    let kernel = Kernel::with_limits(NAME, program, template, limits);
     kernel.image().to_str().expect("PTX is ASCII").to_owned()
 }
 

@@ -118,8 +118,8 @@ impl<'p> Case<'p> {
         let mut lengths: Vec<usize> = (0..variant.axes)
             .map(|axis| 1 + random.below(if axis > 3 { 2 } else { most }))
             .collect();
-        let uniform = match variant.order {
-            Order::Packs { uniform } => Some(uniform),
+        let broadcast = match variant.order {
+            Order::Vectors { broadcast } => Some(broadcast),
             Order::Flat { .. } | Order::Apart => None,
             Order::Tiles { .. } => {
                 let (outer, inner) = lengths.split_at_mut(variant.axes - 2);
@@ -128,18 +128,18 @@ impl<'p> Case<'p> {
                 None
             }
         };
-        if uniform.is_some() {
+        if broadcast.is_some() {
             let inner = lengths.last_mut().expect("an axis");
-            *inner = inner.next_multiple_of(variant.lanes);
+            *inner = inner.next_multiple_of(variant.items);
         }
         let mut view = |element: Element, number: usize, is_input: bool| {
             let is_flat = |flat: u64| !is_input || flat >> number & 1 != 0;
-            let (inner, alignment) = match uniform {
+            let (inner, alignment) = match broadcast {
                 None if matches!(variant.order, Order::Flat { flat } if is_flat(flat)) => {
                     (Inner::Flat, element.bytes())
                 }
                 Some(bits) if is_input && bits >> number & 1 != 0 => (Inner::Zero, element.bytes()),
-                Some(_) => (Inner::Unit, vector_bytes(element.bytes(), variant.lanes)),
+                Some(_) => (Inner::Unit, vector_bytes(element.bytes(), variant.items)),
                 None => (Inner::Any, element.bytes()),
             };
             View::new(random, &lengths, element, inner, is_input, alignment)
@@ -197,7 +197,7 @@ impl<'p> Case<'p> {
         let inner = lengths.len() - 1;
         let mut of_tiles = Vec::new();
         match variant.order {
-            Order::Packs { .. } => lengths[inner] /= variant.lanes,
+            Order::Vectors { .. } => lengths[inner] /= variant.items,
             Order::Flat { .. } | Order::Apart => {}
             Order::Tiles { side, .. } => {
                 of_tiles.extend(lengths[inner - 1..].iter().map(|length| *length as u64));
@@ -251,12 +251,12 @@ impl<'p> Case<'p> {
 /// Compares some calls of a program with each variant's kernel.
 fn check(random: &mut Random, program: &Program, calls: usize) {
     let inputs = program.inputs().len() as u32;
-    for lanes in [1, 2, 4, 8] {
+    for items in [1, 2, 4, 8] {
         for axes in [1, 2, 3, 4, 8] {
-            let packs = Order::Packs { uniform: random.next() & !(u64::MAX << inputs) };
+            let vectors = Order::Vectors { broadcast: random.next() & !(u64::MAX << inputs) };
             let flat = Order::Flat { flat: random.next() & !(u64::MAX << inputs) };
-            for order in [Order::Apart, packs, flat] {
-                let variant = Variant { axes, lanes, order };
+            for order in [Order::Apart, vectors, flat] {
+                let variant = Variant { axes, items, order };
                 for _ in 0..calls {
                     let limits = LIMITS[random.below(5) / 4];
                     let case = Case::new(random, program, variant);
@@ -286,7 +286,7 @@ fn check_tiles(random: &mut Random, program: &Program, calls: usize) {
         let side = tile_side(bytes).expect("few arrays");
         let order = Order::Tiles { across, side };
         let variant =
-            Variant { axes: 2 + random.below(3), lanes: [1, 2, 4][random.below(3)], order };
+            Variant { axes: 2 + random.below(3), items: [1, 2, 4][random.below(3)], order };
         let case = Case::new(random, program, variant);
         case.check(variant, LIMITS[random.below(5) / 4], 1 + random.below(5) as u32);
     }
@@ -311,7 +311,7 @@ fn tiles_of_an_output_in_place() {
     let program = program_of("x * y - x; y + 1", Element::F32);
     for across in [0b01, 0b10, 0b11] {
         for axes in [2, 3] {
-            let variant = Variant { axes, lanes: 4, order: Order::Tiles { across, side: 64 } };
+            let variant = Variant { axes, items: 4, order: Order::Tiles { across, side: 64 } };
             let case = Case::new(&mut random, &program, variant).in_place(0);
             case.check(variant, Limits::USUAL, 2);
         }
@@ -354,12 +354,13 @@ fn outputs_in_place() {
     let mut random = Random(24);
     for element in [Element::F32, Element::F64, Element::I32] {
         let program = program_of("x * y - x; y + 1", element);
-        for lanes in [2, 4] {
+        for items in [2, 4] {
             for axes in [1, 2, 3] {
                 let flat = [0b00, 0b01].map(|flat| Order::Flat { flat });
-                for order in [Order::Apart, Order::Packs { uniform: 0b10 }].into_iter().chain(flat)
+                for order in
+                    [Order::Apart, Order::Vectors { broadcast: 0b10 }].into_iter().chain(flat)
                 {
-                    let variant = Variant { axes, lanes, order };
+                    let variant = Variant { axes, items, order };
                     let case = Case::new(&mut random, &program, variant).in_place(0);
                     assert!(case.in_place.is_some());
                     case.check(variant, Limits::USUAL, 2);
@@ -384,11 +385,11 @@ fn check_programs(count: usize) {
             check_tiles(&mut random, &program, 1);
             continue;
         }
-        let (axes, lanes) = (1 + random.below(5), 1 << random.below(4));
-        let packs = Order::Packs { uniform: random.next() & 0xffff };
+        let (axes, items) = (1 + random.below(5), 1 << random.below(4));
+        let vectors = Order::Vectors { broadcast: random.next() & 0xffff };
         let flat = Order::Flat { flat: random.next() & 0xffff };
-        let order = [Order::Apart, packs, flat][checked % 3];
-        let variant = Variant { axes, lanes, order };
+        let order = [Order::Apart, vectors, flat][checked % 3];
+        let variant = Variant { axes, items, order };
         let limits = LIMITS[random.below(5) / 4];
         Case::new(&mut random, &program, variant).check(variant, limits, 1);
     }

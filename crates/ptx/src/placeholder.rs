@@ -1,0 +1,113 @@
+//! The placeholders of templates: lines of compiled kernels that stand for what depends on the expression
+//! (kernels/hooks.cuh). The library's build script checks the placeholders of every template.
+
+/// A line that begins with a word in capitals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placeholder {
+    /// The values of a thread's elements.
+    Elements,
+    /// The values of a whole batch, without bounds checks, if the expression has shorter code for that.
+    Whole,
+    /// The number of the operation that computes the result from an exact sum (FINISH_SUM and so on).
+    Finish,
+    /// The state of no elements.
+    Identity,
+    /// The merge of two states.
+    Merge,
+    /// The store of the state.
+    State,
+    /// The store of the result of a state.
+    Result,
+    /// The address of a result, one of several.
+    Place,
+}
+
+/// How often a template has a placeholder.
+enum Times {
+    Once,
+    Twice,
+    Often,
+}
+
+/// Begins the line that gets another name and other parameters.
+pub(crate) const ENTRY: &str = ".visible .entry ";
+
+/// Begins the names of templates of reductions along axes.
+pub(crate) const ALONG_AXES: &str = "axes_";
+
+/// The blocks for each multiprocessor that templates ask the driver for: `BLOCKS` of kernels/policy.cuh.
+pub(crate) const BLOCKS: u32 = 3;
+
+/// The line that asks for a number of blocks.
+pub(crate) fn least_blocks(blocks: u32) -> String {
+    format!(".minnctapersm {blocks}\n")
+}
+
+impl Placeholder {
+    const OF_ALL: [(Placeholder, Times); 1] = [(Placeholder::Elements, Times::Once)];
+    const OF_EXACT_SUMS: [(Placeholder, Times); 1] = [(Placeholder::Finish, Times::Once)];
+    /// The placeholders of a template with one path for tiles with uniform exponents and one for other results.
+    const OF_UNIFORM_SUMS: [(Placeholder, Times); 2] =
+        [(Placeholder::Finish, Times::Twice), (Placeholder::Whole, Times::Often)];
+    const OF_FOLDS: [(Placeholder, Times); 4] = [
+        (Placeholder::Identity, Times::Often),
+        (Placeholder::Merge, Times::Often),
+        (Placeholder::State, Times::Once),
+        (Placeholder::Result, Times::Once),
+    ];
+
+    /// The placeholder that a line is, with its operands. None if the line stays as it is.
+    ///
+    /// # Panics
+    /// If the word in capitals is not the name of a placeholder. [`check_template`] rejects such templates.
+    pub(crate) fn of(line: &str) -> Option<(Self, Vec<&str>)> {
+        if !line.starts_with(|first: char| first.is_ascii_uppercase()) {
+            return None;
+        }
+        let (word, operands) = line.trim_end_matches(";\n").split_once(' ').unwrap_or((line, ""));
+        let placeholder = match word {
+            "ELEMENTS" => Placeholder::Elements,
+            "WHOLE" => Placeholder::Whole,
+            "FINISH" => Placeholder::Finish,
+            "IDENTITY" => Placeholder::Identity,
+            "MERGE" => Placeholder::Merge,
+            "STATE" => Placeholder::State,
+            "RESULT" => Placeholder::Result,
+            "PLACE" => Placeholder::Place,
+            _ => panic!("a template has the placeholder {word}, which means nothing"),
+        };
+        Some((placeholder, operands.split(", ").collect()))
+    }
+}
+
+/// Checks that a template has every placeholder of its kind, one entry, and one number of blocks: otherwise a kernel would
+/// compile, and compute something else.
+///
+/// # Panics
+/// If the template lacks one of these, or has it too often.
+pub fn check_template(template: &str) {
+    let found: Vec<Placeholder> =
+        template.split_inclusive('\n').filter_map(|line| Some(Placeholder::of(line)?.0)).collect();
+    let is_fold = !found.contains(&Placeholder::Finish);
+    let has_uniform_sums = template.contains(&format!("{ENTRY}{ALONG_AXES}sum_f32("));
+    let kind: &[(Placeholder, Times)] = match (is_fold, has_uniform_sums) {
+        (true, _) => &Placeholder::OF_FOLDS,
+        (false, false) => &Placeholder::OF_EXACT_SUMS,
+        (false, true) => &Placeholder::OF_UNIFORM_SUMS,
+    };
+    let is_along_axes = template.contains(&format!("{ENTRY}{ALONG_AXES}"));
+    let place = is_along_axes.then_some((Placeholder::Place, Times::Once));
+    for (placeholder, times) in Placeholder::OF_ALL.iter().chain(kind).chain(&place) {
+        let count = found.iter().filter(|found| *found == placeholder).count();
+        let is_right = match times {
+            Times::Once => count == 1,
+            Times::Twice => count == 2,
+            Times::Often => count > 0,
+        };
+        assert!(is_right, "a template has the placeholder {placeholder:?} {count} times");
+    }
+    for text in [ENTRY, &least_blocks(BLOCKS)] {
+        let count = template.matches(text).count();
+        assert!(count == 1, "a template has {text:?} {count} times");
+    }
+}
