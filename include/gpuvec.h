@@ -277,16 +277,16 @@ typedef struct gpuvec_memory_info {
      * library's own buffers.
      */
     uint64_t pinned;
-    /** Those of them that callers have from `gpuvec_pinned_alloc`. */
+    /** The bytes of `pinned` that callers allocated with `gpuvec_pinned_alloc`. */
     uint64_t pinned_allocated;
     /**
      * The bytes of device memory: callers' memory, memory that callers freed, and the library's own buffers.
      */
     uint64_t device;
-    /** Those of them that callers have from `gpuvec_device_alloc`. */
+    /** The bytes of `device` that callers allocated with `gpuvec_device_alloc`. */
     uint64_t device_allocated;
     /**
-     * Those of them that callers freed, and that are kept for the next allocations of the same sizes.
+     * The bytes of `device` that callers freed, and that are kept for the next allocations of the same sizes.
      */
     uint64_t device_kept;
     /** The bytes of host memory that `gpuvec_host_register` has page-locked, in whole pages. */

@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
         self.strides
     }
 
-    /// Says whether the call reduces elements to one result that are all the same, since it reads no array.
+    /// True if the call reads no array, and so reduces equal elements to one result.
     pub(crate) fn is_uniform(&self) -> bool {
         let reduces_all = self.task.kind() == TaskKind::Reduced && self.strides.is_none();
         reduces_all && self.n > 0 && self.inputs.is_empty()

@@ -44,7 +44,7 @@ const MOST_BYTES: usize = Code::DotF64.wire_bytes();
 /// The object behind an accumulator's handle.
 pub(crate) struct Accumulator {
     code: Code,
-    /// That of the states.
+    /// The shape of the array of states.
     shape: Shape,
     /// The words of the states, normalised, one after the other in C order. Their number does not change.
     words: Mutex<Vec<i64>>,

@@ -51,7 +51,7 @@ pub(crate) fn record(event: *mut gpuvec_event, stream: *mut gpuvec_stream) -> Re
     }
 }
 
-/// Says whether the work before an event is done.
+/// Returns true if all work before an event is done.
 pub(crate) fn is_done(event: *mut gpuvec_event) -> Result<bool, Error> {
     match EVENTS.get("event", event)?.point() {
         Point::Gpu(event) => event.is_done(),

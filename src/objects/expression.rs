@@ -295,12 +295,12 @@ impl Expression {
         }
     }
 
-    /// Says whether the formula uses the input of this index.
+    /// True if the formula uses the input of this index.
     pub(crate) fn uses(&self, input: usize) -> bool {
         self.uses >> input & 1 == 1
     }
 
-    /// Says whether a pass uses the input of this index.
+    /// True if a pass uses the input of this index.
     pub(crate) fn any_pass_uses(&self, input: usize) -> bool {
         self.passes().any(|pass| pass.uses(input))
     }
@@ -397,7 +397,7 @@ fn inputs_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> u32 {
     })
 }
 
-/// The size of a reduction's state, as kernels write it, and whether no elements have a result.
+/// Finds the size of a reduction's state as kernels write it, and if the reduction has a result for no elements.
 struct OfState;
 
 impl ReductionVisitor for OfState {

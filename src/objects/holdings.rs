@@ -16,13 +16,13 @@ pub struct MemoryInfo {
     /// The bytes of page-locked host memory that the driver has allocated for the library: callers' memory, and the
     /// library's own buffers.
     pub pinned: u64,
-    /// Those of them that callers have from `gpuvec_pinned_alloc`.
+    /// The bytes of `pinned` that callers allocated with `gpuvec_pinned_alloc`.
     pub pinned_allocated: u64,
     /// The bytes of device memory: callers' memory, memory that callers freed, and the library's own buffers.
     pub device: u64,
-    /// Those of them that callers have from `gpuvec_device_alloc`.
+    /// The bytes of `device` that callers allocated with `gpuvec_device_alloc`.
     pub device_allocated: u64,
-    /// Those of them that callers freed, and that are kept for the next allocations of the same sizes.
+    /// The bytes of `device` that callers freed, and that are kept for the next allocations of the same sizes.
     pub device_kept: u64,
     /// The bytes of host memory that `gpuvec_host_register` has page-locked, in whole pages.
     pub registered: u64,

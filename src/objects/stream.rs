@@ -53,7 +53,7 @@ pub(crate) fn synchronize(stream: *mut gpuvec_stream) -> Result<(), Error> {
     }
 }
 
-/// Says whether all queued work is done.
+/// Returns true if all queued work is done.
 pub(crate) fn is_done(stream: *mut gpuvec_stream) -> Result<bool, Error> {
     match given(stream)?.as_deref() {
         Some(Stream::Gpu(stream)) => stream.is_done(),

@@ -357,8 +357,10 @@ impl<'a> Worker<'a> {
         let (len, has_whole_rows) = (tile.row(), self.of.has_whole_rows());
         let range = range.with_reduced_at_once(match tile.order {
             Order::Columns => usize::MAX,
-            Order::Rows if has_whole_rows => (CORES.reduced_at_once / len).max(1) * len,
-            Order::Rows => CORES.reduced_at_once,
+            Order::Rows if has_whole_rows => {
+                (self.states.reduced_at_once() / len).max(1).saturating_mul(len)
+            }
+            Order::Rows => self.states.reduced_at_once(),
         });
         let (all, results) = (&mut self.states, &mut self.results);
         let mut add = |number: usize, version, values: Values<'_>, start: usize| {

@@ -264,7 +264,9 @@ impl<'a> Given<'a> {
                 let value = reduced_axes.cast_signed();
                 Err(Error::Value { argument: "reduced_axes", value, expected })
             }
-            _ => Ok(axes),
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced | TaskKind::Mixed => {
+                Ok(axes)
+            }
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::cpu::expression::{
     Add, AddValues, BlockProgram, OutputStates, Range, ResultOf, Scratch, States, Values,
 };
 use crate::error::Error;
-use crate::policy::CORES;
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_expr::Output;
@@ -89,7 +88,7 @@ impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let (mut state, mut elements) = ((self.states.identity)(), 0);
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
-        self.evaluating.accumulate(chunks, &mut |_, version, values, first| {
+        self.evaluating.accumulate(chunks, usize::MAX, &mut |_, version, values, first| {
             (self.add)(version, &mut state, values, first);
         });
         if elements > 0 {
@@ -165,7 +164,8 @@ impl Work for ReducingSeveral<'_> {
         let Ok(mut states) = states else { return self.evaluating.note_failure() };
         let mut elements = 0;
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
-        self.evaluating.accumulate(chunks, &mut |number, version, values, first| {
+        let at_once = states.reduced_at_once();
+        self.evaluating.accumulate(chunks, at_once, &mut |number, version, values, first| {
             states.sum_mut(number).add(0, version, values, first);
         });
         let mut merged = self.merged();
@@ -253,8 +253,11 @@ impl<'a> Evaluating<'a> {
         self.lacked_memory.store(true, Ordering::Relaxed);
     }
 
-    /// Calls `add` with the values of chunks that the call's reductions take, and stores the other outputs.
-    fn accumulate(&self, chunks: &mut dyn Iterator<Item = Chunk>, add: &mut AddValues<'_>) {
+    /// Calls `add` with the values of chunks that the call's reductions take, `at_once` of each in turn, and stores the
+    /// other outputs.
+    fn accumulate(
+        &self, chunks: &mut dyn Iterator<Item = Chunk>, at_once: usize, add: &mut AddValues<'_>,
+    ) {
         let Steps::Blocks { blocks, bindings } = self.steps else {
             let version = cpu::version();
             return chunks.for_each(|chunk| {
@@ -266,7 +269,7 @@ impl<'a> Evaluating<'a> {
             let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
             // SAFETY: the call promises the elements of the chunk, which no other thread has.
             let range = unsafe { Range::new(bindings, arrays, outputs, chunk.len()) };
-            let range = range.with_reduced_at_once(CORES.reduced_at_once);
+            let range = range.with_reduced_at_once(at_once);
             blocks.accumulate(&mut scratch, range, chunk.start(), add);
         });
     }

@@ -51,12 +51,12 @@ impl Value {
         }
     }
 
-    /// Says whether it is a u64.
+    /// True of u64.
     fn is_unsigned(self) -> bool {
         self.class().value_type() == Type::U64
     }
 
-    /// Says whether it is an integer that may be negative, and not a literal.
+    /// True of integers that may be negative, but not of literals.
     fn is_signed(self) -> bool {
         match self.kind {
             Kind::Literal(_) => false,
@@ -575,7 +575,7 @@ fn folded(op: Op, values: &[Value], place: usize) -> Result<Option<Number>> {
 }
 
 impl Op {
-    /// Says whether it depends on the order of its operands' values.
+    /// True if the operation depends on the order of its operands' values.
     const fn is_of_order(self) -> bool {
         matches!(self, Op::Less | Op::LessEqual | Op::Minimum | Op::Maximum)
     }
@@ -638,7 +638,7 @@ impl Reduction {
         }
     }
 
-    /// Says whether it depends on the order of values.
+    /// True if the reduction depends on the order of values.
     const fn is_of_order(self) -> bool {
         use Reduction::{ArgMax, ArgMin, Max, Min};
         matches!(self, Min | Max | ArgMin | ArgMax)

@@ -16,7 +16,7 @@ pub struct Integers(Vec<Step>);
 pub struct Unfit {
     /// The input that it is computed from; the first one, if there are several.
     pub input: usize,
-    /// Says whether it is that input itself.
+    /// True if the integer is the input itself.
     pub is_input: bool,
     /// The type that it must have.
     pub ty: Type,
@@ -139,7 +139,7 @@ fn operation(
     }
 }
 
-/// Says whether a type has an integer.
+/// Returns true if an integer fits into a type.
 fn has(ty: Type, value: i64) -> bool {
     if ty == Type::U64 { value >= 0 } else { i32::try_from(value).is_ok() }
 }

@@ -133,7 +133,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Says whether a name has this character, not as its first.
+/// True of a character that a name may have behind its first.
 pub(crate) const fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }

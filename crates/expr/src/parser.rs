@@ -125,7 +125,7 @@ enum Pending {
 #[derive(Clone, Copy)]
 enum Scope<'t> {
     Inputs(&'t [Input<'t>]),
-    /// Those of a function's formula: its arguments, and the values of earlier parts.
+    /// The names of a function's formula: its arguments, and the values of earlier parts.
     Values(&'t [(&'static str, Value)]),
 }
 

@@ -49,7 +49,7 @@ impl Type {
         self.element().bytes()
     }
 
-    /// Says whether it is an integer.
+    /// True of integers.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self, Type::I32 | Type::I64 | Type::U64)
@@ -113,13 +113,13 @@ elements! {
 }
 
 impl Element {
-    /// Says whether results have this type: the language has a cast to it. Other types are of inputs alone.
+    /// True if results may have this type, to which the language has a cast. Only inputs have the other types.
     #[must_use]
     pub const fn is_of_results(self) -> bool {
         self.is_half() || self as u8 == self.widened().element() as u8
     }
 
-    /// Says whether it is a float of 16 bits, which is computed as an f32 and rounded where it is stored.
+    /// True of floats of 16 bits, which are computed as f32 and rounded where they are stored.
     #[must_use]
     pub const fn is_half(self) -> bool {
         matches!(self, Element::F16 | Element::Bf16)
@@ -217,7 +217,7 @@ impl Class {
         self.element().widened()
     }
 
-    /// Says whether it is an integer that may be negative.
+    /// True of integers that may be negative.
     pub(crate) const fn is_signed(self) -> bool {
         match self {
             Class::WeakInt => true,

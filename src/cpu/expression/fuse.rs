@@ -42,7 +42,7 @@ impl Pairs {
         pairs
     }
 
-    /// Says whether a node is computed in the loop of another one.
+    /// True if a node is computed in another node's loop.
     pub(super) fn is_absorbed(&self, id: usize) -> bool {
         self.is_absorbed[id]
     }

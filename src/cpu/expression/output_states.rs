@@ -3,6 +3,7 @@
 
 use super::erased::ErasedStates;
 use super::moments::Moments;
+use crate::policy::CORES;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{MAX_OUTPUTS, Output};
 use std::collections::TryReserveError;
@@ -84,6 +85,13 @@ impl OutputStates {
     /// True if an output is computed from one sum.
     pub(crate) fn has_one_sum(&self, output: usize) -> bool {
         self.outputs[output].moments.is_none()
+    }
+
+    /// The most values that a reduction takes before the next one takes its own. The sums of one output share values,
+    /// and take them in turn; reductions of different outputs are faster with all values at once.
+    pub(crate) fn reduced_at_once(&self) -> usize {
+        let share_values = self.outputs.iter().any(|output| output.moments.is_some());
+        if share_values { CORES.reduced_at_once } else { usize::MAX }
     }
 
     /// Completes the states, before they are merged into others.

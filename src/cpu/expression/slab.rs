@@ -7,11 +7,11 @@ use gpuvec_exact::{Dot, Float, State, Sum};
 use gpuvec_ops::Indexed;
 use std::collections::TryReserveError;
 
-/// Lanes beside states of a type.
+/// The lanes beside states of a type.
 pub(crate) trait StateLanes<S>: Default + Send + Sync {
-    /// Makes lanes without terms.
+    /// Reserves lanes without terms.
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError>;
-    /// Forgets all terms.
+    /// Removes all terms from the lanes.
     fn clear(&mut self);
     /// The sums of the first lanes in two parts, and the most terms of one, if sums are in lanes.
     fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)>;
@@ -19,7 +19,7 @@ pub(crate) trait StateLanes<S>: Default + Send + Sync {
     fn empty(&mut self, lane: usize, state: &mut S);
 }
 
-/// A state that may have a lane beside it.
+/// A state in a [`Slab`], which may have a lane beside it.
 pub(crate) trait SlabState: Copy + Send + Sync + 'static {
     /// The lanes of states.
     type Lanes: StateLanes<Self>;
@@ -88,7 +88,7 @@ lanes! {
 pub(crate) struct Slab<S: SlabState> {
     identity: fn() -> S,
     states: Vec<S>,
-    /// Says of each state whether it was begun; others have no elements.
+    /// True for each state with elements. Other states are not initialized.
     is_begun: Vec<bool>,
     lanes: S::Lanes,
 }
@@ -135,7 +135,7 @@ impl<S: SlabState> Slab<S> {
         self.lanes.sums(count).filter(|(_, terms)| *terms > 0)
     }
 
-    /// Says whether a sum is in a state, or a part of it.
+    /// True if a sum, or a part of it, is in the state.
     pub(super) fn is_begun(&self, number: usize) -> bool {
         self.is_begun[number]
     }

@@ -263,7 +263,7 @@ impl Case<'_> {
     }
 }
 
-/// Says whether a reduction has a result for no elements.
+/// True of a reduction that has a result for no elements.
 struct HasEmptyResult;
 
 impl ReductionVisitor for HasEmptyResult {
