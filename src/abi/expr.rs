@@ -355,7 +355,7 @@ unsafe fn declared<'a>(
 /// `outputs` points to `count` pointers.
 unsafe fn given_outputs(
     formula: &Formula, outputs: *const *mut c_void, count: usize,
-) -> Result<ArrayVec<Output<'static>, MAX_OUTPUTS>, Error> {
+) -> Result<ArrayVec<Output, MAX_OUTPUTS>, Error> {
     if count != formula.outputs().count() {
         return Err(Error::Value {
             argument: "num_outputs",

@@ -1,6 +1,6 @@
 //! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
 
-use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind, Shape};
+use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind};
 use super::strided::Strides;
 use super::task::Task;
 use crate::error::Error;
@@ -8,28 +8,28 @@ use arrayvec::ArrayVec;
 use std::ffi::c_void;
 
 /// An input array, as the caller passed it.
-pub(crate) struct Input<'a> {
+pub(crate) struct Input {
     /// The argument's name in the header.
     pub(crate) name: &'static str,
     pub(crate) pointer: *const c_void,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: Layout,
 }
 
 /// The memory for an output, as the caller passed it.
-pub(crate) struct Output<'a> {
+pub(crate) struct Output {
     /// The argument's name in the header.
     pub(crate) name: &'static str,
     pub(crate) pointer: *mut c_void,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: Layout,
 }
 
 /// The arguments of a call on elements of some shape. Where one exists, its caller has promised what the header
 /// demands.
 pub(crate) struct Arguments<'a> {
     task: Task<'a>,
-    shape: Shape,
-    inputs: &'a [Input<'a>],
-    outputs: &'a [Output<'a>],
+    n: usize,
+    inputs: &'a [Input],
+    outputs: &'a [Output],
 }
 
 impl<'a> Arguments<'a> {
@@ -40,9 +40,9 @@ impl<'a> Arguments<'a> {
     /// refuse it; until the call returns or, on a stream, until the stream has done the work, and nothing else
     /// changes it meanwhile.
     pub(crate) unsafe fn new(
-        task: Task<'a>, inputs: &'a [Input<'a>], outputs: &'a [Output<'a>], n: usize,
+        task: Task<'a>, inputs: &'a [Input], outputs: &'a [Output], n: usize,
     ) -> Self {
-        Arguments { task, shape: [n], inputs, outputs }
+        Arguments { task, n, inputs, outputs }
     }
 
     pub(crate) fn task(&self) -> Task<'a> {
@@ -50,13 +50,13 @@ impl<'a> Arguments<'a> {
     }
 
     pub(crate) fn n(&self) -> usize {
-        self.shape.iter().product()
+        self.n
     }
 }
 
 /// The memory for a call's arrays, which stay where they are: to move them would take as long as a short call's
 /// work.
-pub(crate) type Arrays<'a> = ArrayVec<Array<'a>, MAX_ARRAYS>;
+pub(crate) type Arrays = ArrayVec<Array, MAX_ARRAYS>;
 
 /// A checked call. Where one exists, its caller has promised the arrays: the inputs are readable and
 /// the outputs are writable, for all elements, until the call returns or, on a stream, until the stream
@@ -68,9 +68,9 @@ pub(crate) struct Call<'a> {
     task: Task<'a>,
     n: usize,
     /// The inputs, then the outputs.
-    arrays: &'a [Array<'a>],
-    inputs: &'a [Array<'a>],
-    outputs: &'a [Array<'a>],
+    arrays: &'a [Array],
+    inputs: &'a [Array],
+    outputs: &'a [Array],
     /// The axes of arrays that are not contiguous, or that are reduced along some of them.
     strides: Option<Strides<'a>>,
 }
@@ -79,12 +79,11 @@ impl<'a> Call<'a> {
     /// Checks arguments, for whose promise the call stands from here on, and asks `kind_of` for the kind of
     /// memory that each array is in. `arrays` is empty. Returns `None` if there is nothing to do.
     #[inline(always)]
-    pub(crate) fn new<'s: 'a>(
-        arrays: &'a mut Arrays<'s>, arguments: &Arguments<'s>,
-        mut kind_of: impl FnMut(&Array<'_>) -> Result<MemoryKind, Error>,
+    pub(crate) fn new(
+        arrays: &'a mut Arrays, arguments: &Arguments<'a>,
+        mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
     ) -> Result<Option<Self>, Error> {
-        let Arguments { task, shape, inputs, outputs } = arguments;
-        let (task, n) = (*task, arguments.n());
+        let Arguments { task, n, inputs, outputs } = *arguments;
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
         }
@@ -92,20 +91,20 @@ impl<'a> Call<'a> {
             return Ok(None);
         }
         for input in inputs.iter().filter(|_| n > 0) {
-            arrays.push(array(task, input.name, input.pointer, shape, input.layout)?);
+            arrays.push(array(task, input.name, input.pointer, n, input.layout)?);
         }
         let count = arrays.len();
         for output in outputs.iter().filter(|output| n > 0 || output.layout.is_value()) {
             let is_value = output.layout.is_value();
             if is_value && count == 0 {
                 // As much as if the values were in an array.
-                size(task, n, output.layout.element_bytes)?;
+                let of_array = Layout::contiguous(output.layout.element_bytes);
+                of_array.bytes(n).ok_or_else(|| too_long(task, n, output.layout))?;
             }
             if is_value && output.pointer.is_null() {
                 return Err(Error::NullResult { argument: output.name });
             }
-            let shape = if n == 0 { &[1] } else { shape };
-            arrays.push(array(task, output.name, output.pointer, shape, output.layout)?);
+            arrays.push(array(task, output.name, output.pointer, n, output.layout)?);
         }
         let checked = Call::of(task, n, arrays, count);
         if task.is_copy() && checked.is_in_place() {
@@ -128,13 +127,13 @@ impl<'a> Call<'a> {
     /// # Safety
     /// The promise of a call, of the elements that the strides lead to.
     pub(crate) unsafe fn strided(
-        task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize, strides: Strides<'a>,
+        task: Task<'a>, n: usize, arrays: &'a [Array], inputs: usize, strides: Strides<'a>,
     ) -> Self {
         Call { strides: Some(strides), ..Call::of(task, n, arrays, inputs) }
     }
 
     /// The call on these arrays, of which the first `inputs` are inputs.
-    fn of(task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize) -> Self {
+    fn of(task: Task<'a>, n: usize, arrays: &'a [Array], inputs: usize) -> Self {
         let (inputs, outputs) = arrays.split_at(inputs);
         Call { task, n, arrays, inputs, outputs, strides: None }
     }
@@ -176,12 +175,12 @@ impl<'a> Call<'a> {
         self.n > 0 && self.inputs().is_empty() && self.task.is_reduction() && self.strides.is_none()
     }
 
-    pub(crate) fn inputs(&self) -> &[Array<'a>] {
+    pub(crate) fn inputs(&self) -> &[Array] {
         self.inputs
     }
 
     /// The outputs: of `n` elements each, or of one value where the call reduces them.
-    pub(crate) fn outputs(&self) -> &[Array<'a>] {
+    pub(crate) fn outputs(&self) -> &[Array] {
         self.outputs
     }
 
@@ -192,12 +191,12 @@ impl<'a> Call<'a> {
     }
 
     /// The inputs, then the outputs.
-    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array<'a>> {
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.arrays.iter()
     }
 
     /// The array of this number: the inputs come before the outputs.
-    pub(crate) fn array(&self, number: usize) -> &Array<'a> {
+    pub(crate) fn array(&self, number: usize) -> &Array {
         &self.arrays[number]
     }
 
@@ -217,7 +216,7 @@ impl<'a> Call<'a> {
 
     /// Bytes of the elements of each array. Those that a broadcast array repeats count once.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = usize> {
-        let of = |(number, array): (usize, &Array<'_>)| match &self.strides {
+        let of = |(number, array): (usize, &Array)| match &self.strides {
             Some(strides) => strides.bytes(number),
             None => array.bytes,
         };
@@ -232,30 +231,30 @@ impl<'a> Call<'a> {
     /// Says whether an output is one of the inputs.
     pub(crate) fn is_in_place(&self) -> bool {
         let is_input =
-            |output: &Array<'_>| self.inputs().iter().any(|input| input.address == output.address);
+            |output: &Array| self.inputs().iter().any(|input| input.address == output.address);
         self.outputs().iter().any(is_input)
     }
 }
 
 /// Says whether an output may have an input's memory: as the same elements or, of a reduction, as the first.
-fn may_share(input: &Array<'_>, output: &Array<'_>) -> bool {
+fn may_share(input: &Array, output: &Array) -> bool {
     match output.is_value() {
         true => input.address == output.address && input.element_bytes() == output.element_bytes(),
         false => input.is(output),
     }
 }
 
-/// An array of this shape, aligned as its elements, in memory of a kind not yet known.
+/// An array in a call of `n` elements, aligned as its elements, in memory of a kind not yet known.
 #[inline(always)]
-fn array<'a>(
-    task: Task<'_>, name: &'static str, pointer: *const c_void, shape: &Shape, layout: &'a Layout,
-) -> Result<Array<'a>, Error> {
+fn array(
+    task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, layout: Layout,
+) -> Result<Array, Error> {
     let (address, element_bytes) = (pointer.expose_provenance(), layout.element_bytes);
-    let bytes = layout.bytes(shape);
+    let bytes = layout.bytes(n);
     let bytes = bytes.filter(|bytes| address.checked_add(*bytes).is_some());
-    let bytes = bytes.ok_or_else(|| too_long(task, shape.iter().product(), element_bytes))?;
+    let bytes = bytes.ok_or_else(|| too_long(task, n, layout))?;
     if pointer.is_null() {
-        return Err(Error::Null { argument: name, n: shape.iter().product() });
+        return Err(Error::Null { argument: name, n });
     }
     // Elements have a power of two bytes; a division takes longer than the other checks.
     if address & (element_bytes - 1) != 0 {
@@ -264,13 +263,7 @@ fn array<'a>(
     Ok(Array { name, address, layout, bytes, kind: MemoryKind::Pageable })
 }
 
-/// The bytes of `n` elements, which must fit into the address space.
-fn size(task: Task<'_>, n: usize, element_bytes: usize) -> Result<usize, Error> {
-    let fits = |bytes: &usize| isize::try_from(*bytes).is_ok();
-    n.checked_mul(element_bytes).filter(fits).ok_or_else(|| too_long(task, n, element_bytes))
-}
-
-fn too_long(task: Task<'_>, n: usize, element_bytes: usize) -> Error {
+fn too_long(task: Task<'_>, n: usize, Layout { element_bytes, .. }: Layout) -> Error {
     match task {
         Task::Copy => Error::TooManyBytes { argument: "bytes", bytes: n },
         _ => Error::TooLong { n, element_bytes },
@@ -293,11 +286,11 @@ pub(crate) mod tests {
 
     fn with_kinds<R>(
         op: Op, inputs: &[usize], out: usize, n: usize,
-        kind_of: impl Fn(&Array<'_>) -> Result<MemoryKind, Error>,
+        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>,
         then: impl FnOnce(&Call<'_>) -> R,
     ) -> Result<Option<R>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
-        let inputs: Vec<Input<'_>> = ["a", "b"]
+        let inputs: Vec<Input> = ["a", "b"]
             .into_iter()
             .zip(inputs)
             .map(|(name, address)| Input {
@@ -324,7 +317,7 @@ pub(crate) mod tests {
     ) -> R {
         const SPACE: usize = 1 << 44;
         let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);
-        let kind_of = |array: &Array<'_>| Ok(kinds[array.address / SPACE - 1]);
+        let kind_of = |array: &Array| Ok(kinds[array.address / SPACE - 1]);
         with_kinds(op, &[a, b][..op.inputs()], out, n, kind_of, then).unwrap().unwrap()
     }
 

@@ -303,7 +303,7 @@ fn can_signal_completion(
 /// The transfers of the arrays to `devices`. The first device holds the arrays that are in device memory.
 fn transfers(call: &Call<'_>, devices: &[usize], in_place: bool, is_integrated: bool) -> Transfers {
     let uses_dma = !is_integrated && uses_dma(call, devices.len());
-    let transfer = |array: &Array<'_>| match (call.task(), array.kind) {
+    let transfer = |array: &Array| match (call.task(), array.kind) {
         // The driver copies between all memory that it knows.
         (Task::Copy, MemoryKind::Pageable | MemoryKind::PinnedInParts) => Transfer::Staged,
         (Task::Copy, _) => Transfer::InPlace,
@@ -363,7 +363,7 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
 /// array where it is.
 fn is_queueable(call: &Call<'_>, device: usize) -> bool {
     let by_driver = is_copied_by_driver(call);
-    let is_reached = |array: &Array<'_>| match array.kind {
+    let is_reached = |array: &Array| match array.kind {
         MemoryKind::Device { ordinal } => ordinal == device || by_driver,
         MemoryKind::Managed | MemoryKind::Pinned | MemoryKind::PinnedInParts => true,
         MemoryKind::Pageable => false,
@@ -379,7 +379,7 @@ fn is_copied_by_driver(call: &Call<'_>) -> bool {
 
 fn queued(call: &Call<'_>) -> OnStream {
     let by_driver = is_copied_by_driver(call);
-    let transfer = |array: &Array<'_>| match array.kind {
+    let transfer = |array: &Array| match array.kind {
         MemoryKind::Pinned | MemoryKind::PinnedInParts if !by_driver => Transfer::Mapped,
         _ => Transfer::InPlace,
     };

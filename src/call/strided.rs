@@ -270,7 +270,7 @@ fn transfers(
     call: &Call<'_>, strides: Strides<'_>, device: usize, in_place: bool,
 ) -> Result<Transfers, Error> {
     let inputs = call.inputs().len();
-    let transfer = |(number, (array, view)): (usize, (&Array<'_>, &View))| {
+    let transfer = |(number, (array, view)): (usize, (&Array, &View))| {
         let is_input = number < inputs;
         Ok(match array.kind {
             _ if !is_input && strides.wants_states => Transfer::State,

@@ -105,7 +105,7 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64, bytes: usize) -> 
 ///
 /// # Panics
 /// If the output has more than 8 bytes.
-pub(crate) fn write_bits(output: &Array<'_>, bits: u64) -> Result<(), Error> {
+pub(crate) fn write_bits(output: &Array, bits: u64) -> Result<(), Error> {
     let bits = bits.to_le_bytes();
     let value = &bits[..output.bytes];
     let Some(ordinal) = output.device() else {

@@ -29,7 +29,7 @@ struct Attributes {
 ///
 /// Page-locked memory counts as such only if all of the array is locked: otherwise it is pageable, and
 /// staged.
-pub(crate) fn kind_of(_: Driver, array: &Array<'_>) -> Result<MemoryKind, Error> {
+pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
     let attributes = attributes(array.address)?;
     let end = array.address + array.bytes;
     let available = available(&attributes, array.address);
@@ -77,7 +77,7 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 
 /// Says whether memory that the driver does not know could be a device's that was freed, as far as it
 /// is worth the time to look: a small array outside of all device memory seen so far is the host's.
-fn could_be_freed_device_memory(array: &Array<'_>) -> bool {
+fn could_be_freed_device_memory(array: &Array) -> bool {
     array.bytes > tuning::SMALL_ARRAY_BYTES || DEVICE_MEMORY.may_have_any(array.ends())
 }
 
@@ -134,7 +134,7 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
 }
 
 /// Says whether the host can read both ends of an array.
-pub(crate) fn host_reads_ends(array: &Array<'_>) -> bool {
+pub(crate) fn host_reads_ends(array: &Array) -> bool {
     array.ends().into_iter().all(host_reads)
 }
 

@@ -24,7 +24,7 @@ impl ChunkView {
     /// The view of a chunk in an array, which kernels reach at the address `in_place`, if they do. The
     /// array's buffer begins `offset` bytes behind the first one.
     pub(super) fn new(
-        array: &Array<'_>, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
+        array: &Array, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
     ) -> Self {
         let (start, bytes) = array.part(chunk);
         ChunkView {

@@ -39,7 +39,7 @@ const MOST_INPUTS: usize = 2;
 /// # Safety
 /// As [`Arguments::new`](crate::call::Arguments::new). There are as many inputs as the accumulator's operation has.
 pub(crate) unsafe fn accumulate_contiguous(
-    accumulator: &Accumulator, inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream,
+    accumulator: &Accumulator, inputs: &[Input], n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     // SAFETY: this function's promise.
     unsafe {
@@ -57,7 +57,7 @@ pub(crate) unsafe fn accumulate_contiguous(
 /// # Safety
 /// As [`accumulate_contiguous`].
 unsafe fn add_terms<O: Exact>(
-    accumulator: &Accumulator, inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream,
+    accumulator: &Accumulator, inputs: &[Input], n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let mut state = State::<O::Kind>::ZERO;
     // SAFETY: this function's promise.
@@ -122,7 +122,7 @@ pub(crate) unsafe fn accumulate_strided(
 /// unless a state has more bytes than these elements. A device does not reach arrays of others. (On an H100,
 /// 100,000 sums of 75 elements: f32 7.2 ms, 11.1 by copies for cores; products of f64 97 to 103 ms, 99 to 254 by
 /// copies.)
-fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array<'_>], placement: Placement) -> bool {
+fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array], placement: Placement) -> bool {
     let mut devices = arrays.iter().filter_map(Array::device);
     let first = devices.next();
     let bytes = n.saturating_mul(op.inputs() * op.element_bytes());

@@ -12,7 +12,7 @@ pub(super) struct Bindings {
     /// In the order of the declaration.
     pub(super) all: ArrayVec<Binding, MAX_INPUTS>,
     /// The arrays among them.
-    pub(super) arrays: ArrayVec<Input<'static>, MAX_INPUTS>,
+    pub(super) arrays: ArrayVec<Input, MAX_INPUTS>,
 }
 
 impl Bindings {

@@ -53,7 +53,7 @@ use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 /// # Safety
 /// As [`Arguments::new`].
 pub(crate) unsafe fn operation(
-    op: Op, alpha: u64, inputs: &[Input<'_>], out: *mut c_void, n: usize,
+    op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Operation(op), n);
@@ -75,7 +75,7 @@ pub(crate) unsafe fn operation(
 /// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
 /// expression has inputs, and those of scalars point to values in host memory.
 pub(crate) unsafe fn evaluate(
-    expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
+    expression: &Expression, inputs: *const *const c_void, outputs: &[Output], n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Expression(Some(&expression.text)), n);
@@ -93,7 +93,7 @@ pub(crate) unsafe fn evaluate(
 /// # Safety
 /// As [`evaluate`], of all inputs of the pass.
 unsafe fn evaluate_pass(
-    expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
+    expression: &Expression, inputs: *const *const c_void, outputs: &[Output], n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let mut bindings = Bindings::new();
@@ -130,7 +130,7 @@ pub(crate) unsafe fn copy(
 /// # Safety
 /// As [`Arguments::new`], of the inputs.
 unsafe fn accumulate<O: Exact>(
-    inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
+    inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(Some(O::OP)), n);
     let bindings = &[Binding::Array; 2][..O::OP.inputs()];
@@ -168,7 +168,7 @@ fn run(
     let (mut arrays, placement) = (Arrays::new(), settings::placement()?);
     let stream = given(stream)?;
     let mut kinds = None;
-    let kind_of = |array: &Array<'_>| {
+    let kind_of = |array: &Array| {
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
         if arguments.task().is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
     };

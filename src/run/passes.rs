@@ -101,7 +101,7 @@ fn inputs(
 /// A call on contiguous arrays.
 pub(super) struct Contiguous<'a> {
     inputs: *const *const c_void,
-    outputs: &'a [Output<'a>],
+    outputs: &'a [Output],
     n: usize,
     stream: *mut gpuvec_stream,
 }
@@ -110,7 +110,7 @@ impl<'a> Contiguous<'a> {
     /// # Safety
     /// As [`super::evaluate`].
     pub(super) unsafe fn new(
-        inputs: *const *const c_void, outputs: &'a [Output<'a>], n: usize,
+        inputs: *const *const c_void, outputs: &'a [Output], n: usize,
         stream: *mut gpuvec_stream,
     ) -> Self {
         Contiguous { inputs, outputs, n, stream }

@@ -233,7 +233,7 @@ impl<'a> Given<'a> {
     ) -> Result<Option<Axes>, Error> {
         let sizes = self.bindings.arrays.iter().map(|input| input.layout);
         let sizes = sizes.chain(expression.formula.outputs());
-        let argument = |(array, layout): (&GivenArray<'a>, &Layout)| Argument {
+        let argument = |(array, layout): (&GivenArray<'a>, Layout)| Argument {
             address: array.data.expose_provenance(),
             element_bytes: layout.element_bytes,
             strides: array.strides,
@@ -288,8 +288,8 @@ pub(super) fn is_contiguous(
 /// The inputs of a call as contiguous arrays, which they are.
 pub(super) fn contiguous(
     bindings: &Bindings, views: &[View],
-) -> ArrayVec<Input<'static>, MAX_INPUTS> {
-    let input = |(input, view): (&Input<'static>, &View)| {
+) -> ArrayVec<Input, MAX_INPUTS> {
+    let input = |(input, view): (&Input, &View)| {
         let pointer = pointer_to(view).cast_const();
         Input { name: input.name, pointer, layout: input.layout }
     };
@@ -302,8 +302,8 @@ fn pointer_to(view: &View) -> *mut c_void {
 
 /// The arrays of a call, by their names and layouts.
 fn arrays<'a>(
-    placement: Placement, views: impl Iterator<Item = ((&'static str, &'static Layout), &'a View)>,
-) -> Result<Arrays<'static>, Error> {
+    placement: Placement, views: impl Iterator<Item = ((&'static str, Layout), &'a View)>,
+) -> Result<Arrays, Error> {
     let (kinds, mut arrays) = (MemoryKinds::new(placement), Arrays::new());
     for ((name, layout), view) in views {
         let (address, bytes) = (view.lowest, view.end - view.lowest);
@@ -322,7 +322,7 @@ pub(super) struct Checked<'a> {
     /// Of the inputs, then of the outputs.
     views: &'a [View],
     inputs: usize,
-    pub(super) arrays: Arrays<'static>,
+    pub(super) arrays: Arrays,
     placement: Placement,
     stream: *mut gpuvec_stream,
 }
@@ -335,7 +335,7 @@ impl<'a> Checked<'a> {
     ) -> Result<Self, Error> {
         let formula = &expression.formula;
         let outputs = OUTPUT_NAMES.into_iter().zip(formula.outputs());
-        let contiguous = |input: &Input<'static>| (input.name, input.layout);
+        let contiguous = |input: &Input| (input.name, input.layout);
         let all = bindings.arrays.iter().map(contiguous).chain(outputs);
         let placement = settings::placement()?;
         let arrays = arrays(placement, all.zip(views))?;

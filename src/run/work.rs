@@ -306,7 +306,7 @@ impl<'a> Evaluating<'a> {
     /// The addresses of a chunk in an expression's inputs.
     #[inline(never)]
     fn addresses(&self, chunk: &Chunk) -> ArrayVec<*const c_void, MAX_INPUTS> {
-        let address = |array: &Array<'_>| array.host_elements(chunk).cast_const();
+        let address = |array: &Array| array.host_elements(chunk).cast_const();
         self.call.inputs().iter().map(address).collect()
     }
 

@@ -101,7 +101,7 @@ fn planned(
         pointer: pointer(i),
         layout: Layout::contiguous(element.bytes()),
     };
-    let inputs: Vec<Input<'_>> = elements.iter().enumerate().map(input).collect();
+    let inputs: Vec<Input> = elements.iter().enumerate().map(input).collect();
     let element_bytes = formula.program().outputs()[0].element.bytes();
     let layout = match formula.reduction {
         Some(_) => Layout::value(element_bytes),

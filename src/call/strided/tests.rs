@@ -73,7 +73,7 @@ impl Case {
         let axes = Axes::new(&arguments, &mut views).unwrap().unwrap();
         let mixed = self.is_mixed.then(|| formula("sum(a); a"));
         let formula = mixed.as_ref().unwrap_or(Formula::of(self.op));
-        let layouts: Vec<&Layout> = formula.outputs().collect();
+        let layouts: Vec<Layout> = formula.outputs().collect();
         let array = |(number, view): (usize, &View)| Array {
             name: "x",
             address: view.lowest,
@@ -84,7 +84,7 @@ impl Case {
             bytes: view.end - view.lowest,
             kind: self.kinds[view.address / SPACE - 1],
         };
-        let arrays: Vec<Array<'_>> = views.iter().enumerate().map(array).collect();
+        let arrays: Vec<Array> = views.iter().enumerate().map(array).collect();
         let bindings = &[Binding::Array; 2][..inputs];
         let task = Task::Evaluate(Evaluation { formula, bindings });
         let n = axes.kept().elements() * axes.reduced().elements().max(1);
