@@ -179,7 +179,7 @@ pub unsafe extern "C" fn gpuvec_expr_run_nd(
         // SAFETY: the caller's promise, as the header says.
         unsafe {
             let shape = &*read_shape(ndim, shape)?;
-            let strided = Strided { shape, inputs, outputs, reduced_axes };
+            let strided = Strided::new(shape, inputs, outputs, reduced_axes);
             evaluate_strided(&expression, &strided, stream)
         }
     })

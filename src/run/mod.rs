@@ -4,6 +4,7 @@ mod accumulate;
 mod bindings;
 mod cores;
 mod dlpack;
+mod evaluate;
 mod gpus;
 mod host;
 pub mod last_run;
@@ -11,7 +12,6 @@ pub(crate) mod log;
 mod memory_kinds;
 mod passes;
 mod reduce_axes;
-mod strided;
 mod walk;
 mod work;
 
@@ -31,9 +31,10 @@ use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 use crate::tuning;
 pub(crate) use accumulate::{accumulate_contiguous, accumulate_strided};
-use bindings::Bindings;
 pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use dlpack::evaluate_tensors;
+pub use evaluate::gpuvec_array;
+pub(crate) use evaluate::{Strided, evaluate, evaluate_strided, read_shape};
 use gpus::Failure;
 use gpuvec_exact::State;
 use gpuvec_ops::{Accumulator, Element, Exact, Op};
@@ -41,10 +42,8 @@ use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
-use passes::{Contiguous, evaluate_passes};
 use std::ffi::c_void;
-pub use strided::gpuvec_array;
-pub(crate) use strided::{Strided, evaluate_strided, read_shape};
+
 use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
@@ -65,46 +64,6 @@ pub(crate) unsafe fn operation(
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(task, inputs, &outputs, n) };
     run(&arguments, Steps::Operation { op, alpha }, stream, None)
-}
-
-/// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs` points
-/// to a pointer for each declared input: to an array, or to the value of a scalar. `outputs` are as many as the
-/// expression has, with their layouts.
-///
-/// # Safety
-/// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
-/// expression has inputs, and those of scalars point to values in host memory.
-pub(crate) unsafe fn evaluate(
-    expression: &Expression, inputs: *const *const c_void, outputs: &[Output], n: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    log::begin(Subject::Expression(Some(&expression.text)), n);
-    // SAFETY: this function's promise.
-    unsafe {
-        match expression.has_passes {
-            false => evaluate_pass(expression, inputs, outputs, n, stream),
-            true => evaluate_passes(expression, &Contiguous::new(inputs, outputs, n, stream)),
-        }
-    }
-}
-
-/// Evaluates one pass of an expression.
-///
-/// # Safety
-/// As [`evaluate`], of all inputs of the pass.
-unsafe fn evaluate_pass(
-    expression: &Expression, inputs: *const *const c_void, outputs: &[Output], n: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let mut bindings = Bindings::new();
-    // SAFETY: this function's promise.
-    unsafe { bindings.read(expression, inputs, n)? };
-    let formula = &expression.formula;
-    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
-    // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, &bindings.arrays, outputs, n) };
-    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
-    run(&arguments, steps, stream, None)
 }
 
 /// Copies bytes, or queues that on a stream.

@@ -3,7 +3,7 @@
 use super::bindings::{Bindings, OUTPUT_NAMES};
 use super::last_run::Backend;
 use super::memory_kinds::MemoryKinds;
-use super::passes::{AnyStrides, evaluate_passes};
+use super::passes::evaluate_passes;
 use super::reduce_axes::{ReduceAxes, Views};
 use super::walk::{Walk, address};
 use super::work::{Evaluating, Steps};
@@ -24,6 +24,7 @@ use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, Stride, View};
 use std::ffi::c_void;
+use std::ptr::null;
 use std::slice::from_raw_parts;
 
 /// An array of any strides, in memory of any kind.
@@ -37,12 +38,65 @@ pub struct gpuvec_array {
     pub strides: *const i64,
 }
 
-/// The arguments of a call, as the caller passed them.
+/// The arguments of a call, as the caller passed them. A call on contiguous arrays has one axis, without strides.
+#[derive(Clone, Copy)]
 pub(crate) struct Strided<'a> {
     pub(crate) shape: &'a [i64],
     pub(crate) inputs: *const gpuvec_array,
     pub(crate) outputs: *const gpuvec_array,
+    /// The outputs' names in errors.
+    pub(super) output_names: &'a [&'static str],
     pub(crate) reduced_axes: u64,
+}
+
+impl<'a> Strided<'a> {
+    pub(crate) fn new(
+        shape: &'a [i64], inputs: *const gpuvec_array, outputs: *const gpuvec_array,
+        reduced_axes: u64,
+    ) -> Self {
+        Strided { shape, inputs, outputs, output_names: &OUTPUT_NAMES, reduced_axes }
+    }
+}
+
+/// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs` points
+/// to a pointer for each declared input: to an array, or to the value of a scalar. `outputs` are as many as the
+/// expression has, with their layouts.
+///
+/// # Safety
+/// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
+/// expression has inputs, and those of scalars point to values in host memory.
+pub(crate) unsafe fn evaluate(
+    expression: &Expression, inputs: *const *const c_void, outputs: &[Output], n: usize,
+    stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    log::begin(Subject::Expression(Some(&expression.text)), n);
+    if !expression.has_passes {
+        let mut bindings = Bindings::new();
+        // SAFETY: this function's promise.
+        unsafe {
+            bindings.read(expression, inputs, n)?;
+            return evaluate_contiguous(expression, &bindings, outputs, n, stream);
+        }
+    }
+    let element_bytes = outputs.first().map_or(1, |output| output.layout.element_bytes);
+    let length = i64::try_from(n).map_err(|_| Error::TooLong { n, element_bytes })?;
+    let array = |data| gpuvec_array { data, strides: null() };
+    let declared = if inputs.is_null() { 0 } else { expression.formula.program().declared().len() };
+    // SAFETY: this function's promise.
+    let input = |number| array(unsafe { inputs.add(number).read_unaligned() }.cast_mut());
+    let given: ArrayVec<gpuvec_array, MAX_INPUTS> = (0..declared).map(input).collect();
+    let places: ArrayVec<gpuvec_array, MAX_OUTPUTS> =
+        outputs.iter().map(|output| array(output.pointer)).collect();
+    let names: ArrayVec<&str, MAX_OUTPUTS> = outputs.iter().map(|output| output.name).collect();
+    let strided = Strided {
+        shape: &[length],
+        inputs: if inputs.is_null() { null() } else { given.as_ptr() },
+        outputs: places.as_ptr(),
+        output_names: &names,
+        reduced_axes: expression.formula.reduces().into(),
+    };
+    // SAFETY: this function's promise.
+    unsafe { evaluate_passes(expression, &strided, stream) }
 }
 
 /// Evaluates an expression over arrays of any strides, or reduces them along axes; as
@@ -60,16 +114,15 @@ pub(crate) unsafe fn evaluate_strided(
     unsafe {
         match expression.has_passes {
             false => evaluate_part(expression, strided, stream),
-            true => evaluate_passes(expression, &AnyStrides::new(strided, stream)),
+            true => evaluate_passes(expression, strided, stream),
         }
     }
 }
 
-/// Evaluates an expression as [`evaluate_strided`] does it, as the whole or a part of a logged call.
+/// Evaluates one pass of an expression, as the whole or a part of a logged call. Not inlined, to keep the library small.
 ///
 /// # Safety
 /// As for [`evaluate_strided`].
-// Once in the library, for all its callers.
 #[inline(never)]
 pub(super) unsafe fn evaluate_part(
     expression: &Expression, strided: &Strided<'_>, stream: *mut gpuvec_stream,
@@ -77,21 +130,38 @@ pub(super) unsafe fn evaluate_part(
     let mut given = Given::new(strided.shape);
     // SAFETY: this function's promise.
     unsafe { given.read(expression, strided)? };
+    if let Some(n) = given.contiguous(expression, strided.reduced_axes) {
+        let outputs = given.outputs(expression, strided.output_names);
+        // SAFETY: this function's promise.
+        return unsafe { evaluate_contiguous(expression, &given.bindings, &outputs, n, stream) };
+    }
     let mut views = ArrayVec::<View, MAX_ARRAYS>::new_const();
     views.extend(given.arrays.iter().map(|_| View::default()));
     let views = &mut views[..];
     let Some(axes) = given.axes(expression, strided.reduced_axes, views)? else {
         return without_results(&expression.formula, strided);
     };
-    let bindings = &given.bindings;
+    let bindings = &mut given.bindings;
     let (inputs, outputs) = views.split_at(bindings.arrays.len());
     // SAFETY: this function's promise, of the elements to which the checked strides lead.
     unsafe {
-        match is_contiguous(&expression.formula, &axes, inputs, outputs) {
-            true => evaluate_contiguous(expression, bindings, &axes, views, stream),
-            false => evaluate_views(expression, bindings, &axes, views, stream),
+        if !is_contiguous(&expression.formula, &axes, inputs, outputs) {
+            return evaluate_views(expression, bindings, &axes, views, stream);
         }
+        bindings.place_at(inputs);
+        let outputs = outputs.iter().map(pointer_to);
+        let outputs = named(&expression.formula, strided.output_names, outputs);
+        let n = axes.kept().elements() * axes.reduced().elements();
+        evaluate_contiguous(expression, bindings, &outputs, n, stream)
     }
+}
+
+/// The outputs at these addresses.
+fn named(
+    formula: &Formula, names: &[&'static str], pointers: impl Iterator<Item = *mut c_void>,
+) -> ArrayVec<Output, MAX_OUTPUTS> {
+    let outputs = names.iter().zip(pointers).zip(formula.outputs());
+    outputs.map(|((name, pointer), layout)| Output { name, pointer, layout }).collect()
 }
 
 /// Ends a call that has no results: as for NumPy, no minimum of no elements is an error all the same.
@@ -120,27 +190,19 @@ unsafe fn evaluate_views(
     unsafe { if expression.formula.reduces() { checked.reduce() } else { checked.map() } }
 }
 
-/// Evaluates an expression over views that are contiguous.
+/// Evaluates one pass of an expression over `n` elements of contiguous arrays. Short calls build no axes.
 ///
 /// # Safety
-/// As [`evaluate_views`].
-#[inline(never)]
+/// As [`Arguments::new`].
 unsafe fn evaluate_contiguous(
-    expression: &Expression, bindings: &Bindings, axes: &Axes, views: &[View],
+    expression: &Expression, bindings: &Bindings, outputs: &[Output], n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
-    let formula = &expression.formula;
-    let (inputs, outputs) = views.split_at(bindings.arrays.len());
-    let evaluation = Evaluation { formula, bindings: &bindings.all };
-    let arrays = contiguous(bindings, inputs);
-    let outputs = OUTPUT_NAMES.into_iter().zip(outputs).zip(formula.outputs());
-    let outputs: ArrayVec<_, MAX_OUTPUTS> = outputs
-        .map(|((name, view), layout)| Output { name, pointer: pointer_to(view), layout })
-        .collect();
-    let n = axes.kept().elements() * axes.reduced().elements();
+    let (formula, bindings_of_all) = (&expression.formula, &bindings.all);
+    let task = Task::Evaluate(Evaluation { formula, bindings: bindings_of_all });
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(Task::Evaluate(evaluation), &arrays, &outputs, n) };
-    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
+    let arguments = unsafe { Arguments::new(task, &bindings.arrays, outputs, n) };
+    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: bindings_of_all };
     run(&arguments, steps, stream, None)
 }
 
@@ -226,6 +288,43 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
+    /// The number of elements, if the arguments alone tell that all arrays are contiguous: there is one axis at most,
+    /// without strides, and reductions reduce it.
+    fn contiguous(&self, expression: &Expression, reduced_axes: u64) -> Option<usize> {
+        let axes = self.shape.len();
+        let expected = if expression.formula.reduces() { axes as u64 } else { 0 };
+        let is_contiguous = axes <= 1
+            && reduced_axes == expected
+            && self.arrays.iter().all(|array| array.strides.is_none());
+        let n = self.shape.first().copied().unwrap_or(1);
+        usize::try_from(n).ok().filter(|_| is_contiguous)
+    }
+
+    /// The outputs, with these names.
+    fn outputs(
+        &self, expression: &Expression, names: &[&'static str],
+    ) -> ArrayVec<Output, MAX_OUTPUTS> {
+        let outputs = self.arrays[self.bindings.arrays.len()..].iter();
+        named(&expression.formula, names, outputs.map(|output| output.data))
+    }
+
+    /// Fails if an argument is wrong.
+    pub(super) fn check(
+        &self, expression: &Expression, strided: &Strided<'_>,
+    ) -> Result<(), Error> {
+        if let Some(n) = self.contiguous(expression, strided.reduced_axes) {
+            let (formula, bindings) = (&expression.formula, &self.bindings.all);
+            let task = Task::Evaluate(Evaluation { formula, bindings });
+            let outputs = self.outputs(expression, strided.output_names);
+            // SAFETY: the arrays are not accessed.
+            let arguments = unsafe { Arguments::new(task, &self.bindings.arrays, &outputs, n) };
+            return Call::new(&mut Arrays::new(), &arguments, |_| Ok(MemoryKind::Pageable)).map(drop);
+        }
+        let mut views: ArrayVec<View, MAX_ARRAYS> =
+            self.arrays.iter().map(|_| View::default()).collect();
+        self.axes(expression, strided.reduced_axes, &mut views).map(drop)
+    }
+
     /// The axes of the call, and the views of its arrays.
     #[inline(never)]
     pub(super) fn axes(
@@ -285,18 +384,8 @@ pub(super) fn is_contiguous(
         })
 }
 
-/// The inputs of a call as contiguous arrays, which they are.
-pub(super) fn contiguous(
-    bindings: &Bindings, views: &[View],
-) -> ArrayVec<Input, MAX_INPUTS> {
-    let input = |(input, view): (&Input, &View)| {
-        let pointer = pointer_to(view).cast_const();
-        Input { name: input.name, pointer, layout: input.layout }
-    };
-    bindings.arrays.iter().zip(views).map(input).collect()
-}
-
-fn pointer_to(view: &View) -> *mut c_void {
+/// The address of a view's first element.
+pub(super) fn pointer_to(view: &View) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(view.first)
 }
 
