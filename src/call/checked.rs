@@ -1,7 +1,7 @@
 //! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
 
 use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind};
-use super::strided::Strides;
+use super::tiles::Strides;
 use super::task::Task;
 use crate::error::Error;
 use arrayvec::ArrayVec;

@@ -1,7 +1,7 @@
 //! The unit of work, and the ways to hand it out.
 
 use super::checked::Call;
-use super::strided::Tiles;
+use super::tiles::Tiles;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A run of elements of a call, or of its tiles, the unit of work. Only [`Partition`]s and [`Queue`]s make chunks:

@@ -9,7 +9,7 @@ mod cost;
 mod formula;
 pub(crate) mod picoseconds;
 pub(crate) mod plan;
-mod strided;
+mod tiles;
 mod task;
 mod transfer;
 
@@ -17,6 +17,6 @@ pub(crate) use array::{Array, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, Memor
 pub(crate) use checked::{Arguments, Arrays, Call, Input, Output};
 pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
-pub(crate) use strided::{OnStrides, SECTOR_BYTES, Strides, Tile, state_bytes};
-pub(crate) use task::{Task, Work};
+pub(crate) use tiles::{TilePlan, SECTOR_BYTES, Strides, Tile, state_bytes};
+pub(crate) use task::{ChunkWork, Task};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

@@ -5,7 +5,7 @@ use super::checked::Call;
 use super::choice::{Chosen, Devices, Reach, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, is_staged, threads_worth};
-use super::strided::OnStrides;
+use super::tiles::TilePlan;
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
@@ -58,7 +58,7 @@ pub(crate) struct OnGpus {
     pub(crate) devices: Vec<usize>,
     pub(crate) transfers: Transfers,
     /// The tiles of arrays of any strides: chunks are of tiles then, not of elements.
-    pub(crate) strided: Option<Box<OnStrides>>,
+    pub(crate) strided: Option<Box<TilePlan>>,
     /// The most elements of a device's chunk; the buffers of a slot hold as many.
     pub(crate) chunk: usize,
     /// The elements to which a device's chunks shrink near the end of a call that cores share, else `chunk`.
@@ -206,7 +206,7 @@ fn on_gpus(
             (None, transfers(call, &devices, in_place, is_integrated))
         }
         Some(strides) => {
-            let (strided, transfers) = OnStrides::new(call, strides, &devices, in_place)?;
+            let (strided, transfers) = TilePlan::new(call, strides, &devices, in_place)?;
             (Some(Box::new(strided)), transfers)
         }
     };

@@ -5,7 +5,7 @@ use super::driver::{
     self, Code, cuCtxSynchronize, cuMemHostRegister_v2, cuMemHostUnregister, cuMemcpyHtoD_v2,
 };
 use super::owned::{Owned, OwnedMemory, OwnedPinned, PORTABLE_MAPPED};
-use super::{kept, memory_kind};
+use super::{device_cache, memory_kind};
 use crate::call::Array;
 use crate::error::Error;
 use std::ffi::c_void;
@@ -22,7 +22,7 @@ impl Device {
     pub(crate) fn device_alloc(&self, bytes: usize) -> Result<u64, Error> {
         let ordinal = self.ordinal();
         let allocate =
-            || kept::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok);
+            || device_cache::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok);
         let address = self.within(allocate)?.into_address();
         let start = address as usize;
         memory_kind::DEVICE_MEMORY.note(start..=start + bytes - 1);
@@ -35,9 +35,9 @@ impl Device {
         let memory = OwnedMemory::returned(address, bytes, ordinal);
         self.within(|| {
             // SAFETY: takes no pointers.
-            if kept::is_kept(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
-                let refused = kept::keep(memory).err();
-                let excess = std::iter::from_fn(|| kept::take_excess(ordinal));
+            if device_cache::is_kept(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
+                let refused = device_cache::keep(memory).err();
+                let excess = std::iter::from_fn(|| device_cache::take_excess(ordinal));
                 self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
                 return Ok(());
             }

@@ -10,12 +10,12 @@ use super::driver::{
     cuDeviceGetCount, cuDeviceGetName,
 };
 use super::fallible_once::FallibleOnceCell;
-use super::held::{Held, Kind};
+use super::memory_stats::{MemoryStats, Kind};
 use super::kernels::Kernels;
 use super::modules::in_relaxed_mode;
-use super::owned::{Owned, Refused};
+use super::owned::{Owned, DeferredFrees};
 use super::slot::SlotPool;
-use super::{kept, memory_kind};
+use super::{device_cache, memory_kind};
 use crate::call::{Formula, Reach, SlotKind, Task};
 use crate::error::{Error, interned};
 use crate::process::settings::{self, Placement};
@@ -40,7 +40,7 @@ pub(crate) struct Gpu {
     handle: CUdevice,
     device: FallibleOnceCell<Device>,
     is_lost: AtomicBool,
-    held: Held,
+    held: MemoryStats,
 }
 
 /// A device that is open, with what it needs to compute. Nothing of it is destroyed: at exit the
@@ -58,7 +58,7 @@ pub(crate) struct Device {
     /// Says that the device sums f32 faster by integers alone than with f64.
     pub(super) lacks_f64_units: bool,
     /// Objects that the driver refused to destroy so far.
-    refused: Refused,
+    refused: DeferredFrees,
 }
 
 const NO_DEVICE: &str = "the CUDA driver shows no device";
@@ -195,7 +195,7 @@ pub(crate) fn forget_failures() {
 }
 
 /// The memory that the library has from a device.
-pub(super) fn held(ordinal: usize) -> Option<&'static Held> {
+pub(super) fn memory_stats(ordinal: usize) -> Option<&'static MemoryStats> {
     Some(&GPUS.get()?.get(ordinal)?.held)
 }
 
@@ -233,7 +233,7 @@ impl Gpu {
         let name =
             CStr::from_bytes_until_nul(&name).map_or_else(|_| CString::default(), CStr::to_owned);
         let (device, is_lost) = (FallibleOnceCell::new(), AtomicBool::new(false));
-        Ok(Gpu { ordinal, name, handle, device, is_lost, held: Held::new() })
+        Ok(Gpu { ordinal, name, handle, device, is_lost, held: MemoryStats::new() })
     }
 
     fn open(&'static self) -> Result<&'static Device, Error> {
@@ -280,7 +280,7 @@ impl Device {
             },
             multiprocessors: multiprocessors.max(1).cast_unsigned(),
             lacks_f64_units: f64_ratio > tuning::F64_RATIO,
-            refused: Refused::new(),
+            refused: DeferredFrees::new(),
             context: ManuallyDrop::new(context),
         })
     }
@@ -317,7 +317,7 @@ impl Device {
     pub(crate) fn holdings(&self) -> [usize; 4] {
         let held = &self.gpu.held;
         let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| held.bytes(kind));
-        [pinned, device, kept::bytes(self.ordinal()), self.kernels.modules()]
+        [pinned, device, device_cache::bytes(self.ordinal()), self.kernels.modules()]
     }
 
     /// Frees what no call uses: slots, memory that callers freed, kernels of expressions that are gone. Returns the
@@ -334,7 +334,7 @@ impl Device {
                     }
                 };
                 self.slots.iter().for_each(|slots| slots.trim(&mut destroy));
-                let kept = std::iter::from_fn(|| kept::take_oldest(self.ordinal()));
+                let kept = std::iter::from_fn(|| device_cache::take_oldest(self.ordinal()));
                 kept.take(tuning::KEPT_BLOCKS).map(Owned::Memory).for_each(destroy);
                 self.kernels.trim();
                 freed

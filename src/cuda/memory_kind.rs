@@ -3,7 +3,7 @@
 use super::driver::{
     CUpointer_attribute as Attribute, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes,
 };
-use super::kept;
+use super::device_cache;
 use crate::call::{Array, MemoryKind};
 use crate::error::Error;
 use crate::process::memory::Extent;
@@ -43,7 +43,7 @@ pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
                 needed: array.bytes,
             });
         }
-        MEMORY_TYPE_DEVICE if kept::begins_at(attributes.range_start) => {
+        MEMORY_TYPE_DEVICE if device_cache::begins_at(attributes.range_start) => {
             return Err(Error::NoMemory { argument: array.name, address: array.address });
         }
         MEMORY_TYPE_HOST | MEMORY_TYPE_DEVICE if attributes.is_managed != 0 && is_whole => {

@@ -5,14 +5,14 @@ use super::last_run::Backend;
 use super::memory_kinds::MemoryKinds;
 use super::passes::evaluate_passes;
 use super::reduce_axes::{ReduceAxes, Views};
-use super::walk::{Walk, address};
-use super::work::{Evaluating, Steps};
+use super::strided_iter::{StridedIter, address};
+use super::work::{Evaluating, CpuProgram};
 use super::{Reduce, Runner, Subject, execute, last_run, log, queue, run};
 use crate::call::chunk::Chunk;
 use crate::call::plan::{Plan, on_stream};
 use crate::call::{
     Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, MAX_ARRAYS,
-    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, Strides, Task, Work,
+    MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, Strides, Task, ChunkWork,
 };
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
@@ -202,7 +202,7 @@ unsafe fn evaluate_contiguous(
     let task = Task::Evaluate(Evaluation { formula, bindings: bindings_of_all });
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(task, &bindings.arrays, outputs, n) };
-    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: bindings_of_all };
+    let steps = CpuProgram::Blocks { blocks: &expression.blocks, bindings: bindings_of_all };
     run(&arguments, steps, stream, None)
 }
 
@@ -466,10 +466,10 @@ impl<'a> Checked<'a> {
         let (inputs, outputs) = self.views.split_at(self.inputs);
         // SAFETY: this function's promise.
         let (call, walk) =
-            unsafe { (self.call(), Walk::new(blocks, bindings, self.axes, inputs, outputs)) };
+            unsafe { (self.call(), StridedIter::new(blocks, bindings, self.axes, inputs, outputs)) };
         match self.is_queued(&call)? {
             true => Ok(()),
-            false => self.execute(&call, Steps::Walk(&walk), None),
+            false => self.execute(&call, CpuProgram::Strided(&walk), None),
         }
     }
 
@@ -483,7 +483,7 @@ impl<'a> Checked<'a> {
         let bindings = self.evaluation.bindings;
         let (inputs, outputs) = self.views.split_at(self.inputs);
         let blocks = &self.expression.blocks;
-        let steps = Steps::Blocks { blocks, bindings };
+        let steps = CpuProgram::Blocks { blocks, bindings };
         let reads_none = inputs.is_empty() && self.evaluation.formula.is_reduction;
         let are_equal = reads_none || self.axes.reduced().elements() == 0;
         let results = if are_equal { Some(self.results()?) } else { None };
@@ -546,7 +546,7 @@ impl<'a> Checked<'a> {
             reduce_along_axes(runner, &mut reducing).map(|_| ())
         };
         let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
-        let steps = Steps::Blocks { blocks, bindings };
+        let steps = CpuProgram::Blocks { blocks, bindings };
         execute(&call, placement, stream.as_deref(), steps, Some(&mut reduce))?;
         Ok(reducing)
     }
@@ -565,7 +565,7 @@ impl<'a> Checked<'a> {
     /// Runs a call, after the stream's earlier work.
     #[inline(never)]
     fn execute(
-        &self, call: &Call<'_>, steps: Steps<'_>, reduce: Option<Reduce<'_>>,
+        &self, call: &Call<'_>, steps: CpuProgram<'_>, reduce: Option<Reduce<'_>>,
     ) -> Result<(), Error> {
         execute(call, self.placement, given(self.stream)?.as_deref(), steps, reduce)
     }
@@ -584,7 +584,7 @@ impl<'a> Checked<'a> {
         // SAFETY: no array is read, and a result is no longer than a word.
         let arguments = unsafe { Arguments::new(task, &[], &given, n) };
         let (blocks, bindings) = (&self.expression.blocks, self.evaluation.bindings);
-        run(&arguments, Steps::Blocks { blocks, bindings }, self.stream, None)?;
+        run(&arguments, CpuProgram::Blocks { blocks, bindings }, self.stream, None)?;
         Ok(results)
     }
 }
@@ -604,7 +604,7 @@ fn reduce_along_axes(runner: &Runner<'_>, reducing: &mut ReduceAxes<'_>) -> Resu
 /// The work of cores in a call that GPUs do alone.
 struct NoWork;
 
-impl Work for NoWork {
+impl ChunkWork for NoWork {
     fn compute(&self, _: &mut dyn Iterator<Item = Chunk>) {}
 }
 

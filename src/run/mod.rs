@@ -12,13 +12,13 @@ pub(crate) mod log;
 mod memory_kinds;
 mod passes;
 mod reduce_axes;
-mod walk;
+mod strided_iter;
 mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
     Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, Output, Task,
-    Work, choose, fastest_cores,
+    ChunkWork, choose, fastest_cores,
 };
 use crate::cpu::expression::{
     Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
@@ -44,7 +44,7 @@ use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 
-use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
+use work::{Evaluating, Reducing, ReducingSeveral, CpuProgram, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
 /// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
@@ -63,7 +63,7 @@ pub(crate) unsafe fn operation(
     let outputs = [Output { name: "out", pointer: out, layout: formula.output }];
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(task, inputs, &outputs, n) };
-    run(&arguments, Steps::Operation { op, alpha }, stream, None)
+    run(&arguments, CpuProgram::Operation { op, alpha }, stream, None)
 }
 
 /// Copies bytes, or queues that on a stream.
@@ -79,7 +79,7 @@ pub(crate) unsafe fn copy(
     let output = [Output { name: "dst", pointer: dst, layout }];
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(Task::Copy, &input, &output, bytes) };
-    run(&arguments, Steps::Copy, stream, None)
+    run(&arguments, CpuProgram::Copy, stream, None)
 }
 
 /// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
@@ -104,7 +104,7 @@ unsafe fn accumulate<O: Exact>(
         state.merge(&Reduction { runner, work }.reduce(States::of::<O::Kind>(), add_exactly)?);
         Ok(())
     };
-    run(&arguments, Steps::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
+    run(&arguments, CpuProgram::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
 }
 
 /// Makes the driver of a device compile an expression, where there is a GPU.
@@ -121,7 +121,7 @@ type Reduce<'a> = &'a mut dyn FnMut(&Runner<'_>, &Evaluating<'_>) -> Result<(), 
 /// Runs a call, or queues it on a stream; cores run it by `steps`. With `reduce` the call is not queued, and
 /// the reduction is left to `reduce`.
 fn run(
-    arguments: &Arguments<'_>, steps: Steps<'_>, stream: *mut gpuvec_stream,
+    arguments: &Arguments<'_>, steps: CpuProgram<'_>, stream: *mut gpuvec_stream,
     reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
     let (mut arrays, placement) = (Arrays::new(), settings::placement()?);
@@ -169,7 +169,7 @@ fn report_queued(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) {
 
 /// Plans a call, and does as the plan says, after the stream's earlier work.
 fn execute(
-    call: &Call<'_>, placement: Placement, stream: Option<&Stream>, steps: Steps<'_>,
+    call: &Call<'_>, placement: Placement, stream: Option<&Stream>, steps: CpuProgram<'_>,
     reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
     let warmups = warmup::count();
@@ -220,7 +220,7 @@ impl Runner<'_> {
     }
 
     /// Runs the work on the call's chunks, and says where. Where GPUs fail, cores do it if the plan says so.
-    fn run(&self, work: &mut dyn Work) -> Result<Backend, Error> {
+    fn run(&self, work: &mut dyn ChunkWork) -> Result<Backend, Error> {
         let on_gpus = match self.plan {
             Plan::Cores(plan) => {
                 self.run_on_cores(plan, self.selection, work);
@@ -247,7 +247,7 @@ impl Runner<'_> {
         }
     }
 
-    fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn Work) {
+    fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn ChunkWork) {
         work.begin(plan.partition.elements());
         cores::run(self.call, plan, selection, work);
     }

@@ -5,21 +5,21 @@ use super::driver::CUstream;
 use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
 use super::pipeline::{Job, OnDevice, Progress};
 use super::slot::{STATE_BYTES, Slot};
-use super::transfer::ChunkView;
+use super::chunk_view::ChunkView;
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
-use crate::call::{Call, Task, Transfer, Transfers, Work, state_bytes};
+use crate::call::{Call, Task, Transfer, Transfers, ChunkWork, state_bytes};
 use crate::error::Error;
 
 /// A call on contiguous arrays.
-pub(crate) struct Contiguous<'a> {
+pub(crate) struct ChunkJob<'a> {
     pub(crate) call: &'a Call<'a>,
     pub(crate) plan: &'a OnGpus,
     /// Gets the states of reductions.
-    pub(crate) work: &'a dyn Work,
+    pub(crate) work: &'a dyn ChunkWork,
 }
 
-impl Job for Contiguous<'_> {
+impl Job for ChunkJob<'_> {
     fn buffers(&self) -> &Transfers {
         &self.plan.transfers
     }
@@ -69,7 +69,7 @@ impl Job for Contiguous<'_> {
     }
 }
 
-impl Contiguous<'_> {
+impl ChunkJob<'_> {
     /// Queues a kernel, or a copy, on the addresses of the chunk in the inputs and in the kernel's outputs.
     fn enqueue(
         &self, device: &Device, slot: &mut Slot, stream: CUstream, chunk: &Chunk, task: Task<'_>,

@@ -4,14 +4,14 @@ use super::device::Device;
 use super::driver::CUstream;
 use super::enqueue::{self, Addresses};
 use super::pipeline::{Job, OnDevice, Progress};
-use super::placed::{Packed, Placed, PlacedArray};
+use super::device_view::{StagingLayout, DeviceViews, DeviceView};
 use super::reduce_axes::PlacedTile;
 use super::slot::Slot;
-use super::strided::{self, addresses_of_first};
+use super::elementwise::{self, addresses_of_first};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, MAX_ARRAYS, MAX_OUTPUTS, OnStrides, Strides, Tile, Transfer, Transfers, Work, state_bytes,
+    Call, MAX_ARRAYS, MAX_OUTPUTS, TilePlan, Strides, Tile, Transfer, Transfers, ChunkWork, state_bytes,
 };
 use crate::cpu::expression::{ErasedStates, erased_states};
 use crate::cpu::{Grid, gather, low_ends, scatter};
@@ -22,13 +22,13 @@ use gpuvec_axes::View;
 use std::sync::{Mutex, PoisonError};
 
 /// A call on arrays of any strides.
-pub(crate) struct Tiled<'a> {
+pub(crate) struct TileJob<'a> {
     call: &'a Call<'a>,
     strides: Strides<'a>,
     plan: &'a OnGpus,
-    on_strides: &'a OnStrides,
+    tile_plan: &'a TilePlan,
     /// Takes states, if they are wanted.
-    work: &'a dyn Work,
+    work: &'a dyn ChunkWork,
     /// Blocks of results that still lack some of their tiles.
     merging: Mutex<Vec<Merging>>,
 }
@@ -46,12 +46,12 @@ struct Merging {
 const NO_STATES: Error =
     Error::OutOfHostMemory { bytes: 1 << 20, purpose: "the states of a reduction" };
 
-impl<'a> Tiled<'a> {
+impl<'a> TileJob<'a> {
     pub(crate) fn new(
-        call: &'a Call<'a>, strides: Strides<'a>, plan: &'a OnGpus, on_strides: &'a OnStrides,
-        work: &'a dyn Work,
+        call: &'a Call<'a>, strides: Strides<'a>, plan: &'a OnGpus, tile_plan: &'a TilePlan,
+        work: &'a dyn ChunkWork,
     ) -> Self {
-        Tiled { call, strides, plan, on_strides, work, merging: Mutex::default() }
+        TileJob { call, strides, plan, tile_plan, work, merging: Mutex::default() }
     }
 
     fn inputs(&self) -> usize {
@@ -72,17 +72,17 @@ impl<'a> Tiled<'a> {
     fn placed(
         &self, on: &OnDevice<'_>, slot: &Slot, stream: CUstream, tile: &Tile, number: usize,
         progress: &mut Progress,
-    ) -> Result<PlacedArray, Error> {
+    ) -> Result<DeviceView, Error> {
         let view = &self.strides.views()[number];
-        let (transfer, offset) = (self.plan.transfers.of(number), self.on_strides.offsets[number]);
+        let (transfer, offset) = (self.plan.transfers.of(number), self.tile_plan.offsets[number]);
         if let Transfer::InPlace | Transfer::Mapped = transfer {
-            return Ok(PlacedArray::in_place(on.in_place[number], tile, view));
+            return Ok(DeviceView::in_place(on.in_place[number], tile, view));
         }
         let buffer = slot.pinned()?.as_ptr().wrapping_add(offset);
         let mut at = buffer.addr() as u64;
         if transfer == Transfer::State {
             let bytes = state_bytes(self.call, number - self.inputs());
-            return Ok(PlacedArray::states(at, tile, bytes));
+            return Ok(DeviceView::states(at, tile, bytes));
         }
         let is_input = number < self.inputs();
         let packed = self.packed(tile, number);
@@ -97,12 +97,12 @@ impl<'a> Tiled<'a> {
             // SAFETY: the buffers are the slot's alone, which is waited for before the call returns.
             unsafe { enqueue::copy(on.device, stream, from, at, packed.bytes())? };
         }
-        Ok(PlacedArray::dense(at, &packed, view.element_bytes))
+        Ok(DeviceView::dense(at, &packed, view.element_bytes))
     }
 
     /// The elements of an array in a tile, as they are in a buffer.
-    fn packed(&self, tile: &Tile, number: usize) -> Packed {
-        Packed::of(tile, &self.strides.views()[number], self.call.task().reduces())
+    fn packed(&self, tile: &Tile, number: usize) -> StagingLayout {
+        StagingLayout::of(tile, &self.strides.views()[number], self.call.task().reduces())
     }
 
     /// Merges the states of a tile with those of others of the same results. Returns them once no tile is missing.
@@ -113,7 +113,7 @@ impl<'a> Tiled<'a> {
             let (words, bytes) = self.states(slot, tile, output)?;
             states.merge_words(0, words, bytes);
         }
-        while merging.parts < self.on_strides.tiles.parts() {
+        while merging.parts < self.tile_plan.tiles.parts() {
             let mut all = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(place) = all.iter().position(|other| other.number == tile.number) else {
                 all.try_reserve(1).map_err(|_| NO_STATES)?;
@@ -141,7 +141,7 @@ impl<'a> Tiled<'a> {
         &self, slot: &'s Slot, tile: &Tile, output: usize,
     ) -> Result<(&'s [u8], usize), Error> {
         let bytes = state_bytes(self.call, output);
-        let place = self.on_strides.offsets[self.inputs() + output];
+        let place = self.tile_plan.offsets[self.inputs() + output];
         Ok((slot.pinned_bytes(place, bytes * tile.kept().elements())?, bytes))
     }
 
@@ -185,7 +185,7 @@ impl<'a> Tiled<'a> {
         &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, number: usize, results: &[u8],
     ) -> Result<(), Error> {
         let view = &self.strides.views()[number];
-        let buffer = slot.pinned()?.as_ptr().wrapping_add(self.on_strides.offsets[number]);
+        let buffer = slot.pinned()?.as_ptr().wrapping_add(self.tile_plan.offsets[number]);
         // SAFETY: the buffer is the slot's, with room for states, which are longer than results; no device has it.
         unsafe { buffer.copy_from_nonoverlapping(results.as_ptr(), results.len()) };
         let mut from = buffer.addr() as u64;
@@ -204,9 +204,9 @@ impl<'a> Tiled<'a> {
     }
 }
 
-impl Job for Tiled<'_> {
+impl Job for TileJob<'_> {
     fn buffers(&self) -> &Transfers {
-        &self.on_strides.buffers
+        &self.tile_plan.buffers
     }
 
     fn begin(&self, device: &Device) -> Result<Addresses, Error> {
@@ -216,7 +216,7 @@ impl Job for Tiled<'_> {
     fn start(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
-        let (tile, task) = (self.on_strides.tiles.at(chunk.start()), self.call.task());
+        let (tile, task) = (self.tile_plan.tiles.at(chunk.start()), self.call.task());
         let (stream, inputs) = (slot.begin(), self.inputs());
         let arrays = (0..inputs + self.call.outputs().len())
             .map(|number| self.placed(on, slot, stream, &tile, number, progress))
@@ -230,28 +230,28 @@ impl Job for Tiled<'_> {
                 unsafe { placed.queue(on.device, stream, task, scratch, self.plan.block_limits) }
             });
         }
-        let mut placed = Placed::new(tile.kept().lengths());
+        let mut placed = DeviceViews::new(tile.kept().lengths());
         arrays.into_iter().for_each(|array| placed.push(array));
         // SAFETY: as above.
         unsafe {
             let block_limit = self.plan.block_limits.of(task);
-            strided::launch(on.device, stream, task, placed, inputs, block_limit)
+            elementwise::launch(on.device, stream, task, placed, inputs, block_limit)
         }
     }
 
     fn finish(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
-        let tile = self.on_strides.tiles.at(chunk.start());
+        let tile = self.tile_plan.tiles.at(chunk.start());
         if self.strides.wants_states {
             let (words, bytes) = self.states(slot, &tile, 0)?;
-            self.work.take_states(self.on_strides.tiles.first_result(&tile), words, bytes);
+            self.work.take_states(self.tile_plan.tiles.first_result(&tile), words, bytes);
             return Ok(());
         }
         for (number, view) in self.outputs() {
             if self.plan.transfers.of(number) == Transfer::Staged {
                 let packed = self.packed(&tile, number);
-                let buffer = slot.pinned_bytes(self.on_strides.offsets[number], packed.bytes())?;
+                let buffer = slot.pinned_bytes(self.tile_plan.offsets[number], packed.bytes())?;
                 // SAFETY: the call promises the tile's elements, which no other thread has.
                 unsafe { scatter(packed.grid(), buffer.as_ptr(), address(&tile, view)) };
                 progress.bytes_staged += packed.bytes() as u64;

@@ -40,7 +40,7 @@ impl Case {
 
     /// Plans the call for a number of devices.
     fn planned<R>(
-        &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &OnStrides, &Transfers) -> R,
+        &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &TilePlan, &Transfers) -> R,
     ) -> R {
         const SPACE: usize = 1 << 44;
         let [of_input, of_result] = [self.op.element_bytes(), self.op.output_bytes()];
@@ -93,7 +93,7 @@ impl Case {
         // SAFETY: the arrays are never accessed.
         let call = unsafe { Call::strided(task, n, &arrays, inputs, strides) };
         let devices: Vec<usize> = (0..gpus).collect();
-        let (planned, transfers) = OnStrides::new(&call, strides, &devices, false).unwrap();
+        let (planned, transfers) = TilePlan::new(&call, strides, &devices, false).unwrap();
         then(&call, strides, &planned, &transfers)
     }
 }
@@ -113,7 +113,7 @@ fn sums_of_rows(shape: [i64; 2], kinds: [MemoryKind; 4]) -> Case {
 }
 
 /// Fails unless the tiles have each element once, and buffers have room for each tile.
-fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: &Transfers) {
+fn check(call: &Call<'_>, strides: Strides<'_>, planned: &TilePlan, transfers: &Transfers) {
     let (tiles, mut elements) = (&planned.tiles, 0);
     let (mut first, mut number, mut first_result, mut last_results) = (0, 0, 0, 0);
     for tile in (0..tiles.count().min(5000)).map(|number| tiles.at(number)) {

@@ -44,7 +44,7 @@ pub(crate) struct Tile {
 /// ones are gathered and then copied to a device buffer. Outputs of reductions are [`State`](Transfer::State) if
 /// several tiles have elements of a result, or if states are wanted: the host merges them.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OnStrides {
+pub(crate) struct TilePlan {
     pub(crate) tiles: Tiles,
     /// The places of arrays, or of outputs' states, in a slot's buffers.
     pub(crate) offsets: ArrayVec<usize, MAX_ARRAYS>,
@@ -71,7 +71,7 @@ impl<'a> Strides<'a> {
         Strides { axes, views, wants_states: false }
     }
 
-    /// The same for a call whose work [takes the states](super::Work::take_states) of the results. The outputs'
+    /// The same for a call whose work [takes the states](super::ChunkWork::take_states) of the results. The outputs'
     /// views tell their order alone. GPUs do not leave such a call to cores, which would add what is taken once more.
     pub(crate) fn for_states(self) -> Self {
         Strides { wants_states: true, ..self }
@@ -224,7 +224,7 @@ impl Tile {
     }
 }
 
-impl OnStrides {
+impl TilePlan {
     /// Plans a call for devices: its tiles, and the transfers of its arrays. `in_place` says that pageable ones have none.
     /// Fails if an array is in another device's memory than the first one's.
     pub(super) fn new(
@@ -254,7 +254,7 @@ impl OnStrides {
             start
         };
         let offsets = strides.views.iter().zip(transfers.all()).enumerate().map(place).collect();
-        Ok((OnStrides { tiles, offsets, buffers }, transfers))
+        Ok((TilePlan { tiles, offsets, buffers }, transfers))
     }
 }
 

@@ -17,15 +17,15 @@ const LEAST_TILED: usize = 32;
 
 /// The arrays of a kernel, along common axes.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct DeviceViews {
     lengths: ArrayVec<usize, MAX_AXES>,
     /// The inputs, then the outputs.
-    arrays: ArrayVec<PlacedArray, MAX_ARRAYS>,
+    arrays: ArrayVec<DeviceView, MAX_ARRAYS>,
 }
 
 /// An array of a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlacedArray {
+pub(super) struct DeviceView {
     /// The address of the first element.
     address: u64,
     element_bytes: usize,
@@ -33,16 +33,16 @@ pub(super) struct PlacedArray {
     strides: [isize; MAX_AXES],
 }
 
-impl PlacedArray {
+impl DeviceView {
     /// An array where it is, from the first element of a tile on. `first` is the address of the first of all.
     pub(super) fn in_place(first: u64, tile: &Tile, view: &View) -> Self {
         let address = first.wrapping_add_signed(tile.offset(view) as i64);
-        PlacedArray { address, element_bytes: view.element_bytes, strides: tile.strides(view) }
+        DeviceView { address, element_bytes: view.element_bytes, strides: tile.strides(view) }
     }
 
     /// A buffer in which elements follow each other.
-    pub(super) fn dense(address: u64, packed: &Packed, element_bytes: usize) -> Self {
-        PlacedArray { address, element_bytes, strides: packed.steps }
+    pub(super) fn dense(address: u64, packed: &StagingLayout, element_bytes: usize) -> Self {
+        DeviceView { address, element_bytes, strides: packed.steps }
     }
 
     /// The states of a tile's results, of `bytes` bytes each, one after the other.
@@ -52,7 +52,7 @@ impl PlacedArray {
             *stride = step;
             step *= *length as isize;
         }
-        PlacedArray { address, element_bytes: bytes, strides }
+        DeviceView { address, element_bytes: bytes, strides }
     }
 
     pub(super) fn address(&self) -> u64 {
@@ -70,7 +70,7 @@ impl PlacedArray {
 }
 
 /// The distinct elements of an array in a tile, and their places in a buffer, where they follow each other.
-pub(super) struct Packed {
+pub(super) struct StagingLayout {
     /// The axes along which the elements differ, in the order of the buffer, and the array's strides.
     lengths: ArrayVec<usize, MAX_AXES>,
     strides: ArrayVec<isize, MAX_AXES>,
@@ -79,7 +79,7 @@ pub(super) struct Packed {
     steps: [isize; MAX_AXES],
 }
 
-impl Packed {
+impl StagingLayout {
     /// The elements of a view: in the order of the tile's axes or, if the tile is of a reduction, in that of
     /// memory, since each order is as good for the kernel.
     pub(super) fn of(tile: &Tile, view: &View, in_memory_order: bool) -> Self {
@@ -97,7 +97,7 @@ impl Packed {
             steps[*axis] = step as isize;
             step *= lengths[*axis];
         }
-        Packed {
+        StagingLayout {
             lengths: axes.iter().map(|axis| lengths[*axis]).collect(),
             strides: axes.iter().map(|axis| strides[*axis]).collect(),
             element_bytes: view.element_bytes,
@@ -116,13 +116,13 @@ impl Packed {
     }
 }
 
-impl Placed {
+impl DeviceViews {
     /// No arrays, along axes of these lengths.
     pub(super) fn new(lengths: &[usize]) -> Self {
-        Placed { lengths: lengths.iter().copied().collect(), arrays: ArrayVec::new() }
+        DeviceViews { lengths: lengths.iter().copied().collect(), arrays: ArrayVec::new() }
     }
 
-    pub(super) fn push(&mut self, array: PlacedArray) {
+    pub(super) fn push(&mut self, array: DeviceView) {
         self.arrays.push(array);
     }
 
@@ -157,7 +157,7 @@ impl Placed {
             }
             let step = length as isize;
             let continues =
-                |array: &PlacedArray| array.strides[count - 1] == array.strides[axis] * step;
+                |array: &DeviceView| array.strides[count - 1] == array.strides[axis] * step;
             if count > 0 && self.arrays.iter().all(continues) {
                 self.lengths[count - 1] *= length;
             } else {
@@ -179,7 +179,7 @@ impl Placed {
 
     /// Says whether all elements of each array follow each other in memory.
     pub(super) fn is_contiguous(&self) -> bool {
-        let is = |array: &PlacedArray| array.strides[0] == array.element_bytes as isize;
+        let is = |array: &DeviceView| array.strides[0] == array.element_bytes as isize;
         self.lengths.len() == 1 && self.arrays.iter().all(is)
     }
 
@@ -209,8 +209,8 @@ impl Placed {
     fn flat(&self, bindings: &[Binding], lanes: usize) -> Option<Order> {
         let inner = self.inner();
         let is_near =
-            |array: &PlacedArray| [0, array.element_bytes as isize].contains(&array.strides[inner]);
-        let is_flat = |array: &PlacedArray| {
+            |array: &DeviceView| [0, array.element_bytes as isize].contains(&array.strides[inner]);
+        let is_flat = |array: &DeviceView| {
             let mut wanted = array.element_bytes as isize;
             let follows = |(stride, length): (&isize, &usize)| {
                 let is = *stride == wanted;
@@ -232,7 +232,7 @@ impl Placed {
     /// last but one, and both are long.
     fn tiles(&mut self, bindings: &[Binding]) -> Option<Order> {
         let inner = self.inner();
-        let follows = |array: &PlacedArray, axis: usize| {
+        let follows = |array: &DeviceView, axis: usize| {
             array.strides[axis].unsigned_abs() == array.element_bytes
                 && array.strides[inner].unsigned_abs() > array.element_bytes
         };
@@ -267,7 +267,7 @@ impl Placed {
     /// along it.
     fn has_packs(&self, lanes: usize) -> bool {
         let inner = self.inner();
-        let is_packed = |array: &PlacedArray| {
+        let is_packed = |array: &DeviceView| {
             let bytes = vector_bytes(array.element_bytes, lanes) as isize;
             array.strides[inner] == array.element_bytes as isize
                 && array.address.cast_signed() % bytes as i64 == 0
@@ -279,7 +279,7 @@ impl Placed {
 
     /// The declared inputs for whose arrays something holds: a bit each.
     fn inputs_where(
-        &self, bindings: &[Binding], mut holds: impl FnMut(&PlacedArray) -> bool,
+        &self, bindings: &[Binding], mut holds: impl FnMut(&DeviceView) -> bool,
     ) -> u64 {
         let mut arrays = self.arrays.iter();
         let of_arrays = bindings.iter().enumerate().filter(|(_, of)| matches!(of, Binding::Array));
@@ -308,7 +308,7 @@ impl Placed {
             parameters.extend([length as u64, multiplier.into(), shift.into()]);
         }
         let mut arrays = self.arrays.iter();
-        let mut add = |array: Option<&PlacedArray>| {
+        let mut add = |array: Option<&DeviceView>| {
             let strides = array.map_or(&[0; MAX_AXES], |array| &array.strides);
             parameters.extend(std::iter::repeat_n(0, missing));
             parameters.extend(strides[..=inner].iter().map(|stride| *stride as u64));
@@ -333,19 +333,19 @@ mod tests {
     const ADDRESS: u64 = 1 << 40;
 
     /// Arrays of f32 along axes of these lengths, by their addresses and strides in elements, after merging.
-    fn placed(lengths: &[usize], arrays: &[(u64, &[isize])]) -> Placed {
-        let mut placed = Placed::new(lengths);
+    fn placed(lengths: &[usize], arrays: &[(u64, &[isize])]) -> DeviceViews {
+        let mut placed = DeviceViews::new(lengths);
         for (past, steps) in arrays {
             let mut strides = [0; MAX_AXES];
             strides.iter_mut().zip(*steps).for_each(|(stride, step)| *stride = 4 * step);
-            placed.push(PlacedArray { address: ADDRESS + past, element_bytes: 4, strides });
+            placed.push(DeviceView { address: ADDRESS + past, element_bytes: 4, strides });
         }
         placed.merge();
         placed
     }
 
     /// The variant for two inputs and an output of a kernel that takes four elements at once.
-    fn variant(lengths: &[usize], arrays: &[(u64, &[isize])]) -> (Variant, Placed) {
+    fn variant(lengths: &[usize], arrays: &[(u64, &[isize])]) -> (Variant, DeviceViews) {
         let mut placed = placed(lengths, arrays);
         let bindings = [Binding::Scalar(0), Binding::Array, Binding::Unused, Binding::Array];
         (placed.variant(&bindings, 4), placed)

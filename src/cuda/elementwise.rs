@@ -5,7 +5,7 @@ use super::driver::CUstream;
 use super::enqueue::{self, Addresses, Contents, Part, addresses, input_parameters};
 use super::grid;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS, packs};
-use super::placed::{Placed, PlacedArray};
+use super::device_view::{DeviceViews, DeviceView};
 use crate::call::{Call, Evaluation, Strides, Task, Transfers};
 use crate::error::Error;
 use arrayvec::ArrayVec;
@@ -36,9 +36,9 @@ pub(super) unsafe fn queue(
     let first = addresses_of_first(device, call, strides, transfers)?;
     let tiles = strides.tiles_in_place(call.task());
     for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
-        let mut placed = Placed::new(tile.kept().lengths());
+        let mut placed = DeviceViews::new(tile.kept().lengths());
         for (first, view) in first.iter().zip(strides.views()) {
-            placed.push(PlacedArray::in_place(*first, &tile, view));
+            placed.push(DeviceView::in_place(*first, &tile, view));
         }
         let inputs = call.inputs().len();
         // SAFETY: this function's promise, and the call's.
@@ -47,13 +47,13 @@ pub(super) unsafe fn queue(
     Ok(())
 }
 
-/// Queues the kernel of an elementwise task on placed arrays, the first `inputs` as inputs. Contiguous arrays get the
+/// Queues the kernel of an elementwise task on placed arrays, the first `inputs` as inputs. ChunkJob arrays get the
 /// kernel for contiguous arrays.
 ///
 /// # Safety
 /// As [`enqueue::enqueue`].
 pub(super) unsafe fn launch(
-    device: &Device, stream: CUstream, task: Task<'_>, mut placed: Placed, inputs: usize,
+    device: &Device, stream: CUstream, task: Task<'_>, mut placed: DeviceViews, inputs: usize,
     block_limit: u32,
 ) -> Result<(), Error> {
     placed.merge();
