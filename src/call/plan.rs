@@ -4,7 +4,7 @@ use super::array::{Array, MemoryKind};
 use super::checked::Call;
 use super::choice::{Chosen, Devices, Reach, needs_gpu};
 use super::chunk::Partition;
-use super::cost::{core_ns, is_staged, threads_worth};
+use super::cost::{core_ns, threads_worth};
 use super::tiles::TilePlan;
 use super::task::Task;
 use super::transfer::{SlotKind, Transfer, Transfers};
@@ -200,16 +200,12 @@ fn on_gpus(
         None if choice == Choice::Gpu => vec![resources.gpu()?],
         None => resources.gpus()?,
     };
-    let (strided, transfers) = match call.strides() {
-        None => {
-            let is_integrated = resources.reach().is_integrated;
-            (None, transfers(call, &devices, in_place, is_integrated))
-        }
-        Some(strides) => {
-            let (strided, transfers) = TilePlan::new(call, strides, &devices, in_place)?;
-            (Some(Box::new(strided)), transfers)
-        }
-    };
+    let is_integrated = call.strides().is_none() && resources.reach().is_integrated;
+    let mut transfers = Transfers::new(call, &devices, in_place, is_integrated)?;
+    let strided = call.strides().map(|strides| {
+        let tiles = TilePlan::new(call, strides, devices.len(), &mut transfers);
+        Box::new(tiles)
+    });
     let (units, mut chunk, buffers) = match &strided {
         None => (call.n(), gpu_chunk(call, &transfers, devices.len()), &transfers),
         Some(strided) => (strided.tiles.count(), 1, &strided.buffers),
@@ -298,41 +294,6 @@ fn can_signal_completion(
         && !call.task().has_several_kernels()
         && !transfers.outputs().contains(&Transfer::Dma)
         && !call.any(MemoryKind::Managed)
-}
-
-/// The transfers of the arrays to `devices`. The first device holds the arrays that are in device memory.
-fn transfers(call: &Call<'_>, devices: &[usize], in_place: bool, is_integrated: bool) -> Transfers {
-    let uses_dma = !is_integrated && uses_dma(call, devices.len());
-    let transfer = |array: &Array| match (call.task(), array.kind) {
-        // The driver copies between all memory that it knows.
-        (Task::Copy, MemoryKind::Pageable | MemoryKind::PinnedInParts) => Transfer::Staged,
-        (Task::Copy, _) => Transfer::InPlace,
-        (_, MemoryKind::Device { ordinal }) if ordinal != devices[0] => Transfer::Dma,
-        (_, MemoryKind::Device { .. } | MemoryKind::Managed) => Transfer::InPlace,
-        (_, MemoryKind::Pageable) if in_place => Transfer::InPlace,
-        (_, MemoryKind::Pinned) if uses_dma => Transfer::Dma,
-        (_, MemoryKind::Pinned | MemoryKind::PinnedInParts) => Transfer::Mapped,
-        (_, MemoryKind::Pageable) => Transfer::Staged,
-    };
-    let outputs = call.outputs().iter().map(|output| match output.is_value() {
-        false => transfer(output),
-        true => Transfer::State,
-    });
-    let inputs = call.inputs();
-    Transfers { arrays: inputs.iter().map(transfer).chain(outputs).collect(), inputs: inputs.len() }
-}
-
-/// Says whether pinned arrays are copied to the device, and not read and written across the bus by
-/// the kernels themselves. Beside arrays that are staged copies do not pay; nor on several GPUs for an
-/// elementwise operation that reads more than it writes: together they get more from the host without.
-/// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
-fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
-    let [elementwise, reduction] = tuning::MAPPED_BYTES;
-    let pays = match call.task().is_reduction() {
-        false => (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise,
-        true => call.max_bytes() > reduction,
-    };
-    pays && !is_staged(call)
 }
 
 /// The elements of a chunk, a power of two. Where one GPU works, arrays that no buffer holds a chunk of

@@ -1,10 +1,9 @@
 //! Calls on arrays of any strides, as GPUs run them: tile after tile.
 
-use super::array::{Array, MAX_ARRAYS, MemoryKind};
+use super::array::MAX_ARRAYS;
 use super::checked::Call;
 use super::task::Task;
 use super::transfer::{Transfer, Transfers};
-use crate::error::Error;
 use crate::tuning;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View, are_columns};
@@ -141,7 +140,7 @@ impl<'a> Strides<'a> {
     }
 
     /// Says whether a view has an element for several of the call's.
-    fn repeats(&self, view: &View) -> bool {
+    pub(super) fn repeats(&self, view: &View) -> bool {
         let all: usize = self.spaces().iter().map(|space| space.elements()).product();
         Self::distinct(self.spaces(), view) < all
     }
@@ -225,19 +224,19 @@ impl Tile {
 }
 
 impl TilePlan {
-    /// Plans a call for devices: its tiles, and the transfers of its arrays. `in_place` says that pageable ones have none.
-    /// Fails if an array is in another device's memory than the first one's.
+    /// Plans the tiles of a call on a number of devices. Changes the transfers of reductions' outputs to states if the
+    /// host is to merge them.
     pub(super) fn new(
-        call: &Call<'_>, strides: Strides<'_>, devices: &[usize], in_place: bool,
-    ) -> Result<(Self, Transfers), Error> {
-        let transfers = transfers(call, strides, devices[0], in_place)?;
-        let shape = Shape { call, strides, transfers: &transfers, gpus: devices.len() };
+        call: &Call<'_>, strides: Strides<'_>, gpus: usize, transfers: &mut Transfers,
+    ) -> Self {
+        let shape = Shape { call, strides, transfers, gpus };
         let [results, elements] = shape.tile();
         let kept = strides.axes.kept().blocks(results);
         let tiles = Tiles { kept, reduced: strides.reduced().blocks(elements) };
         let merges = tiles.parts() > 1 || shape.must_merge();
-        let is_value = |output: usize| call.outputs()[output].is_value();
-        let transfers = if merges { transfers.with_states(is_value) } else { transfers };
+        if merges {
+            transfers.merge_states(call);
+        }
         let is_staged = merges || transfers.is_any_staged();
         let buffers = Transfers::of_buffers(is_staged, call.task().reduces());
         let full = [tiles.kept.full(), tiles.reduced.full()];
@@ -254,7 +253,7 @@ impl TilePlan {
             start
         };
         let offsets = strides.views.iter().zip(transfers.all()).enumerate().map(place).collect();
-        Ok((TilePlan { tiles, offsets, buffers }, transfers))
+        TilePlan { tiles, offsets, buffers }
     }
 }
 
@@ -263,33 +262,6 @@ pub(crate) fn state_bytes(call: &Call<'_>, output: usize) -> usize {
     let kernels = call.task().kernels();
     let of_output = kernels.filter(|(_, outputs)| outputs.contains(&output));
     of_output.map(|(kernel, _)| kernel.state_bytes()).sum()
-}
-
-/// The transfers of arrays to a device. Fails if an array is in another device's memory.
-fn transfers(
-    call: &Call<'_>, strides: Strides<'_>, device: usize, in_place: bool,
-) -> Result<Transfers, Error> {
-    let inputs = call.inputs().len();
-    let transfer = |(number, (array, view)): (usize, (&Array, &View))| {
-        let is_input = number < inputs;
-        Ok(match array.kind {
-            _ if !is_input && strides.wants_states => Transfer::State,
-            // Nothing is read, nor written for each element.
-            _ if (is_input || !array.is_value()) && strides.reduced().elements() == 0 => {
-                Transfer::InPlace
-            }
-            MemoryKind::Device { ordinal } if ordinal != device => {
-                return Err(Error::StridedOnOtherDevice { argument: array.name, ordinal, device });
-            }
-            MemoryKind::Device { .. } | MemoryKind::Managed => Transfer::InPlace,
-            MemoryKind::Pageable if in_place => Transfer::InPlace,
-            _ if is_input && strides.repeats(view) => Transfer::Dma,
-            MemoryKind::Pinned | MemoryKind::PinnedInParts => Transfer::Mapped,
-            MemoryKind::Pageable => Transfer::Staged,
-        })
-    };
-    let arrays = call.arrays().zip(strides.views).enumerate().map(transfer);
-    Ok(Transfers { arrays: arrays.collect::<Result<_, Error>>()?, inputs })
 }
 
 /// The numbers by which tiles are chosen.

@@ -1,7 +1,7 @@
 //! The tiles of calls: each element is in one, and buffers and launches hold what tiles have.
 
 use super::*;
-use crate::call::array::Layout;
+use crate::call::array::{Array, Layout, MemoryKind};
 use crate::call::formula::{Binding, Evaluation, Formula};
 use crate::call::plan::tests::formula;
 use crate::call::task::Task;
@@ -93,7 +93,8 @@ impl Case {
         // SAFETY: the arrays are never accessed.
         let call = unsafe { Call::strided(task, n, &arrays, inputs, strides) };
         let devices: Vec<usize> = (0..gpus).collect();
-        let (planned, transfers) = TilePlan::new(&call, strides, &devices, false).unwrap();
+        let mut transfers = Transfers::new(&call, &devices, false, false).unwrap();
+        let planned = TilePlan::new(&call, strides, gpus, &mut transfers);
         then(&call, strides, &planned, &transfers)
     }
 }
