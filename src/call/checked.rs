@@ -1,8 +1,8 @@
-//! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
+//! Checks a caller's raw pointers and makes a [`Call`] of them. The rest of the library relies on the promise of calls.
 
 use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind};
-use super::tiles::Strides;
 use super::task::Task;
+use super::tiles::Strides;
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
@@ -23,8 +23,7 @@ pub(crate) struct Output {
     pub(crate) layout: Layout,
 }
 
-/// The arguments of a call on elements of some shape. Where one exists, its caller has promised what the header
-/// demands.
+/// The arguments of a call. Whoever made them has promised what the header demands.
 pub(crate) struct Arguments<'a> {
     task: Task<'a>,
     n: usize,
@@ -36,9 +35,9 @@ impl<'a> Arguments<'a> {
     /// The arguments of a task on `n` elements.
     ///
     /// # Safety
-    /// The promise of the header: each pointer points to memory for `n` elements of its layout, unless the checks
-    /// refuse it; until the call returns or, on a stream, until the stream has done the work, and nothing else
-    /// changes it meanwhile.
+    /// The header's promise. Each pointer that passes the checks points to memory for `n` elements of its layout. The
+    /// memory is valid, and nothing else changes it, until the call returns or, on a stream, until the stream has done
+    /// the work.
     pub(crate) unsafe fn new(
         task: Task<'a>, inputs: &'a [Input], outputs: &'a [Output], n: usize,
     ) -> Self {
@@ -54,15 +53,13 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The memory for a call's arrays, which stay where they are: to move them would take as long as a short call's
-/// work.
+/// The arrays of a call, passed by reference: to move them costs as much as a short call.
 pub(crate) type Arrays = ArrayVec<Array, MAX_ARRAYS>;
 
-/// A checked call. Where one exists, its caller has promised the arrays: the inputs are readable and
-/// the outputs are writable, for all elements, until the call returns or, on a stream, until the stream
-/// has done the work; no other thread changes them meanwhile. An output is exactly one of the inputs
-/// or overlaps none, and no other output. Code that is given a call may rely on that, for the elements of a
-/// [`Chunk`](super::chunk::Chunk) that it has.
+/// A checked call, which carries its caller's promise. All elements of the inputs are readable and of the outputs
+/// writable until the call returns or, on a stream, until the stream has done the work. No other thread changes them
+/// meanwhile. An output is exactly one of the inputs or overlaps none, and overlaps no other output. Code with a
+/// [`Chunk`](super::chunk::Chunk) of a call may access the chunk's elements.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     task: Task<'a>,
@@ -71,13 +68,13 @@ pub(crate) struct Call<'a> {
     arrays: &'a [Array],
     inputs: &'a [Array],
     outputs: &'a [Array],
-    /// The axes of arrays that are not contiguous, or that are reduced along some of them.
+    /// The axes, unless the arrays are contiguous and are reduced as a whole or not at all.
     strides: Option<Strides<'a>>,
 }
 
 impl<'a> Call<'a> {
-    /// Checks arguments, for whose promise the call stands from here on, and asks `kind_of` for the kind of
-    /// memory that each array is in. `arrays` is empty. Returns `None` if there is nothing to do.
+    /// Checks arguments, and takes over their promise. Asks `kind_of` for the memory kind of each array. `arrays` is
+    /// empty at first. Returns `None` if there is nothing to do.
     #[inline(always)]
     pub(crate) fn new(
         arrays: &'a mut Arrays, arguments: &Arguments<'a>,
@@ -97,7 +94,7 @@ impl<'a> Call<'a> {
         for output in outputs.iter().filter(|output| n > 0 || output.layout.is_value()) {
             let is_value = output.layout.is_value();
             if is_value && count == 0 {
-                // As much as if the values were in an array.
+                // The same limit as for values in an array.
                 let of_array = Layout::contiguous(output.layout.element_bytes);
                 of_array.bytes(n).ok_or_else(|| too_long(task, n, output.layout))?;
             }
@@ -112,7 +109,7 @@ impl<'a> Call<'a> {
         }
         checked.refuse_overlap()?;
         for array in arrays.iter_mut() {
-            // Nothing is copied for what an array is taken for at first.
+            // Pageable is the default: no store for it.
             match kind_of(array)? {
                 MemoryKind::Pageable => {}
                 other => array.kind = other,
@@ -121,18 +118,18 @@ impl<'a> Call<'a> {
         Ok(Some(Call::of(task, n, arrays, count)))
     }
 
-    /// A call on arrays that were checked by their shape and strides, by which their `n` elements are found, too:
-    /// those that run it ask for no chunk of an array.
+    /// A call on arrays whose shape and strides were checked. Their `n` elements are found by the strides, never by
+    /// chunks of an array.
     ///
     /// # Safety
-    /// The promise of a call, of the elements that the strides lead to.
+    /// The promise of a call holds for the elements that the strides reach.
     pub(crate) unsafe fn strided(
         task: Task<'a>, n: usize, arrays: &'a [Array], inputs: usize, strides: Strides<'a>,
     ) -> Self {
         Call { strides: Some(strides), ..Call::of(task, n, arrays, inputs) }
     }
 
-    /// The call on these arrays, of which the first `inputs` are inputs.
+    /// A call on contiguous arrays, of which the first `inputs` are inputs.
     fn of(task: Task<'a>, n: usize, arrays: &'a [Array], inputs: usize) -> Self {
         let (inputs, outputs) = arrays.split_at(inputs);
         Call { task, n, arrays, inputs, outputs, strides: None }
@@ -160,17 +157,17 @@ impl<'a> Call<'a> {
         self.task
     }
 
-    /// Elements in each input: 0 only for reductions, of which the call then has the outputs, and nothing else.
+    /// The number of elements in each input. It is 0 only for reductions; the call then has no inputs.
     pub(crate) fn n(&self) -> usize {
         self.n
     }
 
-    /// The axes of arrays of any strides; `None` of contiguous arrays that are one axis.
+    /// The axes; `None` for contiguous arrays, which have one.
     pub(crate) fn strides(&self) -> Option<Strides<'a>> {
         self.strides
     }
 
-    /// Says whether the call reduces elements to one result that are all the same, since it reads no array.
+    /// True for a reduction that reads no array: all its elements are equal.
     pub(crate) fn is_uniform(&self) -> bool {
         self.n > 0 && self.inputs().is_empty() && self.task.is_reduction() && self.strides.is_none()
     }
@@ -179,12 +176,12 @@ impl<'a> Call<'a> {
         self.inputs
     }
 
-    /// The outputs: of `n` elements each, or of one value where the call reduces them.
+    /// The outputs. Each has `n` elements, or the one value of a reduction.
     pub(crate) fn outputs(&self) -> &[Array] {
         self.outputs
     }
 
-    /// Says whether the result of a reduction is to be where an input is.
+    /// True if the result of a reduction replaces an element of an input.
     pub(super) fn reduces_into_input(&self) -> bool {
         let mut values = self.outputs.iter().filter(|output| output.is_value());
         values.any(|output| self.inputs.iter().any(|input| input.overlaps(output)))
@@ -195,7 +192,7 @@ impl<'a> Call<'a> {
         self.arrays.iter()
     }
 
-    /// The array of this number: the inputs come before the outputs.
+    /// Array `number`. The inputs come before the outputs.
     pub(crate) fn array(&self, number: usize) -> &Array {
         &self.arrays[number]
     }
@@ -209,12 +206,12 @@ impl<'a> Call<'a> {
         self.arrays().map(Array::element_bytes).max().unwrap_or(1)
     }
 
-    /// Bytes of the longest array.
+    /// The bytes of the longest array.
     pub(crate) fn max_bytes(&self) -> usize {
         self.bytes().max().unwrap_or(0)
     }
 
-    /// Bytes of the elements of each array. Those that a broadcast array repeats count once.
+    /// The bytes of each array's elements. Elements that a broadcast array repeats count once.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = usize> {
         let of = |(number, array): (usize, &Array)| match &self.strides {
             Some(strides) => strides.bytes(number),
@@ -223,12 +220,13 @@ impl<'a> Call<'a> {
         self.arrays().enumerate().map(of)
     }
 
-    /// The device that holds an output, else an input; `None` if the host reaches all arrays.
+    /// The device whose memory contains an output or, if there is none, an input. `None` if the host reaches all
+    /// arrays.
     pub(crate) fn device(&self) -> Option<usize> {
         self.arrays.iter().rev().find_map(Array::device)
     }
 
-    /// Says whether an output is one of the inputs.
+    /// True if an output is one of the inputs.
     pub(crate) fn is_in_place(&self) -> bool {
         let is_input =
             |output: &Array| self.inputs().iter().any(|input| input.address == output.address);
@@ -236,7 +234,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Says whether an output may have an input's memory: as the same elements or, of a reduction, as the first.
+/// True if an output may share an input's memory: it is the same array or, for a reduction, its first element.
 fn may_share(input: &Array, output: &Array) -> bool {
     match output.is_value() {
         true => input.address == output.address && input.element_bytes() == output.element_bytes(),
@@ -244,7 +242,7 @@ fn may_share(input: &Array, output: &Array) -> bool {
     }
 }
 
-/// An array in a call of `n` elements, aligned as its elements, in memory of a kind not yet known.
+/// Checks an array of a call of `n` elements: its size, address and alignment. Its memory kind is not yet known.
 #[inline(always)]
 fn array(
     task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, layout: Layout,
@@ -256,7 +254,7 @@ fn array(
     if pointer.is_null() {
         return Err(Error::Null { argument: name, n });
     }
-    // Elements have a power of two bytes; a division takes longer than the other checks.
+    // Element sizes are powers of two. A division would take longer than the other checks.
     if address & (element_bytes - 1) != 0 {
         return Err(Error::Misaligned { argument: name, address, alignment: element_bytes });
     }
@@ -286,8 +284,7 @@ pub(crate) mod tests {
 
     fn with_kinds<R>(
         op: Op, inputs: &[usize], out: usize, n: usize,
-        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>,
-        then: impl FnOnce(&Call<'_>) -> R,
+        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call<'_>) -> R,
     ) -> Result<Option<R>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
         let inputs: Vec<Input> = ["a", "b"]

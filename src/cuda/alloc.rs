@@ -21,8 +21,9 @@ impl Device {
     /// Allocates memory of the device, for a caller.
     pub(crate) fn device_alloc(&self, bytes: usize) -> Result<u64, Error> {
         let ordinal = self.ordinal();
-        let allocate =
-            || device_cache::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok);
+        let allocate = || {
+            device_cache::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok)
+        };
         let address = self.within(allocate)?.into_address();
         let start = address as usize;
         memory_kind::DEVICE_MEMORY.note(start..=start + bytes - 1);
@@ -35,8 +36,8 @@ impl Device {
         let memory = OwnedMemory::returned(address, bytes, ordinal);
         self.within(|| {
             // SAFETY: takes no pointers.
-            if device_cache::is_kept(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
-                let refused = device_cache::keep(memory).err();
+            if device_cache::is_cached(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
+                let refused = device_cache::add(memory).err();
                 let excess = std::iter::from_fn(|| device_cache::take_excess(ordinal));
                 self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
                 return Ok(());

@@ -10,10 +10,10 @@ use super::driver::{
     cuDeviceGetCount, cuDeviceGetName,
 };
 use super::fallible_once::FallibleOnceCell;
-use super::memory_stats::{MemoryStats, Kind};
 use super::kernels::Kernels;
+use super::memory_stats::{Kind, MemoryStats};
 use super::modules::in_relaxed_mode;
-use super::owned::{Owned, DeferredFrees};
+use super::owned::{DeferredFrees, Owned};
 use super::slot::SlotPool;
 use super::{device_cache, memory_kind};
 use crate::call::{Formula, Reach, SlotKind, Task};
@@ -40,7 +40,7 @@ pub(crate) struct Gpu {
     handle: CUdevice,
     device: FallibleOnceCell<Device>,
     is_lost: AtomicBool,
-    held: MemoryStats,
+    memory: MemoryStats,
 }
 
 /// A device that is open, with what it needs to compute. Nothing of it is destroyed: at exit the
@@ -196,7 +196,7 @@ pub(crate) fn forget_failures() {
 
 /// The memory that the library has from a device.
 pub(super) fn memory_stats(ordinal: usize) -> Option<&'static MemoryStats> {
-    Some(&GPUS.get()?.get(ordinal)?.held)
+    Some(&GPUS.get()?.get(ordinal)?.memory)
 }
 
 /// The devices that this process has open. Opens none, and none in a forked child.
@@ -233,7 +233,7 @@ impl Gpu {
         let name =
             CStr::from_bytes_until_nul(&name).map_or_else(|_| CString::default(), CStr::to_owned);
         let (device, is_lost) = (FallibleOnceCell::new(), AtomicBool::new(false));
-        Ok(Gpu { ordinal, name, handle, device, is_lost, held: MemoryStats::new() })
+        Ok(Gpu { ordinal, name, handle, device, is_lost, memory: MemoryStats::new() })
     }
 
     fn open(&'static self) -> Result<&'static Device, Error> {
@@ -315,8 +315,8 @@ impl Device {
     /// The bytes of page-locked memory and of the device's that the library has from the driver; those of the latter
     /// that callers freed; and the number of loaded modules.
     pub(crate) fn holdings(&self) -> [usize; 4] {
-        let held = &self.gpu.held;
-        let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| held.bytes(kind));
+        let memory = &self.gpu.memory;
+        let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| memory.bytes(kind));
         [pinned, device, device_cache::bytes(self.ordinal()), self.kernels.modules()]
     }
 
@@ -334,8 +334,8 @@ impl Device {
                     }
                 };
                 self.slots.iter().for_each(|slots| slots.trim(&mut destroy));
-                let kept = std::iter::from_fn(|| device_cache::take_oldest(self.ordinal()));
-                kept.take(tuning::KEPT_BLOCKS).map(Owned::Memory).for_each(destroy);
+                let cached = std::iter::from_fn(|| device_cache::take_oldest(self.ordinal()));
+                cached.take(tuning::KEPT_BLOCKS).map(Owned::Memory).for_each(destroy);
                 self.kernels.trim();
                 freed
             }))

@@ -1,19 +1,19 @@
-//! Elementwise calls on arrays of any strides: their kernels, on a stream.
+//! Launches the kernels of elementwise calls on arrays of any strides.
 
 use super::device::Device;
+use super::device_view::{DeviceView, DeviceViews};
 use super::driver::CUstream;
 use super::enqueue::{self, Addresses, Contents, Part, addresses, input_parameters};
 use super::grid;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS, packs};
-use super::device_view::{DeviceViews, DeviceView};
 use crate::call::{Call, Evaluation, Strides, Task, Transfers};
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use gpuvec_axes::View;
 use gpuvec_ptx::Order;
 
-/// The packs of a thread that mostly writes: with one, its block ends before the next one has begun. (Outer sums: 0.90
-/// of a copy's rate with one pack, 1.00 with two, 1.01 with eight.)
+/// The vectors per thread of a kernel that mostly writes. With one vector, a block ends before the next has begun.
+/// (Outer sums: 0.90 of a copy's rate with one vector, 1.00 with two, 1.01 with eight.)
 const PACKS_OF_WRITERS: usize = 2;
 
 /// The addresses at which a device reaches the first elements of the arrays that it uses in place.
@@ -28,7 +28,7 @@ pub(super) fn addresses_of_first(
 /// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
 ///
 /// # Safety
-/// The stream must be the device's. The arrays must be there until it has done the work.
+/// The stream must be the device's. The arrays must be valid until it has done the work.
 pub(super) unsafe fn queue(
     device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
     transfers: &Transfers, block_limit: u32,
@@ -47,8 +47,8 @@ pub(super) unsafe fn queue(
     Ok(())
 }
 
-/// Queues the kernel of an elementwise task on placed arrays, the first `inputs` as inputs. ChunkJob arrays get the
-/// kernel for contiguous arrays.
+/// Queues the kernel of an elementwise task, whose first `inputs` arrays are inputs. Contiguous arrays have a kernel of
+/// their own.
 ///
 /// # Safety
 /// As [`enqueue::enqueue`].

@@ -1,9 +1,9 @@
 //! Asks the driver for the kind of memory that an array is in.
 
+use super::device_cache;
 use super::driver::{
     CUpointer_attribute as Attribute, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes,
 };
-use super::device_cache;
 use crate::call::{Array, MemoryKind};
 use crate::error::Error;
 use crate::process::memory::Extent;

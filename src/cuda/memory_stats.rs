@@ -1,9 +1,9 @@
-//! Counts the bytes of memory that the library has from the driver, by device.
+//! Counts the bytes of memory that the library has allocated from the driver, by device.
 
 use super::device;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A kind of memory: of the device, or page-locked in its context.
+/// A kind of memory: the device's own, or host memory page-locked in its context.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Device,
@@ -29,14 +29,14 @@ impl MemoryStats {
 
 /// Counts memory that the driver has allocated.
 pub(super) fn add(ordinal: usize, kind: Kind, bytes: usize) {
-    if let Some(held) = device::memory_stats(ordinal) {
-        held.of(kind).fetch_add(bytes, Ordering::Relaxed);
+    if let Some(stats) = device::memory_stats(ordinal) {
+        stats.of(kind).fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 /// Counts memory that the driver has freed.
 pub(super) fn subtract(ordinal: usize, kind: Kind, bytes: usize) {
-    if let Some(held) = device::memory_stats(ordinal) {
-        held.of(kind).fetch_sub(bytes, Ordering::Relaxed);
+    if let Some(stats) = device::memory_stats(ordinal) {
+        stats.of(kind).fetch_sub(bytes, Ordering::Relaxed);
     }
 }

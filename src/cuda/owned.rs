@@ -4,13 +4,13 @@
 //! A stream, an event or memory that the driver refuses to destroy, for a passing reason, is destroyed
 //! later: its owner is gone, and could not be told. Modules are unloaded by src/cuda/modules.rs.
 
+use super::device_cache;
 use super::driver::{
     CUdeviceptr, CUevent, CUmodule, CUstream, Code, cuEventCreate, cuEventDestroy_v2,
     cuMemAlloc_v2, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuModuleUnload,
     cuStreamCreateWithPriority, cuStreamDestroy_v2,
 };
 use super::memory_stats::{self, Kind};
-use super::device_cache;
 use crate::error::Error;
 use std::collections::VecDeque;
 use std::ffi::{c_uint, c_void};

@@ -1,13 +1,13 @@
 //! Reductions of arrays of any strides along axes: their kernels (kernels/axes.cu), on a stream.
 
 use super::device::Device;
+use super::device_view::{DeviceView, DeviceViews};
 use super::driver::CUstream;
+use super::elementwise::{self, addresses_of_first};
 use super::enqueue::{Addresses, input_parameters, last_parameter};
 use super::grid::BLOCK_THREADS;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
-use super::device_view::{DeviceViews, DeviceView};
 use super::scratch::Lent;
-use super::elementwise::{self, addresses_of_first};
 use crate::call::plan::BlockLimits;
 use crate::call::{
     Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task, Tile,

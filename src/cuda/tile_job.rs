@@ -1,17 +1,18 @@
-//! Calls on arrays of any strides, tile after tile.
+//! The job of a call on arrays of any strides: the kernels of each tile, and the merging of reductions' states.
 
 use super::device::Device;
+use super::device_view::{DeviceView, DeviceViews, StagingLayout};
 use super::driver::CUstream;
+use super::elementwise::{self, addresses_of_first};
 use super::enqueue::{self, Addresses};
 use super::pipeline::{Job, OnDevice, Progress};
-use super::device_view::{StagingLayout, DeviceViews, DeviceView};
 use super::reduce_axes::PlacedTile;
 use super::slot::Slot;
-use super::elementwise::{self, addresses_of_first};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, MAX_ARRAYS, MAX_OUTPUTS, TilePlan, Strides, Tile, Transfer, Transfers, ChunkWork, state_bytes,
+    Call, ChunkWork, MAX_ARRAYS, MAX_OUTPUTS, Strides, Tile, TilePlan, Transfer, Transfers,
+    state_bytes,
 };
 use crate::cpu::expression::{ErasedStates, erased_states};
 use crate::cpu::{Grid, gather, low_ends, scatter};
@@ -27,19 +28,19 @@ pub(crate) struct TileJob<'a> {
     strides: Strides<'a>,
     plan: &'a OnGpus,
     tile_plan: &'a TilePlan,
-    /// Takes states, if they are wanted.
+    /// Takes the states, if they are wanted.
     work: &'a dyn ChunkWork,
-    /// Blocks of results that still lack some of their tiles.
+    /// The blocks of results of which some tiles are not merged yet.
     merging: Mutex<Vec<Merging>>,
 }
 
-/// The results of a block of kept axes. Each tile has a part of their elements.
+/// The results of a block of kept axes, whose elements are in one or more tiles.
 struct Merging {
     /// The number of the block.
     number: usize,
-    /// The states of all results, of each output.
+    /// For each output, the states of the results.
     states: ArrayVec<Box<dyn ErasedStates>, MAX_OUTPUTS>,
-    /// The tiles that are merged.
+    /// The number of merged tiles.
     parts: usize,
 }
 
@@ -63,12 +64,12 @@ impl<'a> TileJob<'a> {
         self.strides.views().iter().enumerate().skip(self.inputs())
     }
 
-    /// Says whether the host merges the states of several tiles.
+    /// True if the host merges the states of several tiles.
     fn merges(&self) -> bool {
         self.plan.transfers.outputs().contains(&Transfer::State)
     }
 
-    /// An array of a tile, which is gathered if need be.
+    /// The view of array `number` for a tile's kernels. Gathers the elements of a staged or copied input.
     fn placed(
         &self, on: &OnDevice<'_>, slot: &Slot, stream: CUstream, tile: &Tile, number: usize,
         progress: &mut Progress,
@@ -87,25 +88,25 @@ impl<'a> TileJob<'a> {
         let is_input = number < self.inputs();
         let packed = self.packed(tile, number);
         if is_input {
-            // SAFETY: the call promises the tile's elements, and the buffer, which is the slot's alone, has room
-            // for them.
+            // SAFETY: the call promises the tile's elements. They fit into the buffer, which is the slot's alone.
             unsafe { gather(packed.grid(), address(tile, view), buffer) };
             progress.bytes_staged += packed.bytes() as u64;
         }
         if transfer == Transfer::Dma {
             let from = std::mem::replace(&mut at, slot.device()? + offset as u64);
-            // SAFETY: the buffers are the slot's alone, which is waited for before the call returns.
+            // SAFETY: the buffers are the slot's alone. The slot is waited for before the call returns.
             unsafe { enqueue::copy(on.device, stream, from, at, packed.bytes())? };
         }
         Ok(DeviceView::dense(at, &packed, view.element_bytes))
     }
 
-    /// The elements of an array in a tile, as they are in a buffer.
+    /// The layout of an array's elements of a tile in a buffer.
     fn packed(&self, tile: &Tile, number: usize) -> StagingLayout {
         StagingLayout::of(tile, &self.strides.views()[number], self.call.task().reduces())
     }
 
-    /// Merges the states of a tile with those of others of the same results. Returns them once no tile is missing.
+    /// Merges the states of a tile with those of other tiles of the same results. Returns all states once no tile is
+    /// missing.
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;
@@ -130,13 +131,13 @@ impl<'a> TileJob<'a> {
         Ok(Some(merging))
     }
 
-    /// The outputs that are results of reductions.
+    /// The outputs that are results of reductions, by number.
     fn reduced(&self) -> impl Iterator<Item = usize> {
         let outputs = self.call.outputs().iter().enumerate();
         outputs.filter(|(_, array)| array.is_value()).map(|(output, _)| output)
     }
 
-    /// The states of a tile's results that the kernels of an output wrote, and the bytes of each.
+    /// The states of a tile's results that an output's kernels wrote, and the bytes of each state.
     fn states<'s>(
         &self, slot: &'s Slot, tile: &Tile, output: usize,
     ) -> Result<(&'s [u8], usize), Error> {
@@ -145,7 +146,7 @@ impl<'a> TileJob<'a> {
         Ok((slot.pinned_bytes(place, bytes * tile.kept().elements())?, bytes))
     }
 
-    /// States of a tile's results, for no elements.
+    /// The states of a tile's results without elements.
     fn without_elements(&self, tile: &Tile) -> Result<Merging, Error> {
         if !memory::is_left() {
             return Err(NO_STATES);
@@ -156,7 +157,7 @@ impl<'a> TileJob<'a> {
         Ok(Merging { number: tile.number, states, parts: 0 })
     }
 
-    /// Stores the results of a tile, whose states are those of all elements.
+    /// Stores the results of a tile, computed from the states of all elements.
     fn store(
         &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, mut merging: Merging,
     ) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use super::last_run::{
 };
 use crate::call::chunk::Ranges;
 use crate::call::plan::OnCores;
-use crate::call::{Call, MemoryKind, ChunkWork};
+use crate::call::{Call, ChunkWork, MemoryKind};
 use crate::cuda::default_stream;
 use crate::pool;
 

@@ -4,7 +4,7 @@ use super::cores::may_be_written_by_devices;
 use super::last_run::{self, Backend, Choice, Report, Selection};
 use crate::call::chunk::Queue;
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, Transfer, Transfers, ChunkWork};
+use crate::call::{Array, Call, ChunkWork, Transfer, Transfers};
 use crate::cuda::chunk_job::ChunkJob;
 use crate::cuda::pipeline::{self, Job, Progress};
 use crate::cuda::tile_job::TileJob;

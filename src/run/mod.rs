@@ -17,8 +17,8 @@ mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, Evaluation, Formula, Input, Layout, Output, Task,
-    ChunkWork, choose, fastest_cores,
+    Arguments, Array, Arrays, Binding, Call, ChunkWork, Evaluation, Formula, Input, Layout, Output,
+    Task, choose, fastest_cores,
 };
 use crate::cpu::expression::{
     Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
@@ -44,7 +44,7 @@ use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 
-use work::{Evaluating, Reducing, ReducingSeveral, CpuProgram, Whole};
+use work::{CpuProgram, Evaluating, Reducing, ReducingSeveral, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
 /// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
@@ -52,8 +52,7 @@ use work::{Evaluating, Reducing, ReducingSeveral, CpuProgram, Whole};
 /// # Safety
 /// As [`Arguments::new`].
 pub(crate) unsafe fn operation(
-    op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize,
-    stream: *mut gpuvec_stream,
+    op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Operation(op), n);
     let (formula, count) = (Formula::of(op), inputs.len());

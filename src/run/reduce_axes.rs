@@ -14,7 +14,7 @@
 use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, MAX_INPUTS, MAX_OUTPUTS, ChunkWork};
+use crate::call::{Binding, ChunkWork, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{
     BlockProgram, ErasedStates, Range, Scratch, ValueColumns, Values, erased_states,
 };

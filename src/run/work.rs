@@ -2,7 +2,7 @@
 
 use super::strided_iter::StridedIter;
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Binding, Call, MAX_INPUTS, MAX_OUTPUTS, ChunkWork};
+use crate::call::{Array, Binding, Call, ChunkWork, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
@@ -297,7 +297,9 @@ impl<'a> Evaluating<'a> {
     /// The elements of a chunk that an operation reduces.
     #[inline(always)]
     fn values(&self, chunk: &Chunk) -> Values<'_> {
-        let CpuProgram::Operation { op, .. } = self.steps else { unreachable!("an operation's values") };
+        let CpuProgram::Operation { op, .. } = self.steps else {
+            unreachable!("an operation's values")
+        };
         let addresses = self.arrays(chunk).map(<*const c_void>::cast);
         // SAFETY: the call promises the elements of the chunk, of the operation's type.
         unsafe { Values::new(op.element().widened(), addresses, chunk.len()) }
