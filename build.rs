@@ -11,6 +11,8 @@ mod header;
 #[path = "crates/ptx/src/hooks.rs"]
 #[allow(unreachable_pub, reason = "public in its crate")]
 mod hooks;
+#[path = "build/operations.rs"]
+mod operations;
 
 fn main() {
     let header = write_header();
@@ -35,14 +37,22 @@ fn link(header: &str) {
     }
 }
 
-/// Writes `include/gpuvec.h`, which is committed, if it changed, and returns it.
+/// Writes `include/gpuvec.h` and the lists of functions, which are committed, where they changed; returns the header.
 fn write_header() -> String {
-    for input in ["build", "src", "cbindgen.toml", "include/gpuvec.h.in", "Cargo.toml"] {
+    for input in [
+        "build",
+        "src",
+        "cbindgen.toml",
+        "include/gpuvec.h.in",
+        "Cargo.toml",
+        "crates/ops/src/rows.rs",
+    ] {
         println!("cargo::rerun-if-changed={input}");
     }
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
     let root = Path::new(&root);
-    let text = header::text(root);
+    let (text, functions) = header::text(root);
+    operations::write_lists(root, &functions);
     let header = root.join("include/gpuvec.h");
     if fs::read_to_string(&header).ok().as_ref() != Some(&text) {
         fs::write(header, &text).expect("include/gpuvec.h is writable");

@@ -2,7 +2,11 @@
 // not part of the library.
 //
 // All have the same parameters. Arrays start at a multiple of PACK_BYTES.
-#include "common.cuh"
+typedef unsigned long long u64;
+
+__device__ inline u64 grid_thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
+
+__device__ inline u64 grid_threads() { return (u64)gridDim.x * blockDim.x; }
 
 // Bytes that a thread moves at once, in one instruction.
 constexpr int PACK_BYTES = 16;
@@ -136,3 +140,6 @@ extern "C" __global__ void plain_copy(const float *a, const float *, float *out,
         to[i] = from[i];
     }
 }
+
+// Does nothing: the cost of a launch.
+extern "C" __global__ void empty(const float *, const float *, float *, u64) {}

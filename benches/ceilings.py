@@ -1,63 +1,90 @@
-"""Measures the machine's limits with the driver and plain loops, without gpuvec."""
+"""Measures the machine's limits with the driver and plain loops, without gpuvec.
+
+Finds the ceiling that bounds a case, and the time that the case would take at it.
+"""
 
 import time
+from argparse import Namespace
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import memmove
 from functools import partial
-from pathlib import Path
 from statistics import median
-from typing import Callable
+from threading import Barrier
+from typing import NamedTuple, Optional
 
 import numpy as np
-from compiled import Compiled
-from device import DRIVER_ERRORS, ROOT, Device
-from timing import Contender, measure
+from calls import Loops
+from cases import DTYPES, case_of, formula
+from device import DRIVER_ERRORS, Device, count, device_if_any
+from harness import Call, Contender, Row, cores, measure, rates
 
-IMAGE = ROOT / "benches" / "ceilings.ptx"
-EMPTY_IMAGE = ROOT / "benches" / "empty.ptx"
 THREADS = 512
-
 # Launches per synchronization, to hide the cost of a launch.
 LAUNCHES = 10
-
-# The figures of a timing that a ceiling shows.
-EXTREMES = {"value": "median", "min": "min", "max": "max"}
-
-Work = Callable[[], None]
-
-
-def rates(amount: float, work: Work, rounds: int) -> list[float]:
-    """Returns `amount` per second for each round, after a warm-up round."""
-    work()
-    figures = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        figures.append(amount / (time.perf_counter() - start))
-    return figures
+# Repetitions of a GPU's work in a round, so that all GPUs are busy most of the time; the blocks per
+# multiprocessor of its kernel.
+REPETITIONS, WAVES = 4, 4
+# Below this total size arrays may stay in the cores' caches, and memcpy's rate is not a bound.
+BEYOND_CACHES = 512 << 20
 
 
-def figure(figures: list[float], unit: str, what: str) -> dict:
+class Bound(NamedTuple):
+    """The minimum time of a case in microseconds, and the ceiling's name."""
+
+    us: float
+    why: str
+
+
+def value(ceilings: list[Row], name: str) -> Optional[float]:
+    """Returns a ceiling's figure; None if it was not measured."""
+    return next((row["value"] for row in ceilings if row["name"] == name), None)
+
+
+def bound(row: Row, on_gpu: bool, ceilings: list[Row]) -> Optional[Bound]:
+    """Returns the bound of a row's case, if its ceiling was measured."""
+    case = case_of(row)
+    text, size = formula(case.call), case.n * np.dtype(DTYPES[case.dtype]).itemsize
+    reads = len(text.inputs)
+    moved = (reads + (not text.is_reduction())) * size
+    if not on_gpu:
+        # memcpy moves each byte twice.
+        rate = value(ceilings, "memcpy_cores")
+        is_bounded = rate and moved >= BEYOND_CACHES
+        return Bound(moved / (2 * rate) / 1e3, "memcpy_cores") if is_bounded else None
+    if case.kind == "device":
+        loop = f"fma_dot_{case.dtype}" if reads == 2 else f"plain_sum_{case.dtype}"
+        name = loop if text.is_reduction() else "device_copy"
+    elif text.is_reduction() or reads > 2:
+        name, moved = "to_device", reads * size
+    else:
+        name, moved = ("two_in_one_out", size / 4) if reads == 2 else ("both_ways", size)
+    rate, launch = value(ceilings, name), value(ceilings, "launch_synchronize")
+    if not rate or not launch:
+        return None
+    return max(Bound(moved / rate / 1e3, name), Bound(launch, "launch_synchronize"))
+
+
+def figure(name: str, figures: list[float], unit: str, what: str) -> Row:
     """Makes a ceiling with its spread."""
-    spread = {"value": median(figures), "min": min(figures), "max": max(figures)}
-    return {**spread, "unit": unit, "what": what}
+    extremes = {"value": median(figures), "min": min(figures), "max": max(figures)}
+    return {"name": name, **extremes, "unit": unit, "what": what}
 
 
-def of_cpu(size: int, rounds: int, cores: int) -> dict[str, dict]:
+def of_cpu(size: int, rounds: int) -> Iterator[Row]:
     """Measures memcpy on one core and on all cores, in GB/s copied."""
     source, to = np.ones(size, np.uint8), np.ones(size, np.uint8)
 
     def copy(first: int, last: int) -> None:
         memmove(to.ctypes.data + first, source.ctypes.data + first, last - first)
 
-    ends = [size * part // cores for part in range(cores + 1)]
-    with ThreadPoolExecutor(cores) as pool:
+    ends = [size * part // cores() for part in range(cores() + 1)]
+    with ThreadPoolExecutor(cores()) as pool:
         one = rates(size / 1e9, lambda: copy(0, size), rounds)
         every = rates(size / 1e9, lambda: list(pool.map(copy, ends[:-1], ends[1:])), rounds)
-    return {
-        "memcpy_core": figure(one, "GB/s", "memcpy on one core, bytes copied"),
-        "memcpy_cores": figure(every, "GB/s", f"memcpy on all {cores} cores, bytes copied"),
-    }
+    yield figure("memcpy_core", one, "GB/s", "memcpy on one core, bytes copied")
+    what = f"memcpy on all {cores()} cores, bytes copied"
+    yield figure("memcpy_cores", every, "GB/s", what)
 
 
 class OfGpu:
@@ -85,7 +112,7 @@ class OfGpu:
         for array in self.device_arrays:
             self.device.free(array)
 
-    def transfers(self, inwards: int, outwards: int) -> Work:
+    def transfers(self, inwards: int, outwards: int) -> Call:
         """Makes work that copies `inwards` arrays in and, concurrently, `outwards` arrays out."""
         first, second = self.streams
 
@@ -98,7 +125,7 @@ class OfGpu:
 
         return work
 
-    def launches(self, kernel, blocks: int, addresses: tuple, n: int, count: int) -> Work:
+    def launches(self, kernel, blocks: int, addresses: tuple, n: int, count: int) -> Call:
         """Makes work that launches a kernel `count` times on the first `n` elements."""
 
         def work() -> None:
@@ -108,7 +135,7 @@ class OfGpu:
 
         return work
 
-    def seconds(self, work: Work, count: int = 1) -> list[float]:
+    def seconds(self, work: Call, count: int = 1) -> list[float]:
         """Returns the seconds for one of the work's `count` parts, in each round."""
         return [1 / rate for rate in rates(count, work, self.rounds)]
 
@@ -116,9 +143,9 @@ class OfGpu:
         """Returns the seconds for such transfers."""
         return self.seconds(self.transfers(inwards, outwards))
 
-    def kernel(self, image: Path, name: str, addresses: tuple, count: int) -> list[float]:
+    def kernel(self, name: str, addresses: tuple, count: int) -> list[float]:
         """Returns the seconds for a launch over the arrays, with the fastest grid."""
-        kernel = self.device.kernel(image, name)
+        kernel = self.device.kernel(name)
         n = self.n // 2 if name.endswith("64") else self.n
         grids = sorted({16, 64, *(self.device.multiprocessors * wave for wave in (1, 4, 16))})
         works = [self.launches(kernel, blocks, addresses, n, count) for blocks in grids]
@@ -134,14 +161,14 @@ class OfGpu:
 
         of_driver = self.seconds(work, LAUNCHES)
         try:
-            of_kernel = self.kernel(IMAGE, "plain_copy", self.on_device, LAUNCHES)
+            of_kernel = self.kernel("plain_copy", self.on_device, LAUNCHES)
         except DRIVER_ERRORS:
             return of_driver
         return min(of_driver, of_kernel, key=median)
 
 
-def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dict[str, str]]:
-    """Returns the GPU's ceilings, and why others could not be measured."""
+def of_gpu(device: Device, size: int, rounds: int) -> Iterator[Row]:
+    """Measures the GPU's ceilings, and tells why others could not be measured."""
     gpu = OfGpu(device, size, rounds)
     gigabytes, giga_elements = gpu.size / 1e9, gpu.n / 1e9
     host, on_device = gpu.on_host, gpu.on_device
@@ -156,11 +183,11 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
             "the transfers of an f32 add: two arrays in, one out, concurrently",
         ),
         "zero_copy_read": (
-            *("GB/s", 2 * gigabytes, lambda: gpu.kernel(IMAGE, "fma_dot_f32", read, 1)),
+            *("GB/s", 2 * gigabytes, lambda: gpu.kernel("fma_dot_f32", read, 1)),
             "kernel reading pinned memory",
         ),
         "zero_copy_add": (
-            *("Gelements/s", giga_elements, lambda: gpu.kernel(IMAGE, "plain_add_f32", host, 1)),
+            *("Gelements/s", giga_elements, lambda: gpu.kernel("plain_add_f32", host, 1)),
             "kernel adding f32 in pinned memory",
         ),
         "device_copy": (
@@ -170,67 +197,120 @@ def of_gpu(device: Device, size: int, rounds: int) -> tuple[dict[str, dict], dic
         **{
             f"{name}_{dtype}": (
                 *("GB/s", inputs * gigabytes),
-                partial(gpu.kernel, IMAGE, f"{name}_{dtype}", on_device, LAUNCHES),
+                partial(gpu.kernel, f"{name}_{dtype}", on_device, LAUNCHES),
                 f"plain {dtype} {what} in device memory, bytes read",
             )
             for name, inputs, what in (("fma_dot", 2, "fma loop"), ("plain_sum", 1, "sum"))
             for dtype in ("f32", "f64")
         },
     }
-    measured, missing = {}, {}
     for name, (unit, amount, seconds, what) in table.items():
         try:
-            measured[name] = figure([amount / second for second in seconds()], unit, what)
+            yield figure(name, [amount / second for second in seconds()], unit, what)
         except DRIVER_ERRORS as error:
-            missing[name] = f"{what}: {error}"
+            yield {"missing": {name: f"{what}: {error}"}}
     gpu.close()
-    return measured, missing
 
 
-def of_calls(
-    compiled: Compiled, device: Device, seconds: float, rounds: int
-) -> tuple[dict[str, dict], dict[str, str]]:
-    """Returns the times of the driver's shortest calls from C, and why others were not measured."""
-    opened = compiled.open(EMPTY_IMAGE, "empty", 4, False)
+def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
+    """Measures the driver's shortest calls from C."""
+    loops = Loops()
     pageable, pinned = np.ones(1000, np.float32), device.pinned(1000, np.float32)
     there = device.memory(1000, np.float32)
+    addresses = {"pageable": pageable.ctypes.data, "pinned": pinned.ctypes.data}
+    queries = {5: "five attributes", 1: "one attribute", 0: "one attribute, single query"}
+    try:
+        empty, add = (
+            loops.open(device.image(), name, 4, False) for name in ("empty", "plain_add_f32")
+        )
+    except DRIVER_ERRORS as error:
+        yield {"missing": {"launch_synchronize": str(error)}}
+        return
+    launch, none, of_pinned = loops.built.launch_call, (None, None, None), addresses["pinned"]
     table = {
         "launch_synchronize": (
-            compiled.launch_batch(opened, None, 0),
-            "empty launch and synchronize, from C",
+            *("empty launch and synchronize, from C", launch),
+            *(*none, 0, empty),
         ),
         "synchronize_default": (
-            compiled.synchronize_batch(opened),
-            "synchronize the idle default stream",
+            *("synchronize the idle default stream", loops.built.synchronize_call),
+            *(*none, 0, empty),
         ),
+        "launch_pinned_1000": (
+            "launch of an add of 1,000 floats in pinned memory and synchronize, from C",
+            *(launch, of_pinned, of_pinned, of_pinned, 1000, add),
+        ),
+        **{
+            f"query_{kind}_{count or 'alone'}": (
+                f"query of a {kind} pointer's memory kind: {what}",
+                loops.built.query_call if count else loops.built.one_query_call,
+                *(address, None, None, count, empty),
+            )
+            for kind, address in {**addresses, "device": there.address}.items()
+            for count, what in queries.items()
+        },
     }
-    addresses = {"pageable": pageable.ctypes.data, "pinned": pinned.ctypes.data}
-    for kind, address in {**addresses, "device": there.address}.items():
-        for count, what in {
-            5: "five attributes",
-            1: "one attribute",
-            0: "one attribute, single query",
-        }.items():
-            name = f"query_{kind}_{count or 'alone'}"
-            batch = compiled.query_batch(opened, address, count)
-            table[name] = (batch, f"query of a {kind} pointer's memory kind: {what}")
-    name, what = "launch_pinned_1000", "launch of an add of 1,000 floats in pinned memory"
-    missing = {}
-    try:
-        add = compiled.open(IMAGE, "plain_add_f32", 4, False)
-        batch = compiled.launch_batch(add, pinned.ctypes.data, pinned.size)
-        table[name] = (batch, f"{what} and synchronize, from C")
-    except RuntimeError as error:
-        missing[name] = f"{what}: {error}"
-    contenders = [Contender(name, batch) for name, (batch, _) in table.items()]
-    results = measure(contenders, seconds, rounds)
+    contenders = [Contender(name, loops.calls(*call)) for name, (_, *call) in table.items()]
+    found = measure(contenders, seconds, rounds)
     device.free_pinned(pinned)
     device.free(there)
-    measured = {
-        name: {
-            **{key: seen[f"{of}_us"] for key, of in EXTREMES.items()},
-            **{"unit": "µs", "what": table[name][1]},
-        }
-        for name, seen in results.items()
+    for name, (what, *_) in table.items():
+        yield figure(name, sorted([found["us"][name], *found["spread"][name]]), "µs", what)
+
+
+def run(given: Namespace) -> Iterator[Row]:
+    """The machine's limits: transfers, launches and memory, without gpuvec."""
+    size, device = int(given.bytes), device_if_any()
+    yield from of_cpu(size, given.rounds)
+    if device:
+        # Room for three arrays and for other processes.
+        size = min(size, device.free_bytes() // 4)
+        yield from of_gpu(device, size, given.rounds)
+        yield from of_calls(device, given.seconds, given.rounds)
+
+
+def works_of(gpu: OfGpu) -> dict[str, tuple[Call, float, str]]:
+    """Returns a GPU's work items, with their amounts and units."""
+    gpu.device.enter()
+    kernel, blocks = gpu.device.kernel("plain_add_f32"), WAVES * gpu.device.multiprocessors
+    bytes_, elements = (gpu.size / 1e9, "GB/s"), (gpu.n / 1e9, "Gelements/s")
+    return {
+        "host to device": (gpu.transfers(1, 0), *bytes_),
+        "device to host": (gpu.transfers(0, 1), *bytes_),
+        "both ways, each": (gpu.transfers(1, 1), *bytes_),
+        "two in, one out": (gpu.transfers(2, 1), *elements),
+        "zero-copy add f32": (gpu.launches(kernel, blocks, gpu.on_host, gpu.n, 1), *elements),
     }
-    return measured, missing
+
+
+def in_parallel(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Call]) -> float:
+    """Returns the seconds from the first start to the last end."""
+    begin = Barrier(len(gpus))
+
+    def one(gpu: OfGpu, work: Call) -> tuple[float, float]:
+        gpu.device.enter()
+        begin.wait()
+        start = time.perf_counter()
+        for _ in range(REPETITIONS):
+            work()
+        return start, time.perf_counter()
+
+    starts, ends = zip(*pool.map(one, gpus, todo))
+    return max(ends) - min(starts)
+
+
+def gpus(given: Namespace) -> Iterator[Row]:
+    """Measures the ceilings of 1, 2, 4, … and all GPUs concurrently."""
+    number = count()
+    all_gpus = [OfGpu(Device(index), int(given.bytes), given.rounds) for index in range(number)]
+    tables = [works_of(gpu) for gpu in all_gpus]
+    with ThreadPoolExecutor(number) as pool:
+        for used in sorted({1 << power for power in range(number.bit_length())} | {number}):
+            for name, (_, amount, unit) in tables[0].items():
+                todo = [table[name][0] for table in tables[:used]]
+                timed = [in_parallel(pool, all_gpus[:used], todo) for _ in range(given.rounds + 1)]
+                figures = [used * REPETITIONS * amount / seconds for seconds in timed[1:]]
+                yield {"GPUs": used, **figure(name, figures, unit, f"{name}, all at once")}
+    for gpu in all_gpus:
+        gpu.device.enter()
+        gpu.close()

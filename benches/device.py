@@ -1,24 +1,30 @@
-"""A GPU through the CUDA driver, without gpuvec: memory, streams, kernels of PTX files."""
+"""A GPU through the CUDA driver, without gpuvec: memory, streams, kernels of PTX or CUDA C++."""
 
 import ctypes
+import shutil
 import subprocess
+import sys
+import tempfile
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from functools import cache
 from pathlib import Path
+from typing import Optional
 
 import numpy as np
 from cuda_driver import Driver
+from harness import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "benches/ceilings.cu"
 
 PORTABLE_AND_MAPPED = 1 | 2
-MULTIPROCESSORS = 16
+MULTIPROCESSORS, MAJOR, MINOR = 16, 75, 76
 
-# The exceptions of a call if the driver lacks the function, the kernel or the memory.
-DRIVER_ERRORS = (AssertionError, AttributeError)
+# The exceptions if the driver lacks a function, a kernel or memory, or if nothing compiles kernels.
+DRIVER_ERRORS = (AssertionError, AttributeError, RuntimeError)
 
 
 def why_no_gpu() -> str:
-    """Tells why there is no GPU; empty if there is one."""
+    """Returns the reason why there is no GPU; empty if there is one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -28,6 +34,12 @@ def why_no_gpu() -> str:
     if code != 0:
         return f"the driver returned {code}"
     return "" if count.value > 0 else "the driver finds no GPU"
+
+
+@cache
+def device_if_any() -> Optional["Device"]:
+    """Returns the first GPU; None if there is none."""
+    return None if why_no_gpu() else Device()
 
 
 def count() -> int:
@@ -65,6 +77,10 @@ class Device(Driver):
         self.index = index
         self.set_current(self.context)
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
+
+    def enter(self) -> None:
+        """Makes the primary context the calling thread's current one."""
+        self.set_current(self.context)
 
     def attribute(self, number: int) -> int:
         """Returns one of the device's attributes."""
@@ -120,10 +136,14 @@ class Device(Driver):
         for stream in streams:
             self.call("cuStreamSynchronize", stream)
 
-    def kernel(self, image: Path, name: str) -> c_void_p:
-        """Loads a kernel of a PTX file."""
+    def image(self) -> bytes:
+        """Returns the PTX of ceilings.cu for this GPU."""
+        return compiled(10 * self.attribute(MAJOR) + self.attribute(MINOR))
+
+    def kernel(self, name: str, image: Optional[bytes] = None) -> c_void_p:
+        """Loads a kernel of a PTX image, or of ceilings.cu."""
         module, function = c_void_p(), c_void_p()
-        self.call("cuModuleLoadData", byref(module), c_char_p(image.read_bytes()))
+        self.call("cuModuleLoadData", byref(module), c_char_p(image or self.image()))
         self.call("cuModuleGetFunction", byref(function), module, c_char_p(name.encode()))
         return function
 
@@ -137,6 +157,63 @@ class Device(Driver):
             *("cuLaunchKernel", kernel, blocks, one, one, threads, one, one),
             *(none, stream, places, None),
         )
+
+
+@cache
+def compiled(capability: int) -> bytes:
+    """Compiles ceilings.cu to PTX by NVRTC, or by nvcc where there is no NVRTC.
+
+    A compiler that does not know the GPU compiles for an earlier one.
+    """
+    nvrtc, nvcc = nvrtc_library(), shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    if not nvrtc and not nvcc:
+        raise RuntimeError("neither NVRTC nor nvcc: pip install -r benches/requirements.txt")
+    error: Optional[Exception] = None
+    for number in (capability, 75, 60):
+        try:
+            option = f"-arch=compute_{number}"
+            return by_nvrtc(nvrtc, option) if nvrtc else by_nvcc(str(nvcc), option)
+        except (RuntimeError, subprocess.CalledProcessError) as failure:
+            error = error or failure
+    raise RuntimeError(str(error))
+
+
+def by_nvcc(nvcc: str, option: str) -> bytes:
+    """Compiles ceilings.cu by nvcc."""
+    with tempfile.NamedTemporaryFile(suffix=".ptx") as ptx:
+        command = [nvcc, option, "-std=c++17", "-ptx", str(SOURCE), "-o", ptx.name]
+        subprocess.run(command, check=True, capture_output=True)
+        return Path(ptx.name).read_bytes()
+
+
+def nvrtc_library() -> Optional[ctypes.CDLL]:
+    """Loads NVRTC: of the system, or of a package of NVIDIA's."""
+    names = [f"libnvrtc.so.{version}" for version in (12, 13, 11)]
+    folders = [Path(folder) for folder in sys.path if Path(folder, "nvidia").is_dir()]
+    files = [str(file) for folder in folders for file in folder.glob("nvidia/*/lib/libnvrtc.so.1?")]
+    for name in [*files, *names]:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
+def by_nvrtc(nvrtc: ctypes.CDLL, option: str) -> bytes:
+    """Compiles ceilings.cu by NVRTC."""
+    program, size = c_void_p(), c_size_t()
+    nvrtc.nvrtcCreateProgram(
+        byref(program), SOURCE.read_bytes(), SOURCE.name.encode(), 0, None, None
+    )
+    options = (c_char_p * 2)(option.encode(), b"--std=c++17")
+    code = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    what = "PTX" if code == 0 else "ProgramLog"
+    getattr(nvrtc, f"nvrtcGet{what}Size")(program, byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    getattr(nvrtc, f"nvrtcGet{what}")(program, text)
+    if code != 0:
+        raise RuntimeError(f"NVRTC returned {code}: {text.value.decode()}")
+    return text.value
 
 
 def driver_version() -> str:

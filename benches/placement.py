@@ -1,113 +1,257 @@
-"""Judges placement auto: beside the other placements, other libraries, and other builds.
+"""Judges placement auto: beside the other placements, in new processes, and on few CPUs."""
 
-    python3 benches/placement.py sweep        auto beside gpu, cpu, all and one core, case by case
-    python3 benches/placement.py cold         random calls of a new process, beside an oracle
-    python3 benches/placement.py restricted   the sweep on few CPUs, and beside busy ones
-    python3 benches/placement.py peers        beside NumPy, numexpr, PyTorch and CuPy
-    python3 benches/placement.py script       a process that makes twenty adds
-    python3 benches/placement.py small --libraries BEFORE AFTER      short calls of two builds
-
-Each part prints a summary and adds its rows to placement.json in the folder that --output names
-(target/bench). The library is the one that GPUVEC_LIB names, or the release build. Needs gcc and
-NumPy. Without a GPU, placement gpu and pinned arrays are left out.
-
-Contenders take turns in random order, in batches of calls for 2 ms (benches/timing.py). Figures are
-the medians of the batches. All calls are made from C, except those of peers and script.
-"""
-
-import argparse
 import json
-import math
 import os
+import random
+import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import product
+from typing import Any, NamedTuple
 
-# Threads of PyTorch and OpenBLAS spin after a call, into the batches of other contenders. With
-# these limits they stay awake between their own calls, and sleep after the pause before a batch.
-os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
-from placement_calls import CALLS, DTYPES, KINDS, PLACEMENTS, ROOT, serve
-from placement_cold import cold, replay
-from placement_peers import peers
-from placement_processes import script, small
-from placement_sweep import restricted, sweep
+from calls import Library, library_path
+from cases import Arrays, Case, Data, by_memory, case_of
+from device import device_if_any
+from grid import Grid, chosen_cases
+from harness import ROOT, Batch, Contender, OtherProcess, Row, best
 
-SIZES = [1_000, 10_000, 100_000, 316_228, 1_000_000, 10_000_000, 100_000_000]
-# The sizes of the sweeps under restrictions.
-FEW_SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
-PEERS_SIZES = [100, 1_000, 10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278]
-PEERS_SIZES += [10_000_000, 31_622_777, 100_000_000]
+FIXED = ("gpuvec gpu", "gpuvec cpu", "gpuvec all")
+# The length of the calls that load kernels on a GPU.
+FEW = 1000
+# Ratios are also shown as if the process ended after each of these numbers of calls.
+FIRST = (50, 200)
+# A process that keeps a CPU busy ends by itself after this time.
+BUSY_SECONDS = 600
 
-
-def number(text: str) -> int:
-    """Reads a number of elements: 1e6 is one."""
-    value = float(text)
-    if not math.isfinite(value) or value < 1 or value != int(value):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of elements")
-    return int(value)
-
-
-def common_options() -> argparse.ArgumentParser:
-    """Returns the options that all parts have; each part has its own defaults."""
-    options = argparse.ArgumentParser(add_help=False)
-    options.add_argument("--output", type=Path, default=ROOT / "target" / "bench")
-    options.add_argument("--calls", nargs="+", choices=CALLS, default=list(CALLS))
-    options.add_argument("--types", nargs="+", choices=list(DTYPES), default=list(DTYPES))
-    options.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    options.add_argument("--sizes", nargs="+", type=number, default=SIZES)
-    options.add_argument("--seconds", type=float, default=0.05, help="for each case and contender")
-    options.add_argument("--at-most", type=float, default=110.0, help="seconds for all cases")
-    return options
+TWENTY_ADDS = """
+import json, sys, time
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import gpuvec
+a, b, out = (np.ones(1_000_000, np.float32) for _ in range(3))
+start = time.perf_counter()
+for _ in range(20):
+    gpuvec.add(a, b, out=out)
+seconds = time.perf_counter() - start
+opened = "libcuda.so" in open("/proc/self/maps").read()
+print(json.dumps({"loop": seconds, "driver": opened, "backend": gpuvec.last_run().backend}))
+"""
 
 
-def parts() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    choices = parser.add_subparsers(required=True, metavar="PART")
+class Sweep(Grid):
+    """The placements of each case; the one that looks fastest takes a second turn in each round.
 
-    def part(run: Callable[..., None], **defaults: Any) -> argparse.ArgumentParser:
-        added = choices.add_parser(run.__name__, parents=[common_options()], help=run.__doc__)
-        added.set_defaults(run=run, **defaults)
-        return added
+    The second turn shows by how much equal placements differ.
+    """
 
-    swept = part(sweep)
-    swept.add_argument("--placements", nargs="+", choices=PLACEMENTS, default=list(PLACEMENTS))
-    swept.add_argument("--no-core", dest="core", action="store_false")
-    swept.add_argument("--brief", action="store_true", help="print no tables")
-    swept.add_argument("--name", default="sweep", help="of the file with the rows")
-    random_calls = part(cold, sizes=SIZES[:-1], seconds=0.02, at_most=30.0)
-    random_calls.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    random_calls.add_argument("--count", type=int, default=1000, help="of calls")
-    few = part(restricted, sizes=FEW_SIZES, types=["f32"], seconds=0.02, at_most=25.0)
-    few.add_argument("--cpus", nargs="+", type=int, default=[2, 4])
-    part(peers, sizes=PEERS_SIZES)
-    part(script).add_argument("--repetitions", type=int, default=7)
-    short = part(small, calls=["add", "dot", "3ops"], types=["f32"], sizes=[10, 1000])
-    short.set_defaults(kinds=["pageable"], seconds=0.5)
-    short.add_argument("--libraries", nargs=2, required=True, metavar=("BEFORE", "AFTER"))
-    short.add_argument("--placements", nargs="+", choices=PLACEMENTS, default=["auto", "cpu"])
-    return parser
+    def measured(self, data: Data, contenders: list[Contender]) -> Row:
+        """Measures the contenders of a case."""
+        fixed = [one for one in contenders if one.name in FIXED]
+        guess = min(fixed, key=lambda one: one.batch(1))
+        row = super().measured(data, [*contenders, Contender("again", guess.batch)])
+        return {**row, "again": guess.name}
 
 
-def main() -> None:
-    """Runs the chosen part; `serve` and `replay` are for processes that other parts start."""
-    if sys.argv[1:2] == ["serve"]:
-        serve(sys.argv[2])
-        return
-    if sys.argv[1:] == ["replay"]:
-        replay(json.load(sys.stdin))
-        return
-    given = parts().parse_args()
-    start = time.monotonic()
-    given.run(given)
-    print(f"took {time.monotonic() - start:.0f} s", flush=True)
+def sweep(given: Namespace) -> Iterator[Row]:
+    """Measures auto beside gpu, cpu, all and one core."""
+    cases, missing = chosen_cases(given)
+    with closing(Sweep(given, cases)) as swept:
+        yield {"missing": missing}
+        yield from swept.rows()
 
 
-if __name__ == "__main__":
-    main()
+class Best(NamedTuple):
+    """The fastest fixed placement of a case; the seconds of a call there, and on cores alone."""
+
+    placement: str
+    seconds: float
+    on_cores: float
+
+
+class Replayed(NamedTuple):
+    """The seconds of calls in a new process, and those before them: to get ready for a GPU.
+
+    These are for opening the GPU, and for the first call on it of each call and type.
+    """
+
+    calls: list[float]
+    opening: float
+    ready: dict[str, float]
+
+
+def best_of(row: Row) -> Best:
+    """Returns the fastest placement of a row of the sweep."""
+    on_cores = [name for name in FIXED if row["ran"].get(name, "").startswith("cpu")]
+    fastest, alone = best(row, FIXED), best(row, on_cores)
+    assert fastest and alone
+    return Best(fastest[1].removeprefix("gpuvec "), 1e-6 * fastest[0], 1e-6 * alone[0])
+
+
+def options_of(given: Namespace, **changed: Any) -> list[str]:
+    """Returns the command line of another process's suite."""
+    options = {
+        name: getattr(given, name) for name in ("calls", "types", "kinds", "n", "placements")
+    }
+    options |= {"seconds": [given.seconds], "at-most": [given.at_most], **changed}
+    return [word for name, values in options.items() for word in (f"--{name}", *map(str, values))]
+
+
+def sweep_elsewhere(given: Namespace, **changed: Any) -> list[Row]:
+    """Runs a sweep in a process of its own."""
+    command = [sys.executable, str(ROOT / "benches/bench.py"), "--suite", "sweep", "--json"]
+    command += options_of(given, callers=["c"], **changed)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    rows = map(json.loads, done.stdout.splitlines())
+    return [row for row in rows if row.get("us")]
+
+
+def cold(given: Namespace) -> Iterator[Row]:
+    """Makes random calls in new processes, and compares them with an oracle.
+
+    The oracle knows all later calls, and which placement is the fastest of each: it takes what the
+    same calls, in the same order, took under those. Like any process it pays for what a GPU needs
+    first: its context, and the kernels of each call and type.
+    """
+    table = {case_of(row): best_of(row) for row in sweep_elsewhere(given)}
+    cases = sorted(table)
+    fixed = sorted({best.placement for best in table.values()})
+    for seed in given.seeds:
+        chosen = random.Random(seed).choices(cases, k=given.count)
+        best = [table[case] for case in chosen]
+        ways = {"auto": ["auto"] * len(chosen), "best": [one.placement for one in best]}
+        if seed == given.seeds[0]:
+            ways |= {placement: [placement] * len(chosen) for placement in fixed}
+        runs = {way: replayed(cases, chosen, placements) for way, placements in ways.items()}
+        row = {
+            "seed": seed,
+            "calls": chosen,
+            "best": best,
+            "times": {way: run.calls for way, run in runs.items()},
+            "opening": runs["best"].opening,
+            "ready": runs["best"].ready,
+        }
+        yield {**row, "totals": [totals(row, count) for count in (len(chosen), *FIRST)]}
+
+
+def replayed(cases: list[Case], chosen: list[Case], placements: list[str]) -> Replayed:
+    """Makes the chosen calls in a new process."""
+    with closing(OtherProcess("placement")) as process:
+        return Replayed(*process.ask(cases, chosen, placements))
+
+
+def answer(cases: list[list], chosen: list[list], placements: list[str]) -> list[Any]:
+    """Makes calls with their placements in this process, and returns what they took.
+
+    Placement auto has made no call before. Fixed placements have loaded their kernels.
+    """
+    library = Library(library_path())
+    groups = by_memory(Case(*case) for case in cases)
+    device = device_if_any() if any(group[0].kind == "pinned" for group in groups) else None
+    arrays = {
+        (group[0].dtype, group[0].kind): Arrays(
+            *(group[0].dtype, group[0].kind, max(case.n for case in group), device)
+        )
+        for group in groups
+    }
+
+    def batch(case: Case, placement: str) -> Batch:
+        return library.from_c(Data(case, arrays[case.dtype, case.kind]), placement).batch
+
+    todo = list(zip((Case(*case) for case in chosen), placements))
+    batches = {one: batch(*one) for one in dict.fromkeys(todo)}
+    opening, ready = 0.0, {}
+    on_gpu = [case for case, placement in todo if placement in ("gpu", "all")]
+    if on_gpu:
+        start = time.perf_counter()
+        library.functions.gpuvec_init()
+        opening = time.perf_counter() - start
+        ready = dict.fromkeys(map(kernels_of, on_gpu), 0.0)
+    if on_gpu and library.has_gpu():
+        for case in dict.fromkeys(case._replace(n=min(FEW, case.n)) for case in on_gpu):
+            ready[kernels_of(case)] += batch(case, "gpu")(1)
+    return [[batches[one](1) for one in todo], opening, ready]
+
+
+def kernels_of(case: Case) -> str:
+    """Names the call and the type, which have kernels of their own."""
+    return f"{case.call} {case.dtype}"
+
+
+def price(calls: list[Case], best: list[Best], opening: float, ready: dict[str, float]) -> float:
+    """Returns the least seconds that the calls cost beside those of the best placements.
+
+    Each call and type gets ready for the GPU, or stays on cores. If all stay, no GPU is opened.
+    """
+    losses = dict.fromkeys(map(kernels_of, calls), 0.0)
+    for case, one in zip(calls, best):
+        losses[kernels_of(case)] += one.on_cores - one.seconds
+    loaded = sum(min(loss, ready.get(kernels, 0.0)) for kernels, loss in losses.items())
+    return min(sum(losses.values()), opening + loaded)
+
+
+def totals(row: Row, count: int) -> dict[str, float]:
+    """Returns the seconds of a seed's first calls, as if the process ended with them."""
+    best = row["best"][:count]
+    ready = price(row["calls"][:count], best, row["opening"], row["ready"])
+    auto, replayed = (sum(row["times"][way][:count]) for way in ("auto", "best"))
+    medians = sum(one.seconds for one in best)
+    return {
+        "auto": auto,
+        "oracle": replayed + ready,
+        "replayed": replayed,
+        "medians": medians,
+        "ready": ready,
+    }
+
+
+def restricted(given: Namespace) -> Iterator[Row]:
+    """Runs the sweep on few CPUs, and while other processes keep half of the CPUs busy."""
+    mine = sorted(os.sched_getaffinity(0))
+    for count in given.cpus:
+        if count > len(mine):
+            yield {"missing": {f"{count} CPUs": f"this process has {len(mine)}"}}
+            continue
+        with limited_to(set(mine[:count])):
+            rows = sweep_elsewhere(given)
+        yield from ({**row, "what": f"{count} of {len(mine)} CPUs"} for row in rows)
+    with busy(len(mine) // 2):
+        rows = sweep_elsewhere(given)
+    yield from ({**row, "what": f"beside {len(mine) // 2} busy processes"} for row in rows)
+
+
+@contextmanager
+def limited_to(cpus: set[int]) -> Iterator[None]:
+    """Lets processes that are started within the block use these CPUs alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keeps as many processes busy, pinned to no CPU."""
+    text = f"import time\nend = time.time() + {BUSY_SECONDS}\nwhile time.time() < end: pass"
+    spinning = [subprocess.Popen([sys.executable, "-S", "-c", text]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
+def script(given: Namespace) -> Iterator[Row]:
+    """Times processes that make twenty adds of a million floats, by turns."""
+    for _, placement in product(range(given.rounds), ("auto", "cpu")):
+        environment = {**os.environ, "GPUVEC_PLACEMENT": placement, "GPUVEC_LIB": library_path()}
+        command = [sys.executable, "-c", TWENTY_ADDS, str(ROOT / "python")]
+        start = time.perf_counter()
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        seconds = time.perf_counter() - start
+        yield {"placement": placement, "process": seconds, **json.loads(done.stdout)}

@@ -6,21 +6,19 @@ Each SVG has its own background, and other colours where the reader's system pre
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("svg")
-import bounds
 import matplotlib.pyplot as plt
+from cases import TITLES
+from harness import Row, us
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from placement_peers import TABLE_CALLS
-from report import on_gpu
-from targets import us
+from report import share_of_ceiling
 
 Data = dict[str, Any]
-Row = dict[str, Any]
 
 # The colours of each contender and of the rest, on light and on dark backgrounds.
 COLOURS = {
@@ -39,7 +37,6 @@ COLOURS = {
     "paper": ("#fdfdfd", "#15191f"),
     "grid": ("#d1d5db", "#374151"),
 }
-COLOURS["PyTorch"] = COLOURS["PyTorch CUDA"]
 LIGHT = {name: light for name, (light, _) in COLOURS.items()}
 STYLE = {
     "svg.hashsalt": "gpuvec",
@@ -127,7 +124,7 @@ def calls(data: Data, chosen: list[str], rows: int, height: float) -> Figure:
             )
             line(axes, name, points)
         axes.set_yscale("log")
-        over_length(axes, TABLE_CALLS[call].strip("`"))
+        over_length(axes, TITLES[call].strip("`"))
     for axes in grid[:-1].flat:
         axes.set_xlabel("")
     for axes in grid[:, 0]:
@@ -138,7 +135,7 @@ def calls(data: Data, chosen: list[str], rows: int, height: float) -> Figure:
 
 def auto(data: Data) -> Figure:
     """Draws two calls on NumPy arrays: README's figure."""
-    figure = calls(data, ["dot", "3ops"], 1, 4.0)
+    figure = calls(data, ["dot", "a*b + a - 2"], 1, 4.0)
     machine = data["machine"]
     where = machine["gpu"] or machine["cpu"]
     what = "NumPy arrays, float32, no settings"
@@ -150,13 +147,13 @@ def auto(data: Data) -> Figure:
 
 def libraries(data: Data) -> Figure:
     """Draws all six calls."""
-    return calls(data, list(TABLE_CALLS), 2, 5.8)
+    return calls(data, list(TITLES), 2, 5.8)
 
 
-def cases_of(data: Data, op: str, dtype: str, kind: str) -> list[Row]:
+def cases_of(data: Data, call: str, dtype: str, kind: str) -> list[Row]:
     """Returns a panel's points."""
-    key = {"op": op, "dtype": dtype, "kind": kind}
-    return [point for point in data["points"] if key.items() <= point.items()]
+    key = {"call": call, "dtype": dtype, "kind": kind}
+    return [row for row in data["calls"] if key.items() <= row.items()]
 
 
 def placements(data: Data) -> Figure:
@@ -178,12 +175,6 @@ def placements(data: Data) -> Figure:
         row[0].set_ylabel("ns per element")
     legend(figure, 4)
     return figure
-
-
-def share_of_ceiling(case: Row, name: str, ceilings: Data) -> Optional[float]:
-    """Returns the contender's share of its ceiling; None if that was not measured."""
-    bound, time = bounds.bound(case, on_gpu(case, name), ceilings), us(case, name)
-    return bound.us / time if bound and time else None
 
 
 def device(data: Data) -> Figure:
@@ -226,29 +217,28 @@ def bars(axes: Axes, rows: list[tuple[str, dict[str, float]]], names: list[str])
     axes.grid(axis="y", visible=False)
 
 
-def expressions(data: Data) -> Figure:
+def formulas(data: Data) -> Figure:
     """Draws the times of formulas of f32, gpuvec's is 1."""
-    rows = [row for row in data["expressions"] if row["type"] == "f32" and "gpuvec" in row["us"]]
+    rows = [row for row in data["formulas"] if row["dtype"] == "f32" and "gpuvec" in row["us"]]
     times = [
-        (row["formula"], {name: us / row["us"]["gpuvec"] for name, us in row["us"].items()})
+        (row["call"], {name: us / row["us"]["gpuvec"] for name, us in row["us"].items()})
         for row in rows
     ]
     figure, axes = plt.subplots(figsize=(WIDTH, 0.36 * len(rows) + 1.2))
-    bars(axes, times, ["gpuvec", "CuPy kernel", "CuPy", "PyTorch"])
+    bars(axes, times, ["gpuvec", "CuPy kernel", "CuPy", "PyTorch CUDA"])
     axes.axvline(1, color=LIGHT["text"], linewidth=0.8)
     axes.set(xscale="log", xlabel="time, gpuvec's is 1 (less is better)")
     legend(figure, 4)
     return figure
 
 
-def shares(rows: list[Row], names: dict[str, str]) -> Figure:
-    """Draws shares of a copy's rate: of gpuvec, and of peers in columns of their names."""
-    values = [
-        (row["what"], {name: row[column] for name, column in names.items() if column in row})
-        for row in rows
-    ]
+def shares(rows: list[Row]) -> Figure:
+    """Draws shares of a copy's rate: of gpuvec, and of peers."""
+    names = ["gpuvec", "CuPy", "PyTorch CUDA"]
+    names = [name for name in names if any(name in row["of copy"] for row in rows)]
+    values = [(row["what"], row["of copy"]) for row in rows]
     figure, axes = plt.subplots(figsize=(WIDTH, (0.14 + 0.14 * len(names)) * len(rows) + 1.1))
-    bars(axes, values, list(names))
+    bars(axes, values, names)
     axes.axvline(1, color=LIGHT["text"], linewidth=0.8)
     axes.set(xlabel="share of a copy's rate (more is better)", xlim=(0, None))
     if len(names) > 1:
@@ -258,18 +248,17 @@ def shares(rows: list[Row], names: dict[str, str]) -> Figure:
 
 def axes_(data: Data) -> Figure:
     """Draws sums along axes."""
-    return shares(data["axes"], {"gpuvec": "of copy", "CuPy": "CuPy", "PyTorch": "PyTorch"})
+    return shares(data["axes"])
 
 
 def strides(data: Data) -> Figure:
     """Draws formulas on arrays of any strides."""
-    return shares(data["strides"], {"gpuvec": "of copy"})
+    return shares(data["strides"])
 
 
 def functions(data: Data) -> Figure:
     """Draws functions on the device and on one core."""
-    on_device = data.get("functions_on_device", [])
-    rows = data["functions"]
+    on_device, rows = data.get("functions-device", []), data["functions"]
     figure, grid = plt.subplots(
         1, 1 + bool(on_device), figsize=(WIDTH, 0.32 * len(rows) + 1.2), squeeze=False
     )
@@ -278,9 +267,13 @@ def functions(data: Data) -> Figure:
         bars(left[0], [(row["what"], {"gpuvec": row["of copy"]}) for row in on_device], ["gpuvec"])
         left[0].axvline(1, color=LIGHT["text"], linewidth=0.8)
         left[0].set(xlabel="share of a copy's rate (more is better)", title="GPU", xlim=(0, None))
-    names = {"gpuvec": "gpuvec", "NumPy": "NumPy", "PyTorch CPU": "PyTorch"}
+    names = {"gpuvec": "gpuvec cpu", "NumPy": "NumPy", "PyTorch CPU": "PyTorch CPU"}
     times = [
-        (row["what"], {name: row[of] for name, of in names.items() if row[of]}) for row in rows
+        (
+            row["call"],
+            {name: 1e3 * row["us"][of] / row["n"] for name, of in names.items() if of in row["us"]},
+        )
+        for row in rows
     ]
     bars(right, times, list(names))
     right.set(xlabel="ns per element (less is better)", title="one core", xscale="log")
@@ -292,9 +285,9 @@ def functions(data: Data) -> Figure:
 FIGURES: dict[str, tuple[str, Callable[[Data], Figure]]] = {
     "auto": ("libraries", auto),
     "libraries": ("libraries", libraries),
-    "placements": ("points", placements),
+    "placements": ("calls", placements),
     "device": ("kernels", device),
-    "expressions": ("expressions", expressions),
+    "formulas": ("formulas", formulas),
     "axes": ("axes", axes_),
     "strides": ("strides", strides),
     "functions": ("functions", functions),

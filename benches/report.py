@@ -1,28 +1,34 @@
-"""Formats a run's data as Markdown."""
+"""Formats a run's data as Markdown: a table for each suite, and what it says in a sentence."""
 
-import bounds
-from targets import CPU_PEERS, GPU_PEERS, best, us
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from statistics import geometric_mean, median
+from typing import Any, Optional
 
-OURS = [
-    *("gpuvec auto", "gpuvec gpu", "gpuvec cpu", "gpuvec all"),
-    *("gpuvec auto, no context", "gpuvec gpu, no context", "gpuvec cpu, no context"),
-    *("gpuvec auto, ctypes", "gpuvec gpu, ctypes", "gpuvec cpu, ctypes"),
-    "gpuvec auto, Python",
-]
-# Parts whose rows are printed as they are.
-TABLES = {
-    "kernels": "Kernels, on arrays in device memory",
-    "gpus": "Several GPUs",
-    "hybrid": "Cores and GPUs concurrently",
-    "pinning": "Pageable arrays, page-locked per call",
-    "scratch": "Memory that the library keeps",
-}
+from calls import AGAINST
+from cases import FORMULAS, Case, case_of
+from ceilings import bound, value
+from harness import Row, best, is_peer, us
+from placement import FIRST, FIXED
+from suites import SUITES
+from targets import GPU_PEERS
+
+Data = dict[str, Any]
+Lines = list[str]
+
+# A ratio of times to the best peer's below this counts as behind; auto within this as close.
+BEHIND, CLOSE = 0.95, 1.15
+# A call is slower than in another build if it has less than this share of its speed.
+SLOWER = 0.97
 MARKS = {True: "reached", False: "**MISSED**", None: "not measured"}
+# Fields of rows that are not columns of their own.
+NOT_SHOWN = ("us", "spread", "after_pause_us", "ran", "missing", "of copy", "bytes")
+NOT_SHOWN += ("calls_before", "alone_us", "again")
 
 
 def unit_of(microseconds: float) -> tuple[str, float]:
     """Returns the unit that suits a time, and its microseconds."""
-    units = [("s", 1e6), ("ms", 1e3), ("µs", 1.0)]
+    units = [("s", 1e6), ("ms", 1e3), ("µs", 1.0), ("ns", 1e-3)]
     return next((unit for unit in units if microseconds >= unit[1]), units[-1])
 
 
@@ -31,165 +37,292 @@ def number(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= 1000 else f"{figure:.3g}"
 
 
+def time_text(microseconds: float) -> str:
+    """Formats a time in the unit that suits it."""
+    unit, size = unit_of(microseconds)
+    return f"{number(microseconds / size)} {unit}"
+
+
 def length_text(n: int) -> str:
     """Formats a length, a power of two as such."""
     power = n.bit_length() - 1
     return f"2^{power}" if power >= 20 and n == 1 << power else f"{n:,}"
 
 
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
     """Formats a table."""
     lines = [head, ["---"] * len(head), *rows]
     return [f"| {' | '.join(line)} |" for line in lines] + [""]
 
 
-def spread(result: dict) -> str:
+def spread(row: Row, name: str) -> str:
     """Formats a median and its quartiles in one unit."""
-    unit, size = unit_of(result["median_us"])
-    middle, low, high = (number(result[f"{name}_us"] / size) for name in ("median", "low", "high"))
-    return f"{middle} {unit} ({low}–{high})"
+    unit, size = unit_of(row["us"][name])
+    text = f"{number(row['us'][name] / size)} {unit}"
+    if name not in row.get("spread", {}):
+        return text
+    _, low, high, _ = (number(figure / size) for figure in row["spread"][name])
+    return f"{text} ({low}–{high})"
 
 
-def on_gpu(case: dict, name: str) -> bool:
-    """Checks if a contender ran the case on a GPU."""
-    ran = case["ran"].get(name.split(",")[0])
-    return ran["backend"] == "gpu" if ran else name in GPU_PEERS
+def on_gpu(row: Row, name: str) -> bool:
+    """Returns whether a contender ran the case on a GPU."""
+    ran = row.get("ran", {}).get(name.split(",")[0])
+    return ran.startswith("gpu") if ran else name in GPU_PEERS
 
 
-def share_text(case: dict, name: str, ceilings: dict) -> tuple[str, str]:
-    """Returns the share of the ceiling that a contender reaches, and the ceiling's name."""
-    bound = bounds.bound(case, on_gpu(case, name), ceilings)
-    if not bound:
-        return "", ""
-    return f"{bound.us / us(case, name):.2f}", bound.why
+def share_of_ceiling(row: Row, name: str, ceilings: list[Row]) -> Optional[float]:
+    """Returns the share of its ceiling that a contender reaches; None if that was not measured."""
+    found, time = bound(row, on_gpu(row, name), ceilings), us(row, name)
+    return found.us / time if found and time else None
 
 
-def against(case: dict, name: str, peers: list[str]) -> str:
-    """Formats the speed relative to the fastest of some peers; bold if slower."""
-    other = best(case, peers)
-    if not other:
-        return ""
-    ratio = other[0] / us(case, name)
-    text = f"{ratio:.2f} × {other[1]}"
-    return text if ratio >= 1 else f"**{text}**"
+def cell(row: Row, name: str, ceilings: list[Row]) -> str:
+    """Formats a contender's time, and its share of a copy's rate or of the ceiling.
+
+    Without these, a peer's time is followed by its ratio to gpuvec's.
+    """
+    if name not in row["us"]:
+        return "–"
+    ceiling = share_of_ceiling(row, name, ceilings) if "n" in row else None
+    share = ""
+    if "of copy" in row:
+        share = f"{row['of copy'][name]:.3f}"
+    elif ceiling:
+        share = f"{ceiling:.2f}"
+    elif ours(row) and is_peer(name):
+        share = f"{row['us'][name] / ours(row):.2f}×"
+    where = row.get("ran", {}).get(name, "") if name.endswith("auto") else ""
+    return ", ".join(filter(None, [spread(row, name), share, where]))
 
 
-def our_rows(cases: list[dict], ceilings: dict) -> list[list[str]]:
-    """Makes a row for each length and placement."""
-    rows = []
-    for case in cases:
-        for name in (name for name in OURS if name in case["results"]):
-            share, why = share_text(case, name, ceilings)
-            ran = case["ran"].get(name.split(",")[0], {})
-            rows.append(
-                [
-                    *(length_text(case["n"]), name.removeprefix("gpuvec ")),
-                    spread(case["results"][name]),
-                    *(share, why, against(case, name, GPU_PEERS), against(case, name, CPU_PEERS)),
-                    f"{ran['backend']}: {', '.join(ran['path'])}",
-                ]
-            )
-    return rows
+def cell_text(value: Any) -> str:
+    """Formats a cell that is not a time."""
+    if isinstance(value, int):
+        return length_text(value)
+    return number(value) if isinstance(value, float) else str(value)
 
 
-def peer_rows(cases: list[dict], names: list[str], ceilings: dict) -> list[list[str]]:
-    """Makes a row for each length, with every peer's time and share."""
-    rows = []
-    for case in cases:
-        cells = [length_text(case["n"])]
-        for name in names:
-            result = case["results"].get(name)
-            share = share_text(case, name, ceilings)[0] if result else ""
-            cells.append(spread(result) + (f", {share}" if share else "") if result else "–")
-        rows.append(cells)
-    return rows
+def in_groups(rows: list[Row]) -> list[list[Row]]:
+    """Groups rows by call, type and memory; those of a single length by type and memory."""
+    by = ("dtype", "kind") if len({row.get("n") for row in rows}) == 1 else Case._fields[:3]
+    calls = list(dict.fromkeys([*FORMULAS, *(row.get("call") for row in rows)]))
+    key = lambda row: [str(row.get(name)) for name in by] + list(row)[:1]  # noqa: E731
+    if "call" in rows[0]:
+        rows = sorted(rows, key=lambda row: (key(row), row["n"], calls.index(row["call"])))
+    return [list(group) for _, group in groupby(rows, key=key)]
 
 
-def after_a_pause(cases: list[dict]) -> list[str]:
-    """Formats the times of the first call after a pause, of gpuvec from C and every peer."""
-    names = dict.fromkeys(name for case in cases for name in case["results"])
-    names = [name for name in names if "," not in name and name != "gpuvec all"]
-    rows = []
-    for case in cases:
-        seen = [case["results"].get(name, {}).get("after_pause_us") for name in names]
-        if any(seen):
-            cells = [f"{number(us)} µs" if us else "–" for us in seen]
-            rows.append([length_text(case["n"]), *cells])
-    if not rows:
-        return []
-    return ["The first call after a pause:", "", *table(["n", *names], rows)]
-
-
-def calls(data: dict) -> list[str]:
-    """Formats the tables of calls."""
-    groups: dict[tuple, list[dict]] = {}
-    for case in data["points"]:
-        groups.setdefault((case["op"], case["dtype"], case["kind"]), []).append(case)
-    lines = []
-    for (op, dtype, kind), cases in groups.items():
-        lines += [f"## {op}, {dtype}, {kind} arrays", ""]
-        head = [
-            "n",
-            "placement",
-            "time",
-            "of ceiling",
-            "ceiling",
-            "× GPU peer",
-            "× CPU peer",
-            "ran",
+def tables(rows: list[Row], ceilings: list[Row]) -> Lines:
+    """Formats rows as tables."""
+    lines: Lines = []
+    for group in in_groups(rows):
+        names = [key for key in dict.fromkeys(key for row in group for key in row)]
+        names = [key for key in names if key not in NOT_SHOWN]
+        contenders = list(dict.fromkeys(one for row in group for one in row.get("us", {})))
+        if "call" in names:
+            constant = [key for key in names if len({row.get(key) for row in group}) == 1]
+            names = [key for key in names if key not in constant] or ["n"]
+            texts = {**group[0], "n": f"n = {length_text(group[0]['n'])}"}
+            lines += [f"{', '.join(str(texts[key]) for key in constant)}:", ""]
+        cells = [
+            [
+                *(cell_text(row.get(key, "")) for key in names),
+                *(cell(row, one, ceilings) for one in contenders),
+            ]
+            for row in group
         ]
-        lines += table(head, our_rows(cases, data["ceilings"]))
-        names = [name for case in cases for name in case["results"] if name not in OURS]
-        names = [name for name in dict.fromkeys(names) if "gpuvec" not in name]
-        if names:
-            lines += table(["n", *names], peer_rows(cases, names, data["ceilings"]))
-        lines += after_a_pause(cases)
-        failures = {
-            f"{name}, n = {length_text(case['n'])}: {why}"
-            for case in cases
-            for name, why in case["missing"].items()
-        }
-        lines += [f"- missing: {failure}" for failure in sorted(failures)] + [""]
+        lines += table([*names, *contenders], cells)
     return lines
 
 
-def sweep(data: dict) -> list[str]:
-    """Formats the comparison of placement auto with its alternatives."""
-    rows = []
-    for case in data["sweep"]:
-        mine = us(case, "gpuvec auto")
-        other = best(case, ["gpuvec gpu", "calling core"])
-        ratio = f"{mine / other[0]:.2f}"
-        rows.append(
-            [
-                *(case["op"], case["kind"], length_text(case["n"])),
-                *(
-                    spread(case["results"][name]) if name in case["results"] else "–"
-                    for name in ("gpuvec auto", "gpuvec gpu", "calling core")
-                ),
-                ratio if mine <= 1.1 * other[0] else f"**{ratio}**",
-            ]
+def of_rows(name: str, rows: list[Row], ceilings: list[Row]) -> Lines:
+    """Formats the rows of a suite, and what is missing."""
+    failures = {f"{one}: {why}" for row in rows for one, why in row.get("missing", {}).items()}
+    missing = [f"- missing: {failure}" for failure in sorted(failures)]
+    return [f"## {name}", "", f"{SUITES[name].about}.", "", *tables(rows, ceilings), *missing, ""]
+
+
+def ratio(row: Row, names: Sequence[str] = FIXED, us: Optional[float] = None) -> float:
+    """Returns the time of placement auto over the fastest other contender's."""
+    fastest = best(row, names)
+    assert fastest
+    return float((us or row["us"]["gpuvec auto"]) / fastest[0])
+
+
+def of_sweep(rows: list[Row]) -> Lines:
+    """Formats the ratios of placement auto to the fastest placement, and the worst cases."""
+    rows = [row for row in rows if {"gpuvec auto", "gpuvec cpu"} <= row["us"].keys()]
+    if not rows:
+        return []
+    mean = geometric_mean(map(ratio, rows))
+    within = sum(ratio(row) <= CLOSE for row in rows)
+    worst = sorted(rows, key=ratio, reverse=True)[:8]
+    lines = [
+        f"auto / fastest: geometric mean {mean:.3f}, within {CLOSE} in {within} of {len(rows)}, "
+        f"worst {ratio(worst[0]):.2f} ({case_of(worst[0])})"
+    ]
+    same = [row for row in rows if row.get("again") == best(row, FIXED)[1]]
+    if same:
+        noise = geometric_mean(row["us"]["again"] / row["us"][row["again"]] for row in same)
+        lines.append(f"noise: the fastest, measured twice, differs by {noise:.3f}")
+    alone = [ratio(row, us=row["alone_us"]) for row in rows if row.get("alone_us")]
+    if alone:
+        before = min(row["calls_before"] for row in rows)
+        what = f"after {before} calls or more, before other placements ran"
+        lines.append(f"{what}: {geometric_mean(alone):.3f}")
+    short = [row for row in rows if "gpuvec core" in row["us"]]
+    if short:
+        with_core = geometric_mean(ratio(row, (*FIXED, "gpuvec core")) for row in short)
+        without = geometric_mean(map(ratio, short))
+        lines.append(
+            f"short arrays: {without:.3f}, with one core among the fastest {with_core:.3f}"
         )
-    head = ["op", "memory", "n", "auto", "gpu", "calling core", "auto / better"]
-    return ["## Placement auto, f32", "", *table(head, rows)]
+    heads = ["worst cases", *FIXED, "gpuvec auto", "auto ran on", "ratio"]
+    cells = [
+        [
+            str(case_of(row)),
+            *(time_text(row["us"][name]) if name in row["us"] else "" for name in heads[1:5]),
+            row["ran"]["gpuvec auto"],
+            f"{ratio(row):.2f}",
+        ]
+        for row in worst
+    ]
+    return [*(f"- {line}" for line in lines), "", *table(heads, cells)]
 
 
-def target_lines(data: dict) -> list[str]:
+def of_restricted(rows: list[Row]) -> Lines:
+    """Formats the same for each restriction."""
+    lines: Lines = []
+    for what in dict.fromkeys(row["what"] for row in rows):
+        lines += [f"### {what}", "", *of_sweep([row for row in rows if row["what"] == what])]
+    return lines
+
+
+def of_cold(rows: list[Row]) -> Lines:
+    """Shows the totals of each seed, and auto's ratios to the oracle, also of the first calls."""
+    parts = ("auto", "oracle", "replayed", "medians")
+    cells = [
+        [
+            str(row["seed"]),
+            *(f"{1e3 * row['totals'][0][name]:.1f}" for name in parts),
+            *(f"{one['auto'] / one['oracle']:.3f}" for one in row["totals"]),
+            f"{row['totals'][0]['ready'] / row['totals'][0]['oracle']:.1%}",
+        ]
+        for row in rows
+    ]
+    heads = ["seed", *(f"{name}, ms" for name in parts), "auto / oracle"]
+    heads += [*(f"first {count}" for count in FIRST), "getting ready, of the oracle"]
+    ways = (f"{way} {1e3 * sum(times):.1f} ms" for way, times in rows[0]["times"].items())
+    return [*table(heads, cells), f"Seed {rows[0]['seed']}: {', '.join(ways)}.", ""]
+
+
+def of_script(rows: list[Row]) -> Lines:
+    """Shows the medians under each placement."""
+    cells = []
+    for placement in dict.fromkeys(row["placement"] for row in rows):
+        runs = [run for run in rows if run["placement"] == placement]
+        times = [f"{1e3 * median(run[what] for run in runs):.2f}" for what in ("process", "loop")]
+        opened = f"{sum(run['driver'] for run in runs)} of {len(runs)}"
+        cells.append([placement, *times, opened, runs[-1]["backend"]])
+    heads = ["twenty adds", "process, ms", "loop, ms", "opened the driver", "last add ran on"]
+    return table(heads, cells)
+
+
+def ours(row: Row) -> float:
+    """Returns the time of gpuvec where it has one contender."""
+    return row["us"].get("gpuvec") or row["us"].get("gpuvec cpu", 0.0)
+
+
+def behind(row: Row) -> float:
+    """Returns the best peer's time over gpuvec's."""
+    return float(best(row)[0] / ours(row))
+
+
+def compared(rows: list[Row]) -> list[Row]:
+    """Returns the rows that have gpuvec and a peer."""
+    return [row for row in rows if ours(row) and any(map(is_peer, row["us"]))]
+
+
+def of_libraries(rows: list[Row]) -> Lines:
+    """Formats the ratios of the best peer of each case to gpuvec."""
+    rows = compared(rows)
+    if not rows:
+        return []
+    kept = sum(behind(row) >= BEHIND for row in rows)
+    worst = min(rows, key=behind)
+    return [
+        f"best peer / gpuvec: geometric mean {geometric_mean(map(behind, rows)):.3f}, not behind "
+        f"(at least {BEHIND}) in {kept} of {len(rows)}, worst {behind(worst):.2f} "
+        f"({case_of(worst)})",
+        "",
+    ]
+
+
+def against(rows: list[Row]) -> Lines:
+    """Compares builds: another one's time over this one's, the least first."""
+    ratios = []
+    for row in rows:
+        what = str(case_of(row)) if set(Case._fields) <= row.keys() else row.get("what", "")
+        for name, other in row.get("us", {}).items():
+            ours, is_other, build = name.partition(AGAINST)
+            if is_other and ours in row["us"]:
+                now = row["us"][ours]
+                ratios.append((other / now, f"{what}, {ours}", build, other, now))
+    if not ratios:
+        return []
+    slower = sum(found[0] < SLOWER for found in ratios)
+    mean = geometric_mean(found[0] for found in ratios)
+    cells = [
+        [what, build, time_text(other), time_text(now), f"{speed:.3f}"]
+        for speed, what, build, other, now in sorted(ratios)
+    ]
+    return [
+        f"other / this build: geometric mean {mean:.3f}, below {SLOWER} in {slower} of "
+        f"{len(ratios)}.",
+        "",
+        *table(["call", "other build", "its time", "this build's", "other / this"], cells),
+    ]
+
+
+def with_shares(rows: list[Row], ceilings: list[Row]) -> list[Row]:
+    """Adds the share of its ceiling that each kernel reaches."""
+    shares = [(row, value(ceilings, row.get("ceiling", ""))) for row in rows]
+    return [{**row, "of ceiling": row["GB/s"] / most if most else ""} for row, most in shares]
+
+
+def ceilings(data: Data) -> Lines:
+    """Formats the ceilings."""
+    rows = [
+        [
+            *(row["name"], row["what"], f"{number(row['value'])} {row['unit']}"),
+            f"{number(row['min'])}–{number(row['max'])}",
+        ]
+        for row in data["ceilings"]
+    ]
+    return ["## Ceilings", "", *table(["name", "what", "median", "min–max"], rows)]
+
+
+def target_cells(target: Row) -> Lines:
+    """Formats a target's result and limit."""
+    sign = "≥" if target["at_least"] else "≤"
+    result = f"{target['figure']:.3g} {target['unit']}".strip()
+    return [result, f"{sign} {number(target['limit'])} {target['unit']}".strip()]
+
+
+def target_lines(data: Data) -> Lines:
     """Formats the targets."""
-    rows = []
-    for target in data["targets"]:
-        cells = [MARKS[target["reached"]], target["text"]]
-        if target["reached"] is None:
-            rows.append([*cells, "", "", ""])
-            continue
-        sign = "≥" if target["at_least"] else "≤"
-        limit = f"{sign} {number(target['limit'])} {target['unit']}".strip()
-        figure = f"{target['figure']:.3f} {target['unit']}".strip()
-        rows.append([*cells, figure, limit, target["of"]])
+    rows = [
+        [
+            *(MARKS[target["reached"]], target["text"]),
+            *(["", "", ""] if target["reached"] is None else [*target_cells(target), target["of"]]),
+        ]
+        for target in data["targets"]
+    ]
     return ["## Targets", "", *table(["", "target", "result", "limit", "reference"], rows)]
 
 
-def head(data: dict) -> list[str]:
+def head(data: Data) -> Lines:
     """Formats the machine and the versions."""
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     machine = data["machine"]
@@ -199,69 +332,43 @@ def head(data: dict) -> list[str]:
         f"{machine['date']}, {machine['gpu'] or 'no GPU'} ({machine['gpus']} visible), driver "
         f"{machine['driver']}, {machine['cpu']}, {machine['cores']} cores. {versions}.",
         "",
-        "Times are medians with quartiles, in batches of back-to-back calls for 2 ms; gpuvec is "
-        "called from C except in rows that say ctypes or Python (the Python package's functions, "
-        "with `out=`). The calling thread has a current CUDA context, as other GPU libraries leave "
-        'it, except in rows that say "no context", as in a program that uses gpuvec alone. The '
-        "share of the ceiling follows a peer's time. A ratio above 1 means that gpuvec is faster; "
-        "a ratio below 1 is bold.",
+        "Times are medians with quartiles, in batches of back-to-back calls for 2 ms, of "
+        "contenders that take turns. gpuvec's contenders are named after the placement of calls "
+        'from C; "gpuvec" alone is the Python package with `out=`, or queued calls. The calling '
+        "thread has a current CUDA context, as other GPU libraries leave it, except in columns "
+        'that say "no context". The share of the ceiling, or of a copy\'s rate, follows a time.',
         "",
     ]
     return lines + [f"- missing: {name}: {why}" for name, why in data["missing"].items()] + [""]
 
 
-def ceilings(data: dict) -> list[str]:
-    """Formats the ceilings."""
-    rows = [
-        [
-            *(name, seen["what"], f"{number(seen['value'])} {seen['unit']}"),
-            f"{number(seen['min'])}–{number(seen['max'])}",
-        ]
-        for name, seen in data["ceilings"].items()
-    ]
-    return ["## Ceilings", "", *table(["name", "what", "median", "min–max"], rows)]
+SUMMARIES = {
+    "sweep": of_sweep,
+    "libraries": of_libraries,
+}
+# Suites whose rows are too many or too long for a table of their own.
+WHOLE = {"cold": of_cold, "script": of_script, "restricted": of_restricted}
 
 
-def first_calls(data: dict) -> list[str]:
-    """Formats the first calls."""
-    rows = [
-        [what, f"{seen['median_ms']:.1f} ms", f"{seen['min_ms']:.1f}–{seen['max_ms']:.1f}"]
-        for what, seen in data["first_call"].items()
-    ]
-    return ["## First call in a new process", "", *table(["what", "median", "min–max"], rows)]
-
-
-def cell_text(cell) -> str:
-    """Formats a cell of a table that is printed as it is."""
-    return number(cell) if isinstance(cell, float) else str(cell)
-
-
-def other(data: dict, name: str, title: str) -> list[str]:
-    """Formats a part whose rows are printed as they are."""
-    rows = [[cell_text(cell) for cell in row.values()] for row in data[name]]
-    return [f"## {title}", "", *table(list(data[name][0]), rows)]
-
-
-def summary(data: dict) -> str:
+def summary(data: Data) -> str:
     """Formats the machine, the targets and the ceilings."""
     lines = head(data)
     for part, lines_of in (("targets", target_lines), ("ceilings", ceilings)):
-        if data.get(part):
-            lines += lines_of(data)
+        lines += lines_of(data) if data.get(part) else []
     return "\n".join(lines)
 
 
-def markdown(data: dict) -> str:
+def markdown(data: Data) -> str:
     """Formats the whole report."""
     lines = [summary(data)]
-    for part, lines_of in (
-        ("points", calls),
-        ("sweep", sweep),
-        ("first_call", first_calls),
-    ):
-        if data.get(part):
-            lines += lines_of(data)
-    for part, title in TABLES.items():
-        if data.get(part):
-            lines += other(data, part, title)
+    for name in SUITES:
+        rows = data.get(name)
+        if not rows or name == "ceilings":
+            continue
+        if name in WHOLE:
+            lines += [f"## {name}", "", *WHOLE[name](rows)]
+        else:
+            rows = with_shares(rows, data.get("ceilings", [])) if name == "kernels" else rows
+            lines += of_rows(name, rows, data.get("ceilings", []))
+            lines += SUMMARIES.get(name, lambda _: [])(rows) + against(rows)
     return "\n".join(lines)

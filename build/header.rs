@@ -1,6 +1,7 @@
 //! Writes include/gpuvec.h: the declarations that cbindgen makes of src/abi, in the sections of its modules, in the
 //! frame that include/gpuvec.h.in is.
 
+use crate::operations;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
@@ -37,24 +38,29 @@ struct Section {
     functions: Vec<String>,
 }
 
-/// Returns the text of the header. `root` is the package's folder.
-pub(crate) fn text(root: &Path) -> String {
+/// Returns the text of the header, and the names of all functions. `root` is the package's folder.
+pub(crate) fn text(root: &Path) -> (String, Vec<String>) {
     let read = |path: &str| {
         fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
     let modules = read("src/abi/mod.rs");
     let modules =
         modules.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-    let sections: Vec<_> =
-        modules.map(|module| Section::read(&read(&format!("src/abi/{module}.rs")))).collect();
+    let section = |module: &str| {
+        let by_hand = read(&format!("src/abi/{module}.rs"));
+        Section::read(&(by_hand + &operations::functions(module)))
+    };
+    let sections: Vec<_> = modules.map(section).collect();
     let mut declarations = Declarations::generate(root);
     let table = table(&sections, &declarations);
-    let sections: String = sections.iter().map(|section| section.text(&mut declarations)).collect();
-    read("include/gpuvec.h.in")
+    let texts: String = sections.iter().map(|section| section.text(&mut declarations)).collect();
+    let names = sections.into_iter().flat_map(|section| section.functions).collect();
+    let text = read("include/gpuvec.h.in")
         .replace(" * @FUNCTIONS@\n", &table)
         .replace("@VERSION_MACROS@\n", &version_macros())
         .replace("@TYPES@\n\n", &declarations.types(""))
-        .replace("@SECTIONS@\n\n", &sections)
+        .replace("@SECTIONS@\n\n", &texts);
+    (text, names)
 }
 
 impl Section {
@@ -95,7 +101,11 @@ struct Declarations {
 impl Declarations {
     fn generate(root: &Path) -> Self {
         let mut header = Vec::new();
-        cbindgen::Builder::new()
+        // cbindgen sees neither macros nor included files.
+        let sources = operations::write_functions();
+        sources
+            .iter()
+            .fold(cbindgen::Builder::new(), |builder, path| builder.with_src(path))
             .with_crate(root)
             .with_config(cbindgen::Config::from_root_or_default(root))
             .generate()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "docs/_extensions")]
 # The kernels of pages that are notebooks import the package, too.
 os.environ["PYTHONPATH"] = str(ROOT / "python")
+# The figures are not in the repository, but for README's: they are drawn of their data.
+BENCHMARKS = ROOT / "docs/benchmarks"
+for command in (
+    [ROOT / "benches/page.py", BENCHMARKS / "bench.json", BENCHMARKS],
+    [ROOT / "docs/figures/draw.py"],
+):
+    subprocess.run([sys.executable, *command], check=True)
 
 project = "gpuvec"
 author = "gpuvec contributors"

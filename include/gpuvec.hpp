@@ -364,44 +364,155 @@ class expression : public handle<gpuvec_expr, gpuvec_expr_destroy> {
     std::vector<int32_t> types_;
 };
 
-#define GPUVEC_FOR_EACH(name, suffix, T)                                                                           \
-    inline void name(detail::in<T> a, detail::in<T> b, detail::out<T> result, gpuvec_stream *on = nullptr) {       \
-        detail::for_each(gpuvec_##name##_##suffix, result, on, a, b);                                              \
-    }
-#define GPUVEC_REDUCE(name, suffix, T, R)                                                                          \
-    inline R name(detail::in<T> a) { return detail::value<R>(gpuvec_##name##_##suffix, a); }                       \
-    inline void name(detail::in<T> a, R *result, gpuvec_stream *on) {                                              \
-        detail::reduce(gpuvec_##name##_##suffix, result, on, a);                                                   \
-    }
-#define GPUVEC_OPERATIONS(suffix, T, R)                                                                            \
-    GPUVEC_FOR_EACH(add, suffix, T)                                                                                \
-    GPUVEC_FOR_EACH(sub, suffix, T)                                                                                \
-    GPUVEC_FOR_EACH(mul, suffix, T)                                                                                \
-    GPUVEC_REDUCE(sum, suffix, T, R)                                                                               \
-    GPUVEC_REDUCE(min, suffix, T, T)                                                                               \
-    GPUVEC_REDUCE(max, suffix, T, T)                                                                               \
-    inline R dot(detail::in<T> a, detail::in<T> b) { return detail::value<R>(gpuvec_dot_##suffix, a, b); }         \
-    inline void dot(detail::in<T> a, detail::in<T> b, R *result, gpuvec_stream *on) {                              \
-        detail::reduce(gpuvec_dot_##suffix, result, on, a, b);                                                     \
-    }
-#define GPUVEC_FLOATING(suffix, T)                                                                                 \
-    GPUVEC_OPERATIONS(suffix, T, T)                                                                                \
-    GPUVEC_FOR_EACH(div, suffix, T)                                                                                \
-    inline void scale(T alpha, detail::in<T> a, detail::out<T> result, gpuvec_stream *on = nullptr) {              \
-        detail::for_each(std::bind_front(gpuvec_scale_##suffix, alpha), result, on, a);                            \
-    }                                                                                                              \
-    inline void axpy(T alpha, detail::in<T> a, detail::in<T> b, detail::out<T> result, gpuvec_stream *on = nullptr) {\
-        detail::for_each(std::bind_front(gpuvec_axpy_##suffix, alpha), result, on, a, b);                          \
-    }
 /* add(a, b, out), sum(a), dot(a, b), ...; on a stream add(a, b, out, stream), sum(a, &out, stream), ... */
-GPUVEC_FLOATING(f32, float)
-GPUVEC_FLOATING(f64, double)
-GPUVEC_OPERATIONS(i32, std::int32_t, std::int64_t)
-GPUVEC_OPERATIONS(i64, std::int64_t, std::int64_t)
-#undef GPUVEC_FLOATING
-#undef GPUVEC_OPERATIONS
-#undef GPUVEC_REDUCE
-#undef GPUVEC_FOR_EACH
+/* Written by build.rs, from the table of operations: */
+/** Adds: `out[i] = a[i] + b[i]`. */
+inline void add(detail::in<float> a, detail::in<float> b,
+    detail::out<float> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_add_f32, result, on, a, b);
+}
+inline void add(detail::in<double> a, detail::in<double> b,
+    detail::out<double> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_add_f64, result, on, a, b);
+}
+inline void add(detail::in<int32_t> a, detail::in<int32_t> b,
+    detail::out<int32_t> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_add_i32, result, on, a, b);
+}
+inline void add(detail::in<int64_t> a, detail::in<int64_t> b,
+    detail::out<int64_t> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_add_i64, result, on, a, b);
+}
+/** Subtracts: `out[i] = a[i] - b[i]`. */
+inline void sub(detail::in<float> a, detail::in<float> b,
+    detail::out<float> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_sub_f32, result, on, a, b);
+}
+inline void sub(detail::in<double> a, detail::in<double> b,
+    detail::out<double> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_sub_f64, result, on, a, b);
+}
+inline void sub(detail::in<int32_t> a, detail::in<int32_t> b,
+    detail::out<int32_t> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_sub_i32, result, on, a, b);
+}
+inline void sub(detail::in<int64_t> a, detail::in<int64_t> b,
+    detail::out<int64_t> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_sub_i64, result, on, a, b);
+}
+/** Multiplies: `out[i] = a[i] * b[i]`. */
+inline void mul(detail::in<float> a, detail::in<float> b,
+    detail::out<float> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_mul_f32, result, on, a, b);
+}
+inline void mul(detail::in<double> a, detail::in<double> b,
+    detail::out<double> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_mul_f64, result, on, a, b);
+}
+inline void mul(detail::in<int32_t> a, detail::in<int32_t> b,
+    detail::out<int32_t> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_mul_i32, result, on, a, b);
+}
+inline void mul(detail::in<int64_t> a, detail::in<int64_t> b,
+    detail::out<int64_t> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_mul_i64, result, on, a, b);
+}
+/** Divides: `out[i] = a[i] / b[i]`. */
+inline void div(detail::in<float> a, detail::in<float> b,
+    detail::out<float> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_div_f32, result, on, a, b);
+}
+inline void div(detail::in<double> a, detail::in<double> b,
+    detail::out<double> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(gpuvec_div_f64, result, on, a, b);
+}
+/** Multiplies by a number: `out[i] = alpha * a[i]`. */
+inline void scale(float alpha, detail::in<float> a,
+    detail::out<float> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(std::bind_front(gpuvec_scale_f32, alpha), result, on, a);
+}
+inline void scale(double alpha, detail::in<double> a,
+    detail::out<double> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(std::bind_front(gpuvec_scale_f64, alpha), result, on, a);
+}
+/** Adds a multiple: `out[i] = alpha * a[i] + b[i]`. Each element is rounded once, as by `fma`. */
+inline void axpy(float alpha, detail::in<float> a, detail::in<float> b,
+    detail::out<float> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(std::bind_front(gpuvec_axpy_f32, alpha), result, on, a, b);
+}
+inline void axpy(double alpha, detail::in<double> a, detail::in<double> b,
+    detail::out<double> result, gpuvec_stream *on = nullptr) {
+    detail::for_each(std::bind_front(gpuvec_axpy_f64, alpha), result, on, a, b);
+}
+/** Dot product: `out[0] = a[0]*b[0] + … + a[n-1]*b[n-1]`. */
+inline float dot(detail::in<float> a, detail::in<float> b) { return detail::value<float>(gpuvec_dot_f32, a, b); }
+inline void dot(detail::in<float> a, detail::in<float> b, float *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_dot_f32, result, on, a, b);
+}
+inline double dot(detail::in<double> a, detail::in<double> b) { return detail::value<double>(gpuvec_dot_f64, a, b); }
+inline void dot(detail::in<double> a, detail::in<double> b, double *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_dot_f64, result, on, a, b);
+}
+inline int64_t dot(detail::in<int32_t> a, detail::in<int32_t> b) { return detail::value<int64_t>(gpuvec_dot_i32, a, b); }
+inline void dot(detail::in<int32_t> a, detail::in<int32_t> b, int64_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_dot_i32, result, on, a, b);
+}
+inline int64_t dot(detail::in<int64_t> a, detail::in<int64_t> b) { return detail::value<int64_t>(gpuvec_dot_i64, a, b); }
+inline void dot(detail::in<int64_t> a, detail::in<int64_t> b, int64_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_dot_i64, result, on, a, b);
+}
+/** Sum: `out[0] = a[0] + … + a[n-1]`. */
+inline float sum(detail::in<float> a) { return detail::value<float>(gpuvec_sum_f32, a); }
+inline void sum(detail::in<float> a, float *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_sum_f32, result, on, a);
+}
+inline double sum(detail::in<double> a) { return detail::value<double>(gpuvec_sum_f64, a); }
+inline void sum(detail::in<double> a, double *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_sum_f64, result, on, a);
+}
+inline int64_t sum(detail::in<int32_t> a) { return detail::value<int64_t>(gpuvec_sum_i32, a); }
+inline void sum(detail::in<int32_t> a, int64_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_sum_i32, result, on, a);
+}
+inline int64_t sum(detail::in<int64_t> a) { return detail::value<int64_t>(gpuvec_sum_i64, a); }
+inline void sum(detail::in<int64_t> a, int64_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_sum_i64, result, on, a);
+}
+/** Minimum: `out[0]` is the smallest `a[i]`. */
+inline float min(detail::in<float> a) { return detail::value<float>(gpuvec_min_f32, a); }
+inline void min(detail::in<float> a, float *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_min_f32, result, on, a);
+}
+inline double min(detail::in<double> a) { return detail::value<double>(gpuvec_min_f64, a); }
+inline void min(detail::in<double> a, double *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_min_f64, result, on, a);
+}
+inline int32_t min(detail::in<int32_t> a) { return detail::value<int32_t>(gpuvec_min_i32, a); }
+inline void min(detail::in<int32_t> a, int32_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_min_i32, result, on, a);
+}
+inline int64_t min(detail::in<int64_t> a) { return detail::value<int64_t>(gpuvec_min_i64, a); }
+inline void min(detail::in<int64_t> a, int64_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_min_i64, result, on, a);
+}
+/** Maximum: `out[0]` is the largest `a[i]`. */
+inline float max(detail::in<float> a) { return detail::value<float>(gpuvec_max_f32, a); }
+inline void max(detail::in<float> a, float *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_max_f32, result, on, a);
+}
+inline double max(detail::in<double> a) { return detail::value<double>(gpuvec_max_f64, a); }
+inline void max(detail::in<double> a, double *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_max_f64, result, on, a);
+}
+inline int32_t max(detail::in<int32_t> a) { return detail::value<int32_t>(gpuvec_max_i32, a); }
+inline void max(detail::in<int32_t> a, int32_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_max_i32, result, on, a);
+}
+inline int64_t max(detail::in<int64_t> a) { return detail::value<int64_t>(gpuvec_max_i64, a); }
+inline void max(detail::in<int64_t> a, int64_t *result, gpuvec_stream *on) {
+    detail::reduce(gpuvec_max_i64, result, on, a);
+}
+/* End of what build.rs writes. */
 
 } // namespace gpuvec
 #endif /* GPUVEC_HPP */

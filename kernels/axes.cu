@@ -1,139 +1,133 @@
-// Reductions along axes: kernels without the formula of the elements (elements.cuh).
+// Reductions along axes: kernels without the formula of the elements (hooks.cuh).
 //
-// A block has some neighbouring results, or all elements of some: `lanes` neighbouring lanes of a warp have a
-// result each, and the other lanes further elements of the same ones. So the warps of a block share the columns
-// of the same results, and a column never has terms of two. If a block has more results than a warp has lanes, teams of
-// its warps have neighbouring ones.
+// Neighbouring lanes of a warp have a result each, and its other lanes further elements of the same results: no column of
+// a block's exact sums has terms of two results. These results are a group. A block computes one group, or several
+// neighbouring ones, each by some of its warps; and several blocks may split the elements of a group. Where results have
+// few elements, each warp computes a group of its own.
 //
-// The parameters, which follow those of the inputs and of the shape, are the numbers of results and of elements
-// of each, which is below 2^31; the partition; the memory in which blocks merge their states; and how to add up (exact
-// sums), or the index of the first element (folds).
-//
-// The partition is, from bit 32 on, the number of results of each lane in a warp's tiles, or 0 (exact::reduce_tiles);
-// from bit 8 on, the number of blocks that share the elements of a result, or 0 if each warp has results, not states, of
-// its own: those of few elements; in bit 7 whether states are stored in place of results; in bit 6 whether the elements of
-// each result follow each other in all arrays and begin a vector; in bit 5 whether a warp alone has neighbouring elements,
-// not results, in neighbouring lanes; and the logarithm of the number of lanes, or of a block's results if these are more.
-//
-// PLACE is the address of a result. Its further operands are the result's number, the distance between a thread's
-// elements, and the thread's number among those of the result or, if elements are not in vectors, NO_VECTORS. STATE
-// stores a state there, RESULT a result.
+// The parameters follow those of the inputs and of the shape (crates/ptx/src/axes.rs): the numbers of results and of
+// elements of each, which is below 2^31; the memory in which blocks merge their states; how to add up (exact sums), or the
+// index of the first element (folds); and the partition.
 #include "elements.cuh"
 
 constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5, LOG_WARPS = 3;
 static_assert(1 << LOG_WARP == WARP && 1 << LOG_WARPS == WARPS, "logarithms of the numbers");
 
-// The rounds in which each warp has results of its own, before those of teams: it adds up in plain sums, in a window, or
-// in levels; or first in a tile.
+// The passes in which each warp computes a group of its own: first in tiles, or in plain sums, then in a window, then in
+// levels. Passes from 0 on compute by all warps what these leave.
 constexpr int IN_TILE = -4, IN_PLAIN = -3, IN_WINDOW = -2, IN_LEVELS = -1;
 
-constexpr int NO_VECTORS = -1 << 31;
-
 // The elements of each lane in a tile.
-constexpr int TILE = 16;
+constexpr int TILE = policy::TILE;
 
-// The results and the elements of a team: of the warps of a block, of some of them, or of a warp alone.
-struct Part {
+// How results and their elements are divided among blocks and warps (src/cuda/reduce_axes.rs).
+struct Partition {
+    // The logarithm of the results of a block, or of a warp that computes a group of its own.
+    unsigned log_results;
+    // The blocks that split the elements of a result; 0 if each warp computes a group of its own, which stores no states.
+    unsigned splits;
+    // The results of each lane in a warp's tiles; 0 without tiles.
+    unsigned results_per_lane;
+    // Nonzero if a warp with a group of its own has neighbouring elements, not results, in neighbouring lanes.
+    unsigned in_rows;
+    // Nonzero if the elements of each result follow each other in all arrays, and begin a vector.
+    unsigned in_vectors;
+    // Nonzero if states are stored in place of results.
+    unsigned stores_states;
+
+    __device__ bool is_by_warps() const { return splits == 0; }
+
+    // The logarithm of the number of groups of a block whose warps share results, if it may have several.
+    __device__ int log_groups(int most) const {
+        return most == 1 ? 0 : max(static_cast<int>(log_results) - LOG_WARP, 0);
+    }
+};
+
+// The results and the elements that the warps of a group compute.
+struct Slice {
     static constexpr bool HAS_PLAIN = true;
 
-    unsigned results, n, group, begin, last, parts, part;
-    int lanes, log_lanes, warps, round;
+    unsigned results, n, group, begin, last, splits, split;
+    int lanes, log_lanes, warps_per_result, pass;
     bool is_alone, is_by_rows, stores_states, in_vectors;
 
-    // The number of blocks that share elements; 0 if each warp has results of its own.
-    __device__ static unsigned parts_of(u64 partition) { return static_cast<unsigned>(partition) >> 8; }
-    __device__ static bool of_warps(u64 partition) { return parts_of(partition) == 0; }
-
-    // The number of the results of a warp alone or of a block, and its logarithm.
-    __device__ static int results_of(u64 partition) { return 1 << log_results_of(partition); }
-    __device__ static int log_results_of(u64 partition) { return partition & 0x0F; }
-
-    // The logarithm of the number of teams in a block that has results of its own.
-    __device__ static int log_teams_of(u64 partition, int most) {
-        return most == 1 ? 0 : max(log_results_of(partition) - LOG_WARP, 0);
-    }
-
-    // The number of results of each lane in a warp's tiles; 0 if it has none.
-    __device__ static unsigned of_tiles(u64 partition) { return static_cast<unsigned>(partition >> 32); }
-
-    // If each warp has results of its own, `round` is one of theirs or the number of a round of teams. In such a
-    // round a team computes the results of one warp. The results of a block's tiles have as many turns as a lane of a
-    // tile has results.
-    __device__ Part(unsigned results, unsigned n, u64 partition, int round, int teams, unsigned turn)
-        : results(results), n(n), round(round) {
-        log_lanes = log_results_of(partition);
-        log_lanes = teams > 1 ? min(log_lanes, LOG_WARP) : log_lanes;
+    // With tiles, a warp's lanes have several results, one after the other: `tile_result` is the number of the current one.
+    __device__ Slice(unsigned results, unsigned n, const Partition &partition, int pass, int groups,
+                     unsigned tile_result)
+        : results(results), n(n), pass(pass) {
+        log_lanes = partition.log_results;
+        log_lanes = groups > 1 ? min(log_lanes, LOG_WARP) : log_lanes;
         lanes = 1 << log_lanes;
-        in_vectors = (partition & 0x40) != 0;
-        stores_states = (partition & 0x80) != 0;
-        is_alone = round < 0;
-        is_by_rows = is_alone && (partition & 0x20) != 0;
-        if (of_warps(partition)) {
-            parts = 1;
-            part = 0;
-            warps = is_alone ? 1 : WARPS / teams;
-            const unsigned turns = of_tiles(partition);
+        in_vectors = partition.in_vectors != 0;
+        stores_states = partition.stores_states != 0;
+        is_alone = pass < 0;
+        is_by_rows = is_alone && partition.in_rows != 0;
+        if (partition.is_by_warps()) {
+            splits = 1;
+            split = 0;
+            warps_per_result = is_alone ? 1 : WARPS / groups;
+            const unsigned of_lane = partition.results_per_lane;
             begin = 0;
             if (in_tile()) {
-                // The tiles are as a row of their first result.
+                // The tiles of a warp are handled as one row of their first result.
                 lanes = 1;
                 log_lanes = 0;
-                group = (blockIdx.x * WARPS + owner(round, teams)) * turns * WARP;
-                last = turns * WARP;
+                group = (blockIdx.x * WARPS + owner(pass, groups)) * of_lane * WARP;
+                last = of_lane * WARP;
                 return;
             }
-            group = (blockIdx.x * max(turns, 1) + turn) * WARPS + owner(round, teams);
+            group = (blockIdx.x * max(of_lane, 1) + tile_result) * WARPS + owner(pass, groups);
             last = group * lanes < results ? n : 0;
             return;
         }
         // Blocks that run at the same time have neighbouring results.
-        warps = WARPS >> log_teams_of(partition, teams);
-        parts = parts_of(partition);
-        const unsigned groups = gridDim.x / parts;
-        group = blockIdx.x % groups;
-        if (teams > 1) {
-            group = (group << log_teams_of(partition, teams)) + team();
+        warps_per_result = WARPS >> partition.log_groups(groups);
+        splits = partition.splits;
+        const unsigned blocks = gridDim.x / splits;
+        group = blockIdx.x % blocks;
+        if (groups > 1) {
+            group = (group << partition.log_groups(groups)) + group_of_block();
         }
-        part = blockIdx.x / groups;
-        const unsigned share = (n + parts - 1) / parts;
-        begin = part * share;
-        last = min(begin + share, n);
+        split = blockIdx.x / blocks;
+        const unsigned len = (n + splits - 1) / splits;
+        begin = split * len;
+        last = min(begin + len, n);
     }
 
-    // The same, which is found anew, so that it needs no registers before.
-    __device__ Part again(u64 partition, int teams, unsigned turn) const {
-        asm volatile("mov.b64 %0, %0;" : "+l"(partition));
-        asm volatile("mov.b32 %0, %0;" : "+r"(turn));
-        return Part(results, n, partition, round, teams, turn);
+    // The same slice, computed again, so that it needs no registers before.
+    __device__ Slice again(Partition partition, int groups, unsigned tile_result) const {
+        partition.log_results = recomputed(partition.log_results);
+        partition.splits = recomputed(partition.splits);
+        return Slice(results, n, partition, pass, groups, recomputed(tile_result));
     }
 
-    // The warp whose results the calling thread's team has.
-    __device__ static int owner(int round, int teams) {
+    // The warp whose group the calling thread's warps compute in a pass.
+    __device__ static int owner(int pass, int groups) {
         const int warp = threadIdx.x / WARP;
-        return round < 0 ? warp : round * teams + warp / (WARPS / teams);
+        return pass < 0 ? warp : pass * groups + warp / (WARPS / groups);
     }
 
-    // Leaves the results to others.
+    // Computes nothing in this pass.
     __device__ void leave() {
         results = 0;
         last = begin;
     }
 
-    // The number of the team in its block.
-    __device__ int team() const { return threadIdx.x / threads(); }
+    // The number of the group in its block.
+    __device__ int group_of_block() const { return threadIdx.x / threads(); }
 
-    // The number of the thread in its team, and the threads of that, a power of two.
+    // The thread's number among the threads of its group, a power of two.
     __device__ int thread() const { return threadIdx.x & threads() - 1; }
-    __device__ int threads() const { return warps * WARP; }
+    __device__ int threads() const { return warps_per_result * WARP; }
 
-    // The number of the calling thread's result among those of its warp.
+    // The number of the calling thread's result in its group.
     __device__ int of_warp() const { return is_by_rows ? lane() >> LOG_WARP - log_lanes : lane() & lanes - 1; }
 
     // The lanes with the same result differ in the bits from `lowest` to `highest`.
     __device__ int lowest() const { return is_by_rows ? 1 : lanes; }
     __device__ int highest() const { return (is_by_rows ? step() : WARP) / 2; }
 
-    // The result of the calling thread. Threads behind the last result have that one, too.
+    // The number of the calling thread's result. Threads past the last result have the last one, too.
     __device__ u64 result() const { return min(group * lanes + of_warp(), results - 1); }
 
     // Returns whether the calling thread stores its result.
@@ -145,25 +139,21 @@ struct Part {
     __device__ int offset() const { return is_by_rows ? lane() & step() - 1 : lane() >> log_lanes; }
     __device__ unsigned end() const { return last; }
     __device__ unsigned first(int len) const { return begin + thread() / WARP * len; }
-    __device__ unsigned next(int len) const { return warps * len; }
+    __device__ unsigned next(int len) const { return warps_per_result * len; }
     __device__ unsigned after(unsigned start, int len) const { return start + next(len); }
-    __device__ bool in_tile() const { return round == IN_TILE; }
-    __device__ bool in_plain() const { return round == IN_PLAIN; }
-    __device__ bool in_window() const { return round == IN_WINDOW; }
-    __device__ bool in_levels() const { return round == IN_LEVELS; }
-    __device__ void go_on_in_window() { round = IN_WINDOW; }
-    // The elements of a warp alone may be larger than all in its first batch, by these bits. It has one window,
-    // which reaches no higher, so that fewer levels hold the small ones.
-    __device__ int spare() const { return in_window() ? exact::SPARE : 0; }
-    __device__ int grid() const { return in_window() ? 1 : exact::GRID; }
+    __device__ bool in_tile() const { return pass == IN_TILE; }
+    __device__ bool in_plain() const { return pass == IN_PLAIN; }
+    __device__ bool in_window() const { return pass == IN_WINDOW; }
+    __device__ bool in_levels() const { return pass == IN_LEVELS; }
+    __device__ void go_on_in_window() { pass = IN_WINDOW; }
+    // A warp alone has one window. It reaches these bits above the first batch, for larger elements, and no higher, so that
+    // fewer levels hold the small ones.
+    __device__ int spare() const { return in_window() ? policy::SPARE : 0; }
+    __device__ int grid() const { return in_window() ? 1 : policy::GRID; }
 
     template <class T>
     __device__ T *place() const {
-        T *place;
-        asm volatile("PLACE %0, %1, %2, %3;"
-                     : "=l"(place)
-                     : "l"(result()), "r"(step()), "r"(in_vectors ? offset() : NO_VECTORS));
-        return place;
+        return place_of<T>(result(), step(), in_vectors ? offset() : NO_VECTORS);
     }
 };
 
@@ -189,65 +179,65 @@ __device__ inline void set_word(Columns<K> &columns, int row, int lane, long lon
     }
 }
 
-// The teams of a block in a round: each warp is one, if the columns of all leave room for three blocks in the shared
-// memory of most devices.
+// The most groups of a block: one for each warp, if the columns of all fit into shared memory.
 template <class K>
-constexpr int TEAMS = WARPS * sizeof(Columns<K>) <= 28 << 10 ? WARPS : 1;
+constexpr int GROUPS = WARPS * sizeof(Columns<K>) <= policy::COLUMN_BYTES ? WARPS : 1;
 
 template <class K>
-__device__ inline void clear(Columns<K> &columns, const Part &part) {
+__device__ inline void clear(Columns<K> &columns, const Slice &slice) {
     int *counters = columns.counts[0];
 #pragma unroll 1
-    for (unsigned i = part.thread(); i < sizeof(columns) / sizeof(*counters); i += part.threads()) {
+    for (unsigned i = slice.thread(); i < sizeof(columns) / sizeof(*counters); i += slice.threads()) {
         counters[i] = 0;
     }
 }
 
-// Turns a team's columns into the words of its results' states: adds those of lanes with the same result.
+// Turns a group's columns into the words of its results' states: adds the columns of lanes with the same result.
 template <class K>
-__device__ inline void merge_lanes(Columns<K> &columns, const Part &part) {
+__device__ inline void merge_lanes(Columns<K> &columns, const Slice &slice) {
 #pragma unroll 1
-    for (int row = part.thread() / WARP; row < K::ROWS; row += part.warps) {
+    for (int row = slice.thread() / WARP; row < K::ROWS; row += slice.warps_per_result) {
         const int digit = 2 * (row - COUNTS);
         long long sum = row < COUNTS ? columns.counts[row][lane()]
                                      : columns.digits[digit][lane()] +
                                            columns.digits[digit + 1][lane()] * 65536LL;
 #pragma unroll 1
-        for (int half = WARP / 2; half >= part.lanes; half /= 2) {
+        for (int half = WARP / 2; half >= slice.lanes; half /= 2) {
             sum += __shfl_xor_sync(ALL_THREADS, sum, half);
         }
         set_word(columns, row, lane(), sum);
     }
 }
 
-// Adds the words of the blocks that have elements of the same results. Returns in the whole block whether all
-// have added theirs: then the last one has the sums, and leaves zeros. Behind the words of a block's teams is the number
-// of the blocks that have added theirs.
+// Adds the words to those of the other blocks that split the elements of the same results. Returns in the whole block
+// whether it was the last one: then it has the sums, and the memory is zero again. A counter of the blocks that have added
+// theirs follows the words of a block's groups.
 template <class K>
-__device__ inline bool merge_parts(Columns<K> &columns, const Part &part, Scratch *scratch) {
-    const int words = K::ROWS * part.lanes;
-    const unsigned teams = TEAMS<K> == 1 ? 1 : WARPS / part.warps;
-    u64 *const of_group = scratch->words + part.group * words + part.group / teams;
+__device__ inline bool merge_splits(Columns<K> &columns, const Slice &slice, Scratch *scratch) {
+    const int words = K::ROWS * slice.lanes;
+    const unsigned groups = GROUPS<K> == 1 ? 1 : WARPS / slice.warps_per_result;
+    u64 *const of_group = scratch->words + slice.group * words + slice.group / groups;
 #pragma unroll 1
-    for (int i = part.thread(); i < words; i += part.threads()) {
-        const long long added = word(columns, i / part.lanes, i % part.lanes);
+    for (int i = slice.thread(); i < words; i += slice.threads()) {
+        const long long added = word(columns, i / slice.lanes, i % slice.lanes);
         if (added != 0) {
             atomicAdd(&of_group[i], static_cast<u64>(added));
         }
     }
-    if (!is_last_of(part.parts, reinterpret_cast<unsigned *>(&of_group[(teams - part.team()) * words]))) {
+    unsigned *const counter = reinterpret_cast<unsigned *>(&of_group[(groups - slice.group_of_block()) * words]);
+    if (!is_last_of(slice.splits, counter)) {
         return false;
     }
 #pragma unroll 1
-    for (int i = part.thread(); i < words; i += part.threads()) {
+    for (int i = slice.thread(); i < words; i += slice.threads()) {
         const u64 sum = atomicExch(&of_group[i], 0);
-        set_word(columns, i / part.lanes, i % part.lanes, static_cast<long long>(sum));
+        set_word(columns, i / slice.lanes, i % slice.lanes, static_cast<long long>(sum));
     }
     __syncthreads();
     return true;
 }
 
-// Stores the words of the state of the calling thread's result.
+// Reads the words of the state of the calling thread's result, and finds the first and the last nonzero digit.
 template <class K>
 __device__ inline void read_words(const Columns<K> &columns, long long *words, int &first, int &last) {
 #pragma unroll 1
@@ -260,56 +250,55 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
     }
 }
 
-// Returns whether a warp's threads have at most a number of terms.
-__device__ inline bool has_few_terms(u64 n, u64 partition, int most) {
-    return n * Part::results_of(partition) <= WARP * most;
+// Returns whether each thread of a warp has at most `most` terms.
+__device__ inline bool has_few_terms(u64 n, const Partition &partition, int most) {
+    return n << partition.log_results <= WARP * most;
 }
 
-// The first round of a warp alone.
+// The first pass of a warp alone.
 template <class K>
-__device__ inline int first_round(u64 n, u64 partition, u64 mode) {
+__device__ inline int first_pass(u64 n, const Partition &partition, u64 mode) {
     const bool is_plain = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Plain::MOST);
     return is_plain ? IN_PLAIN : IN_WINDOW;
 }
 
-// The round of a warp alone that follows one that did not hold its sums; 0 if none does.
+// The pass of a warp alone that follows one that did not hold its sums; 0 if there is none.
 template <class K>
-__device__ inline int next_round(int round, const Plain &plain, u64 n, u64 partition, u64 mode) {
-    if (round == IN_PLAIN && !plain.is_far()) {
+__device__ inline int next_pass(int pass, const Plain &plain, u64 n, const Partition &partition, u64 mode) {
+    if (pass == IN_PLAIN && !plain.is_far()) {
         return IN_WINDOW;
     }
     const bool has_levels = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Levels::MOST);
-    return round < IN_LEVELS && has_levels ? IN_LEVELS : 0;
+    return pass < IN_LEVELS && has_levels ? IN_LEVELS : 0;
 }
 
-// Computes the results of a warp alone that have few elements, which follow each other as the results do, in tiles: the
-// lanes load the elements of some results side by side, and those of the next ones while each adds up results of its own.
-// Returns whether all of the calling thread's sums are exact.
+// Computes the results of a warp alone in tiles, for few elements that follow each other as the results do. The lanes load
+// the elements of some results side by side, and the next tile while each lane adds up results of its own. Returns whether
+// all of the calling thread's sums are exact.
 template <class T>
-__device__ inline bool reduce_tiles(float *elements, const Part &part, T *place) {
-    const unsigned len = TILE / part.n * WARP, last = part.last;
-    const u64 left = static_cast<u64>(part.results - part.group) * part.n;
-    if (part.group >= part.results || left < (last - len) * part.n + TILE * WARP) {
+__device__ inline bool reduce_tiles(float *elements, const Slice &slice, T *place) {
+    const unsigned len = TILE / slice.n * WARP, last = slice.last;
+    const u64 left = static_cast<u64>(slice.results - slice.group) * slice.n;
+    if (slice.group >= slice.results || left < (last - len) * slice.n + TILE * WARP) {
         return false;
     }
-    int what;
-    asm volatile("FINISH %0;" : "=r"(what));
+    const int what = finish();
     bool is_exact = true;
-    const double reciprocal = __drcp_rn(part.n);
+    const double reciprocal = __drcp_rn(slice.n);
 #pragma unroll 1
     for (unsigned first = 0;; first += len) {
         // Zeros behind the last tile: elements that are not read would keep their registers.
         float x[TILE] = {};
-        if (first < last && !whole_elements(first * part.n + part.offset(), x)) {
+        if (first < last && !whole_elements(first * slice.n + slice.offset(), x)) {
             return false;
         }
         // The first time there is nothing to add up yet.
 #pragma unroll 1
         for (unsigned result = first == 0 ? len : lane(); result < len; result += WARP) {
             Plain plain;
-            is_exact &= plain.add_row(elements + result * part.n, part.n);
+            is_exact &= plain.add_row(elements + result * slice.n, slice.n);
             place[first - len + result] =
-                what == FINISH_MEAN ? plain.mean(part.n, reciprocal) : __double2float_rn(plain.sum);
+                what == FINISH_MEAN ? plain.mean(slice.n, reciprocal) : __double2float_rn(plain.sum);
         }
         if (first == last) {
             return is_exact;
@@ -324,71 +313,70 @@ __device__ inline bool reduce_tiles(float *elements, const Part &part, T *place)
     }
 }
 
-// Computes the results of a part, or their states. Returns false if the warp's sums did not hold them.
+// Computes the results of a slice, or their states. Returns false if the warp's sums did not hold them.
 template <class K, class T>
-__device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain, Scratch *scratch, u64 mode,
-                                   u64 partition, unsigned turn) {
-    T *const place = part.place<T>();
+__device__ inline bool reduce_slice(Columns<K> &columns, Slice &slice, Plain &plain, Scratch *scratch, u64 mode,
+                                    const Partition &partition, unsigned tile_result) {
+    T *const place = slice.place<T>();
     if constexpr (HAS_LEVELS<K>) {
-        if (part.in_tile()) {
-            return reduce_tiles(reinterpret_cast<float *>(&columns), part, place);
+        if (slice.in_tile()) {
+            return reduce_tiles(reinterpret_cast<float *>(&columns), slice, place);
         }
     }
-    if (!part.is_alone) {
-        clear(columns, part);
+    if (!slice.is_alone) {
+        clear(columns, slice);
         __syncthreads();
     }
     if constexpr (HAS_LEVELS<K>) {
-        if (part.in_levels()) {
-            // Other lanes may still read those of the results before.
+        if (slice.in_levels()) {
+            // Other lanes may still read the levels of the previous results.
             __syncwarp();
             Levels::of(columns).clear();
         }
     }
     Window<K> window;
-    bool is_done = add_elements(columns, window, plain, part, mode);
-    part = part.again(partition, TEAMS<K>, turn);
+    bool is_done = add_elements(columns, window, plain, slice, mode);
+    slice = slice.again(partition, GROUPS<K>, tile_result);
     long long words[K::ROWS];
     int first = K::DIGITS, last = -1;
-    if (part.in_plain()) {
-        is_done = plain.merge_lanes(part.lowest(), part.highest()) && is_done;
-    } else if (part.in_window()) {
-        window.merge_lanes(part.lowest(), part.highest());
-    } else if (part.in_levels()) {
+    if (slice.in_plain()) {
+        is_done = plain.merge_lanes(slice.lowest(), slice.highest()) && is_done;
+    } else if (slice.in_window()) {
+        window.merge_lanes(slice.lowest(), slice.highest());
+    } else if (slice.in_levels()) {
         if constexpr (HAS_LEVELS<K>) {
-            Levels::of(columns).merge_lanes(part.lowest(), part.highest());
+            Levels::of(columns).merge_lanes(slice.lowest(), slice.highest());
         }
     } else {
         __syncthreads();
-        merge_lanes(columns, part);
+        merge_lanes(columns, slice);
         __syncthreads();
-        if (part.parts > 1 && !merge_parts(columns, part, scratch)) {
+        if (slice.splits > 1 && !merge_splits(columns, slice, scratch)) {
             return true;
         }
-        if (part.stores()) {
+        if (slice.stores()) {
             read_words(columns, words, first, last);
         }
     }
-    if (part.stores_states && part.stores()) {
-        words[0] = static_cast<long long>(part.n);
+    if (slice.stores_states && slice.stores()) {
+        words[0] = static_cast<long long>(slice.n);
         long long *const state = reinterpret_cast<long long *>(place);
 #pragma unroll 1
         for (int row = 0; row < K::ROWS; row++) {
             state[row] = words[row];
         }
-    } else if (is_done && part.stores()) {
-        int what;
-        asm volatile("FINISH %0;" : "=r"(what));
+    } else if (is_done && slice.stores()) {
+        const int what = finish();
         if constexpr (HAS_LEVELS<K>) {
-            if (part.in_plain()) {
-                *place = what == FINISH_MEAN ? plain.mean(part.n, __drcp_rn(part.n)) : __double2float_rn(plain.sum);
+            if (slice.in_plain()) {
+                *place = what == FINISH_MEAN ? plain.mean(slice.n, __drcp_rn(slice.n)) : __double2float_rn(plain.sum);
                 return is_done;
             }
         }
-        const auto store = [&](const Leading &sum) { *place = result_of<T>(sum, part.n, what); };
-        if (part.in_window()) {
+        const auto store = [&](const Leading &sum) { *place = result_of<T>(sum, slice.n, what); };
+        if (slice.in_window()) {
             store(leading(window.sum(), window.lowest_unit()));
-        } else if (part.in_levels()) {
+        } else if (slice.in_levels()) {
             if constexpr (HAS_LEVELS<K>) {
                 store(leading(Levels::of(columns).sum(), Format<float>::LEAST));
             }
@@ -399,62 +387,59 @@ __device__ inline bool reduce_part(Columns<K> &columns, Part &part, Plain &plain
     return is_done;
 }
 
-// Reduces along axes. If each warp has results of its own, it first adds them up alone: in plain sums, a window or
-// levels. Teams then compute the results that these do not hold.
+// Reduces along axes. A warp with a group of its own first adds it up alone: in plain sums, a window or levels. Further
+// passes compute the groups that these do not hold.
 template <class K, class T>
-__device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {
-    alignas(float4) __shared__ Columns<K> all_columns[TEAMS<K>];
+__device__ inline void reduce_axes(u64 results, u64 n, Scratch *scratch, u64 mode, const Partition &partition) {
+    alignas(float4) __shared__ Columns<K> all_columns[GROUPS<K>];
     __shared__ bool is_held[WARPS];
-    static_assert(!HAS_LEVELS<K> || TEAMS<K> == WARPS, "each warp's levels are in columns of its own");
-    const bool of_warps = Part::of_warps(partition);
-    const int rounds = of_warps ? WARPS / TEAMS<K> : 1;
-    const int log_teams = of_warps ? (TEAMS<K> == 1 ? 0 : LOG_WARPS) : Part::log_teams_of(partition, TEAMS<K>);
-    Columns<K> &columns = all_columns[threadIdx.x >> LOG_WARP + LOG_WARPS - log_teams];
-    unsigned turn = 0;
-    int round = of_warps ? first_round<K>(n, partition, mode) : 0;
-    if (HAS_LEVELS<K> && Part::of_tiles(partition) > 0) {
-        round = IN_TILE;
+    static_assert(!HAS_LEVELS<K> || GROUPS<K> == WARPS, "each warp's levels are in columns of its own");
+    const bool by_warps = partition.is_by_warps();
+    const int passes = by_warps ? WARPS / GROUPS<K> : 1;
+    const int log_groups = by_warps ? (GROUPS<K> == 1 ? 0 : LOG_WARPS) : partition.log_groups(GROUPS<K>);
+    Columns<K> &columns = all_columns[threadIdx.x >> LOG_WARP + LOG_WARPS - log_groups];
+    unsigned tile_result = 0;
+    int pass = by_warps ? first_pass<K>(n, partition, mode) : 0;
+    if (HAS_LEVELS<K> && partition.results_per_lane > 0) {
+        pass = IN_TILE;
     }
 #pragma unroll 1
     while (true) {
-        Part part(results, n, partition, round, TEAMS<K>, turn);
+        Slice slice(results, n, partition, pass, GROUPS<K>, tile_result);
         bool is_left = false;
-        if (!part.is_alone) {
-            is_left = of_warps && is_held[Part::owner(round, TEAMS<K>)];
-            // The only team goes on together.
-            if (TEAMS<K> > 1 && is_left) {
-                part.leave();
+        if (!slice.is_alone) {
+            is_left = by_warps && is_held[Slice::owner(pass, GROUPS<K>)];
+            // A block's only group goes on together.
+            if (GROUPS<K> > 1 && is_left) {
+                slice.leave();
             }
             is_left = __syncthreads_and(is_left);
         }
         Plain plain;
-        const bool is_done = is_left || reduce_part<K, T>(columns, part, plain, scratch, mode, partition, turn);
-        if (HAS_LEVELS<K> && part.in_tile()) {
+        const bool is_done = is_left || reduce_slice<K, T>(columns, slice, plain, scratch, mode, partition, tile_result);
+        if (HAS_LEVELS<K> && slice.in_tile()) {
             if (__syncthreads_and(is_done)) {
                 return;
             }
-            round = first_round<K>(n, partition, mode);
+            pass = first_pass<K>(n, partition, mode);
             continue;
         }
-        if (part.is_alone) {
-            round = is_done ? 0 : next_round<K>(part.round, plain, n, partition, mode);
-            if (round < 0) {
+        if (slice.is_alone) {
+            pass = is_done ? 0 : next_pass<K>(slice.pass, plain, n, partition, mode);
+            if (pass < 0) {
                 continue;
             }
-            // Found anew, so that it needs no register before.
-            unsigned thread;
-            asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-            is_held[thread / WARP] = is_done;
+            is_held[reread_thread() / WARP] = is_done;
             if (__syncthreads_or(!is_done)) {
                 continue;
             }
-        } else if (++round < rounds) {
+        } else if (++pass < passes) {
             continue;
         }
-        if (++turn >= Part::of_tiles(partition)) {
+        if (++tile_result >= partition.results_per_lane) {
             return;
         }
-        round = of_warps ? first_round<K>(n, partition, mode) : 0;
+        pass = by_warps ? first_pass<K>(n, partition, mode) : 0;
     }
 }
 
@@ -462,8 +447,8 @@ __device__ inline void reduce_axes(u64 results, u64 n, u64 partition, Scratch *s
 
 #define EXACT(name, T, K)                                                                       \
     extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)                          \
-        name(u64 results, u64 n, u64 partition, Scratch *scratch, u64 mode) {                    \
-        exact::reduce_axes<K, T>(results, n, partition, scratch, mode);                          \
+        name(u64 results, u64 n, Scratch *scratch, u64 mode, Partition partition) {              \
+        exact::reduce_axes<K, T>(results, n, scratch, mode, partition);                          \
     }
 
 EXACT(axes_sum_f32, float, exact::SumF32)
@@ -473,7 +458,7 @@ EXACT(axes_dot_f64, double, exact::DotF64)
 EXACT(axes_norm_f32, float, exact::NormF32)
 EXACT(axes_norm_f64, double, exact::NormF64)
 
-// Merges the states of those threads of a block that have the same lane, in each of them.
+// Merges the states of the threads of a block that have the same lane. Each of them returns the merged state.
 __device__ inline Fold of_warps(Fold state) {
     __shared__ Fold warps[WARPS][WARP];
     warps[threadIdx.x / WARP][lane()] = state;
@@ -487,49 +472,46 @@ __device__ inline Fold of_warps(Fold state) {
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
-    axes_fold(u64 results, u64 n, u64 partition, Scratch *scratch, u64 index) {
-    Part part(results, n, partition, Part::of_warps(partition) ? IN_WINDOW : 0, 1, 0);
-    u64 *const place = part.place<u64>();
+    axes_fold(u64 results, u64 n, Scratch *scratch, u64 index, Partition partition) {
+    Slice slice(results, n, partition, partition.is_by_warps() ? IN_WINDOW : 0, 1, 0);
+    u64 *const place = slice.place<u64>();
     Fold state = Fold::identity();
 #pragma unroll 1
-    for (unsigned start = part.first(LEN * part.step()); start < part.end();
-         start += part.next(LEN * part.step())) {
+    for (unsigned start = slice.first(FOLD_BATCH * slice.step()); start < slice.end();
+         start += slice.next(FOLD_BATCH * slice.step())) {
         Fold batch;
-        asm volatile("ELEMENTS %0, %1, %2, %3;"
-                     : "=l"(batch.value), "=l"(batch.index)
-                     : "l"(static_cast<u64>(start + part.offset())), "l"(static_cast<u64>(part.end())));
+        fold_elements(start + slice.offset(), slice.end(), batch.value, batch.index);
         state.merge(batch);
     }
-    part = part.again(partition, 1, 0);
-    state = of_lanes(state, 2 * part.highest(), part.lowest());
-    if (!part.is_alone) {
+    slice = slice.again(partition, 1, 0);
+    state = of_lanes(state, 2 * slice.highest(), slice.lowest());
+    if (!slice.is_alone) {
         state = of_warps(state);
     }
-    if (part.parts > 1) {
-        const u64 states = static_cast<u64>(part.parts) * part.lanes;
-        u64 *const of_group = scratch->words + part.group * (2 * states + 1);
-        Fold *const of_parts = reinterpret_cast<Fold *>(of_group);
-        if (threadIdx.x < part.lanes) {
-            of_parts[part.part * part.lanes + threadIdx.x] = state;
+    if (slice.splits > 1) {
+        const u64 states = static_cast<u64>(slice.splits) * slice.lanes;
+        u64 *const of_group = scratch->words + slice.group * (2 * states + 1);
+        Fold *const of_splits = reinterpret_cast<Fold *>(of_group);
+        if (threadIdx.x < slice.lanes) {
+            of_splits[slice.split * slice.lanes + threadIdx.x] = state;
         }
-        if (!is_last_of(part.parts, reinterpret_cast<unsigned *>(of_group + 2 * states))) {
+        if (!is_last_of(slice.splits, reinterpret_cast<unsigned *>(of_group + 2 * states))) {
             return;
         }
         state = Fold::identity();
-        if (threadIdx.x < part.lanes) {
-            for (u64 i = threadIdx.x; i < states; i += part.lanes) {
-                state.merge(Fold{__ldcg(&of_parts[i].value), __ldcg(&of_parts[i].index)});
-                of_parts[i] = Fold{0, 0};
+        if (threadIdx.x < slice.lanes) {
+            for (u64 i = threadIdx.x; i < states; i += slice.lanes) {
+                state.merge(Fold{__ldcg(&of_splits[i].value), __ldcg(&of_splits[i].index)});
+                of_splits[i] = Fold{0, 0};
             }
         }
     }
-    if (!part.stores()) {
+    if (!slice.stores()) {
         return;
     }
-    if (part.stores_states) {
-        asm volatile("STATE %0, %1, %2;" ::"l"(place), "l"(state.value), "l"(state.index + index)
-                     : "memory");
+    if (slice.stores_states) {
+        store_state(place, state.value, state.index + index);
     } else {
-        asm volatile("RESULT %0, %1, %2;" ::"l"(place), "l"(state.value), "l"(state.index) : "memory");
+        store_result(place, state.value, state.index);
     }
 }

@@ -1,4 +1,4 @@
-"""Compiles kernels/*.cu to the PTX that the library carries, and benches/*.cu to the benchmark's.
+"""Compiles kernels/*.cu to the PTX that the library carries.
 
 Each kernel of kernels/*.cu gets a file of its own in kernels/ptx, so that a driver compiles no more
 than a call needs.
@@ -30,7 +30,6 @@ from sass import ordinary_way
 KERNELS = Path(__file__).resolve().parent
 SOURCES = sorted(KERNELS.glob("*.cu"))
 IMAGES = KERNELS / "ptx"
-BENCHMARKS = sorted(KERNELS.parent.glob("benches/*.cu"))
 HEADERS = sorted(KERNELS.glob("*.cuh"))
 # No contraction of a multiplication and an addition into one rounding: the CPU rounds twice.
 OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
@@ -112,7 +111,7 @@ ENTRY = ".visible .entry "
 
 def images(compiler: Compiler) -> dict[Path, str]:
     """The PTX of every image, by its file."""
-    found = {source.with_suffix(".ptx"): compiler.ptx(source) for source in BENCHMARKS}
+    found = {}
     for source in SOURCES:
         head, *kernels = compiler.ptx(source).split(ENTRY)
         for kernel in kernels:
@@ -185,7 +184,7 @@ def main() -> None:
         named = [argument for argument in sys.argv[2:] if argument.startswith("sm_")]
         folders = [argument for argument in sys.argv[2:] if argument not in named]
         others = [file for folder in folders for file in Path(folder).rglob("*.ptx")]
-        files = sorted([*whole, *KERNELS.parent.glob("benches/*.ptx"), *others])
+        files = sorted([*whole, *others])
         why = f"a kernel spills, has more than {MOST_REGISTERS} registers, or needs f64"
         sys.exit(0 if print_usage(files, named or ARCHITECTURES) else why)
     made = images(Compiler())

@@ -1,12 +1,15 @@
 // The common part of kernels: a thread's place in the grid, canonical NaNs, and completion flags.
 #pragma once
+#include "policy.cuh"
 
 typedef unsigned long long u64;
 
 constexpr int WARP = 32;
 
-// Threads of a block of the library's kernels.
-constexpr int BLOCK_THREADS = 256;
+constexpr int BLOCK_THREADS = policy::BLOCK_THREADS;
+
+// Stands for a thread's number where elements do not begin vectors (hooks.cuh).
+constexpr int NO_VECTORS = static_cast<int>(0x80000000);
 
 __device__ inline u64 grid_thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 

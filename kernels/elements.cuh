@@ -1,65 +1,8 @@
-// What the kernels of reductions share, along axes or not: the hooks for the formula of the elements, whose
-// instructions crates/ptx inserts, the exact sums of a warp, and the states of folds.
-//
-// Words in capitals stand for them:
-//
-//   ELEMENTS  of exact sums: values of the elements i, i + STEP and so on of the inputs i and n, as far as
-//             these are below n: others have those of the last element. Of folds: the state of the elements
-//   WHOLE     of exact sums along axes: the same of a batch that has no elements behind the last one, and 1; or 0
-//             if there is no shorter way to these
-//   FINISH    what the result of an exact sum is: FINISH_SUM and so on
-//   IDENTITY  the state of no elements; MERGE that of two sets; RESULT stores the result
-//
-// The step is 32, unless PLACE says another one (axes.cu).
+// The parts that reductions of whole arrays and along axes share: the exact sums of a warp, and the states of folds. The
+// instructions that load the elements of a formula take the place of hooks (hooks.cuh).
 #pragma once
 #include "levels.cuh"
 #include "plain.cuh"
-
-__device__ inline void elements(u64 i, u64 n, float (&x)[16]) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
-                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
-                   "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
-                   "=f"(x[13]), "=f"(x[14]), "=f"(x[15])
-                 : "l"(i), "l"(n));
-}
-
-__device__ inline bool whole_elements(u64 i, float *x) {
-    int are_there;
-    asm volatile("WHOLE %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
-                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
-                   "=f"(x[7]), "=f"(x[8]), "=f"(x[9]), "=f"(x[10]), "=f"(x[11]), "=f"(x[12]),
-                   "=f"(x[13]), "=f"(x[14]), "=f"(x[15]), "=r"(are_there)
-                 : "l"(i));
-    return are_there != 0;
-}
-
-__device__ inline void elements(u64 i, u64 n, double (&x)[6]) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7;"
-                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(x[4]), "=d"(x[5])
-                 : "l"(i), "l"(n));
-}
-
-__device__ inline void elements(u64 i, u64 n, double (&x)[8]) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
-                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(x[4]), "=d"(x[5]), "=d"(x[6]),
-                   "=d"(x[7])
-                 : "l"(i), "l"(n));
-}
-
-__device__ inline void pairs(u64 i, u64 n, float (&x)[8], float (&y)[8]) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17;"
-                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]), "=f"(x[4]), "=f"(x[5]), "=f"(x[6]),
-                   "=f"(x[7]), "=f"(y[0]), "=f"(y[1]), "=f"(y[2]), "=f"(y[3]), "=f"(y[4]), "=f"(y[5]),
-                   "=f"(y[6]), "=f"(y[7])
-                 : "l"(i), "l"(n));
-}
-
-__device__ inline void pairs(u64 i, u64 n, double (&x)[4], double (&y)[4]) {
-    asm volatile("ELEMENTS %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"
-                 : "=d"(x[0]), "=d"(x[1]), "=d"(x[2]), "=d"(x[3]), "=d"(y[0]), "=d"(y[1]), "=d"(y[2]),
-                   "=d"(y[3])
-                 : "l"(i), "l"(n));
-}
 
 namespace exact {
 
@@ -115,7 +58,7 @@ struct OfGrid {
     __device__ static constexpr bool in_plain() { return false; }
     __device__ static constexpr bool in_levels() { return false; }
     __device__ static constexpr int spare() { return 0; }
-    __device__ static constexpr int grid() { return GRID; }
+    __device__ static constexpr int grid() { return policy::GRID; }
 };
 
 // The same in two parts, since some multiprocessors read memory faster than others: the batches of the first part are
@@ -124,7 +67,7 @@ template <class K>
 struct OfGridInPortions : OfGrid {
     // The fewest batches of a warp for which there is a second part, if there are several blocks. It is one batch of
     // SHARE, in portions of PORTION batches.
-    static constexpr int FEWEST = 24, SHARE = 8, PORTION = 3;
+    static constexpr int FEWEST = policy::FEWEST_FOR_PORTIONS, SHARE = policy::PORTION_SHARE, PORTION = policy::PORTION;
     // Has the counts of portions.
     Scratch *scratch;
     // The batches that are left of a portion, and in the warp's first thread the count of the next one.
@@ -272,7 +215,7 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
                     deposits++;
                     is_added = plain.add(x, false);
                 }
-                plain.to_skip = plain.skipped = is_added ? 0 : min(2 * plain.skipped + 1, MOST_SKIPPED);
+                plain.to_skip = plain.skipped = is_added ? 0 : min(2 * plain.skipped + 1, policy::MOST_SKIPPED);
                 if (is_added) {
                     continue;
                 }
@@ -306,7 +249,7 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
                 // A lower window may hold the batch.
                 moves = true;
             }
-            to_skip = skipped = is_done ? 0 : min(2 * skipped + 1, MOST_SKIPPED);
+            to_skip = skipped = is_done ? 0 : min(2 * skipped + 1, policy::MOST_SKIPPED);
         } else {
             to_skip -= to_skip > 0;
         }
@@ -349,9 +292,7 @@ __device__ inline T result_of(Leading sum, u64 n, int what) {
 
 }  // namespace exact
 
-// The number of blocks that a multiprocessor should hold at once: with more, large formulas have too few
-// registers. Small ones use 4 (crates/ptx/src/reduction.rs).
-constexpr int BLOCKS = 3;
+constexpr int BLOCKS = policy::BLOCKS;
 
 // Two words: a value, and an index if the reduction has one.
 struct Fold {
@@ -359,17 +300,12 @@ struct Fold {
 
     __device__ static Fold identity() {
         Fold fold;
-        asm volatile("IDENTITY %0, %1;" : "=l"(fold.value), "=l"(fold.index));
+        ::identity(fold.value, fold.index);
         return fold;
     }
 
     __device__ void merge(Fold other) {
-        u64 value, index;
-        asm volatile("MERGE %0, %1, %2, %3, %4, %5;"
-                     : "=l"(value), "=l"(index)
-                     : "l"(this->value), "l"(this->index), "l"(other.value), "l"(other.index));
-        this->value = value;
-        this->index = index;
+        ::merge(value, index, value, index, other.value, other.index);
     }
 };
 
@@ -385,5 +321,4 @@ __device__ inline Fold of_lanes(Fold state, int count, int step = 1) {
     return state;
 }
 
-// The number of elements of a thread in a batch of a fold.
-constexpr int LEN = 16;
+constexpr int FOLD_BATCH = policy::FOLD_BATCH;

@@ -292,7 +292,7 @@ __device__ inline u64 add_product(double *sums, double x, double y) {
 
 // With 8 squares of f64 at once, some architectures would spill registers.
 template <class T, int INPUTS>
-constexpr int BATCH_OF_PRODUCTS = sizeof(T) == 8 && INPUTS == 1 ? 6 : BATCH<T, INPUTS>;
+constexpr int BATCH_OF_PRODUCTS = sizeof(T) == 8 && INPUTS == 1 ? policy::BATCH_OF_F64_SQUARES : BATCH<T, INPUTS>;
 
 // Products of the elements of INPUTS arrays: of two, or of one with itself.
 template <class T, int D, int L, int F, int INPUTS>
@@ -330,13 +330,6 @@ struct Dot {
 
 // Bits between a window's levels, and of the parts above a level's unit.
 constexpr int LEVEL_BITS = 45, REACH = 44;
-
-// The exponents of the highest units differ by multiples of GRID, so that one window serves batches
-// that differ a little.
-constexpr int GRID = 8;
-
-// The bits by which a window that must hold all further batches reaches above the first one.
-constexpr int SPARE = 2;
 
 // The exponent of the largest unit with which a level's sum stays finite.
 constexpr int MAX_UNIT = 1022 - 52;
@@ -401,7 +394,7 @@ struct Window {
     // Begins with the sum of at most 2^9 terms in a range, and reaches some bits above that. Returns in the whole warp
     // whether the window holds the sum.
     __device__ bool begin_with(double sum, int terms, Range range) {
-        unit = reaching(range.top + SPARE, 1);
+        unit = reaching(range.top + policy::SPARE, 1);
         if (unit > MAX_UNIT || !holds<K::LEVELS>(range.unit)) {
             return false;
         }
@@ -469,10 +462,6 @@ struct Window {
     // The exponent of the lowest level's unit.
     __device__ int lowest_unit() const { return unit - LEVEL_BITS * (K::LEVELS - 1); }
 };
-
-// The maximum number of batches that are added as integers, without trying a window, after windows
-// have failed repeatedly.
-constexpr int MOST_SKIPPED = 63;
 
 // The sum of a state's words. The digits from `first` to `last` may be nonzero; they are replaced by their magnitude. A
 // digit above them holds the sign.
@@ -543,12 +532,12 @@ __device__ inline void gather(const Columns<K> &columns, long long *words, int &
 
 // The number of levels: for data whose terms differ by 2^134 in one f32 product, and so on; more
 // levels cost more.
-typedef Sum<float, 11, 2> SumF32;
-typedef Sum<double, 68, 2> SumF64;
-typedef Dot<float, 20, 3, 2 * Format<float>::LEAST, 2> DotF32;
-typedef Dot<double, 134, 3, -968, 2> DotF64;
+typedef Sum<float, 11, policy::SUM_LEVELS> SumF32;
+typedef Sum<double, 68, policy::SUM_LEVELS> SumF64;
+typedef Dot<float, 20, policy::PRODUCT_LEVELS, 2 * Format<float>::LEAST, 2> DotF32;
+typedef Dot<double, 134, policy::PRODUCT_LEVELS, -968, 2> DotF64;
 // More elements at once leave registers for fewer levels.
-typedef Dot<float, 20, 3, 2 * Format<float>::LEAST, 1> NormF32;
-typedef Dot<double, 134, 3, -968, 1> NormF64;
+typedef Dot<float, 20, policy::PRODUCT_LEVELS, 2 * Format<float>::LEAST, 1> NormF32;
+typedef Dot<double, 134, policy::PRODUCT_LEVELS, -968, 1> NormF64;
 
 }  // namespace exact

@@ -2,9 +2,6 @@
 #pragma once
 #include "exact.cuh"
 
-// Returns whether x has the elements of a whole batch (elements.cuh).
-__device__ inline bool whole_elements(u64 i, float *x);
-
 namespace exact {
 
 // The sum of a thread's terms.
@@ -14,8 +11,6 @@ namespace exact {
 struct Plain {
     static constexpr int MOST = 1 << 9, SPREAD = 53 - 24 - 9;
     static constexpr int FEW = 1 << 6, SPREAD_OF_FEW = 53 - 24 - 6;
-    // The difference of exponents beyond which a window does not hold the terms either.
-    static constexpr int FAR = 60;
 
     double sum;
     // Bounds of the terms' exponents, as stored; the number of terms.
@@ -66,11 +61,11 @@ struct Plain {
         return terms <= FEW - N ? SPREAD_OF_FEW : SPREAD;
     }
 
-    // Of a warp alone: returns in all of it whether all batches were added; whether one that was not is beyond FAR.
+    // Of a warp alone: returns in all of it whether all batches were added; whether one that was not is beyond policy::FAR.
     __device__ bool is_exact() const {
         return __all_sync(ALL_THREADS, most - least <= spread<0>() && most < SPECIAL<float>);
     }
-    __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > FAR); }
+    __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > policy::FAR); }
 
     // The range of the terms.
     __device__ Range range() const {

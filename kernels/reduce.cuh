@@ -6,14 +6,14 @@
 // own to the scratch memory, by integer atomics. The last block to do so reads the state of all elements, and
 // leaves zeros.
 #pragma once
-#include "common.cuh"
+#include "hooks.cuh"
 
 constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 
 // The number of elements that a thread reads from each of INPUTS arrays before it accumulates the
 // first: across the bus each read takes a microsecond.
 template <class T, int INPUTS>
-constexpr int BATCH = 64 / INPUTS / sizeof(T);
+constexpr int BATCH = policy::BATCH_BYTES / INPUTS / sizeof(T);
 
 // Memory of a device to which the blocks of a grid add their states. It is zero when a kernel
 // begins, and when the kernel ends. The words extend to the end of the memory.
@@ -24,7 +24,7 @@ struct Scratch {
 
 // Counters of the portions that warps take as they are ready, behind the words of every exact sum. Each is for some of the
 // warps, and in a cache line of its own: one alone would answer some 250 warps in a microsecond.
-constexpr int COUNTERS = 128, COUNTER_WORDS = 16, FIRST_COUNTER_WORD = 1024;
+constexpr int COUNTERS = policy::COUNTERS, COUNTER_WORDS = 16, FIRST_COUNTER_WORD = 1024;
 
 __device__ inline unsigned *counter(Scratch *scratch, unsigned number) {
     return reinterpret_cast<unsigned *>(scratch->words + FIRST_COUNTER_WORD + number * COUNTER_WORDS);

@@ -24,8 +24,7 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
     __syncthreads();
     gather(columns, words, first, last, out, n, scratch, [&] {
         if (result != nullptr && threadIdx.x == 0) {
-            int what;
-            asm volatile("FINISH %0;" : "=r"(what));
+            const int what = finish();
             *result = result_of<T>(leading<K>(words, first, last), words[0], what);
         }
     });
@@ -65,11 +64,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     fold(u64 *out, u64 n, unsigned *flags, Scratch *scratch, u64 *result, u64 index) {
     Fold state = Fold::identity();
 #pragma unroll 1
-    for (u64 start = first_batch(LEN * WARP); start < n; start += next_batch(LEN * WARP)) {
+    for (u64 start = first_batch(FOLD_BATCH * WARP); start < n; start += next_batch(FOLD_BATCH * WARP)) {
         Fold batch;
-        asm volatile("ELEMENTS %0, %1, %2, %3;"
-                     : "=l"(batch.value), "=l"(batch.index)
-                     : "l"(start + lane()), "l"(n));
+        fold_elements(start + lane(), n, batch.value, batch.index);
         batch.index += index;
         state.merge(batch);
     }
@@ -92,10 +89,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS)
     }
     if (is_last && threadIdx.x == 0) {
         if (out != nullptr) {
-            asm volatile("STATE %0, %1, %2;" ::"l"(out), "l"(state.value), "l"(state.index) : "memory");
+            store_state(out, state.value, state.index);
         } else {
-            asm volatile("RESULT %0, %1, %2;" ::"l"(result), "l"(state.value), "l"(state.index)
-                         : "memory");
+            store_result(result, state.value, state.index);
         }
     }
     signal_completion(flags);

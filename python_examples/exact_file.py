@@ -17,16 +17,11 @@ N = 1_000_003
 
 
 def with_progress(starts: range) -> Iterator[int]:
-    """Yields the starts of the pieces, and shows how many are done: by tqdm if it is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        for done, start in enumerate(starts):
-            if sys.stderr.isatty():
-                print(f"{done} of {len(starts)} pieces", end="\r", file=sys.stderr)
-            yield start
-    else:
-        yield from tqdm(starts, unit=" pieces", leave=False, disable=None)
+    """Yields the starts of the pieces, and shows on a terminal how many are done."""
+    for done, start in enumerate(starts):
+        if sys.stderr.isatty():
+            print(f"{done} of {len(starts)} pieces", end="\r", file=sys.stderr)
+        yield start
 
 
 def sums(path: str, piece: int) -> tuple:

@@ -15,13 +15,13 @@ HAS_GPU = lib.gpuvec_device_count() > 0
 
 
 def parameters() -> list:
-    """Returns the tests' placements: those of GPUVEC_TEST_PLACEMENTS, or all that compute here.
+    """Returns the tests' placements: GPUVEC_TEST_PLACEMENTS, or all that compute here.
 
-    Without a GPU, placement `auto` does what `cpu` does (interface/test_last_run.py), so its tests
-    have a mark by which `make test` leaves them to `make test-as-cpu`.
+    Placement `auto` has a mark, since it repeats `cpu` without a GPU (interface/test_last_run.py)
+    and often `gpu` with one: pytest.ini says which commands leave it out.
     """
     names = os.environ.get("GPUVEC_TEST_PLACEMENTS", "auto,gpu,cpu" if HAS_GPU else "auto,cpu")
-    marks = {} if HAS_GPU else {"auto": pytest.mark.as_cpu}
+    marks = {"auto": pytest.mark.as_gpu if HAS_GPU else pytest.mark.as_cpu}
     return [
         pytest.param(Place[name.upper()], marks=marks.get(name, ())) for name in names.split(",")
     ]

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Makes the files of a release in dist/: the source distribution, and for each processor the wheel and the archive for
 # C programs, which has the wheel's library; and the checksums.
+#
+#     release/dist.sh [PROCESSOR...]        default: x86_64 aarch64
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -34,11 +36,14 @@ archive() { # PROCESSOR
 
 rm -rf dist
 python -m build --quiet --no-isolation --sdist --outdir dist
-wheel x86_64
-archive x86_64
-# zig is the linker.
-wheel aarch64 tools/aarch64.sh env -u CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER
-archive aarch64
+for processor in ${*:-x86_64 aarch64}; do
+    compiler=()
+    # zig is the linker.
+    [ "$processor" = x86_64 ] ||
+        compiler=(tools/aarch64.sh env -u CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER)
+    wheel "$processor" "${compiler[@]}"
+    archive "$processor"
+done
 
 cd dist
 sha256sum -- * >SHA256SUMS

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A module imports only what stands further on in that line, then `pool`, `process`, `arch` (what depends
-//! on the processor), `tuning` and `error`, and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
+//! on the processor), `policy` and `error`, and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
 //! `gpuvec_cost` (predictions), and so on.
 
 #[cfg(panic = "abort")]
@@ -31,10 +31,10 @@ mod cpu;
 mod cuda;
 mod error;
 mod objects;
+mod policy;
 mod pool;
 mod process;
 mod run;
-mod tuning;
 
 pub use error::gpuvec_status;
 pub use objects::accumulator::{gpuvec_accumulator, gpuvec_accumulator_kind};

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Counts the lines of src and crates that the Rust and Python tests run, without a driver and on the
-# fake driver. `make coverage` selects the tests by its variables.
+# fake driver. `make coverage` selects the tests: RUST_TESTS is the command for the Rust tests, and WITHOUT_DRIVER and
+# WITH_DRIVER are expressions of pytest's marks.
 #
-#     tools/coverage.sh .venv/bin/python
+#     tools/coverage.sh PYTHON FAKE_DRIVER_FOLDER WITHOUT_DRIVER WITH_DRIVER
 #
 # Needs llvm-profdata and llvm-cov of LLVM 19 or later: Debian's llvm-19, or rustup's llvm-tools.
 # The counters are in mapped files, so that forked children and killed processes count, too.
@@ -24,14 +25,12 @@ rm -rf "$built/profiles"
 cargo build --profile fast "${options[@]}"
 "${rust_tests[@]}" --no-run --message-format=json >"$built/artifacts.json"
 
-# Tests may fail here, such as those of the library's size: the counters are in it.
-run_tests() {
+# Tests may fail here, such as the tests of the library's size, since the counters are in it.
+run_tests() { # PYTHON MARKS
     "${rust_tests[@]}" || true
-    tools/test_python.sh "$@" || true
+    tools/test_python.sh "$1" -m "$2" || true
 }
-run_tests "$1" -m "$SHORT and not as_cpu"
-read -ra with_any_driver <<<"$WITH_ANY_DRIVER"
-LD_LIBRARY_PATH=$FAKE_DRIVER GPUVEC_TEST_PLACEMENTS=gpu,auto run_tests "$1" \
-    -m "$SHORT and not on_fake_driver" "${with_any_driver[@]/#/--deselect=}"
+run_tests "$1" "$3"
+LD_LIBRARY_PATH=$2 GPUVEC_TEST_PLACEMENTS=gpu,auto run_tests "$1" "$4"
 
 "$1" tools/coverage.py "$llvm" "$built"

@@ -136,7 +136,8 @@ def exponential():
     offsets, powers = zip((0.0, 1.0), *(power_with_exact_slope(i, ln_2) for i in range(1, 16)))
     print_array("Offsets from sixteenths.", "EXP2_OFFSETS", offsets)
     print_array(
-        "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to 2^-35.9.",
+        "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to"
+        " 2^-35.9.",
         "EXP2_POWERS",
         powers,
     )

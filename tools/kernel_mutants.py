@@ -18,7 +18,18 @@ sys.path.insert(0, str(KERNELS))
 import build  # noqa: E402
 
 # Writes the operations' kernels of frames to a folder.
-FORMULAS = ["cargo", "run", "--release", "-q", "-p", "gpuvec_ptx", "--example", "formulas", "--"]
+FORMULAS = [
+    "cargo",
+    "run",
+    "--profile",
+    "fast",
+    "-q",
+    "-p",
+    "gpuvec_ptx",
+    "--example",
+    "formulas",
+    "--",
+]
 
 # A text of the kernels' sources, and its replacement. The check for infinities and NaN is not
 # included: it only skips a batch that the witness would refuse.
@@ -26,7 +37,7 @@ GUARDS = {
     "limit": ("top <= unit + REACH", "unit != -NOT_FINITE"),
     "witness": ("left << 1 != 0", "false"),
     "range": ("unit >= this->unit - LEVEL_BITS * (LEVELS - 1)", "true"),
-    "floor": ("134, 3, -968, 2", "134, 3, -1073, 2"),
+    "floor": ("PRODUCT_LEVELS, -968, 2", "PRODUCT_LEVELS, -1073, 2"),
     "zero": (" | vanished;", ";"),
     "carry": ("            columns.normalise();\n", ""),
     "counters": (

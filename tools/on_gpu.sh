@@ -92,7 +92,7 @@ if wants overlap; then
 fi
 
 if wants load; then
-    lines=30 step "load" python3 tools/load.py --seconds "${LOAD_SECONDS:-120}"
+    lines=30 step "load" python3 tools/stress.py load --seconds "${LOAD_SECONDS:-120}"
 fi
 
 if wants large; then
@@ -105,8 +105,8 @@ if wants timings; then
 fi
 
 if wants placement; then
-    for part in sweep cold restricted peers script; do
-        lines=45 step "placement-$part" python3 benches/placement.py "$part" --output "$logs"
+    for suite in sweep cold restricted libraries script; do
+        lines=45 step "placement-$suite" python3 benches/bench.py --suite "$suite" --output "$logs"
     done
 fi
 

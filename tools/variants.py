@@ -1,8 +1,9 @@
-"""Builds the library with other values of src/tuning.rs, for benches/variants.py to compare.
+"""Builds the library with other values of its policies, for benches/bench.py --against to compare.
 
-    python3 tools/variants.py STAGING_THREADS=2 'SLOTS=[8, 4, 8]; DMA_SLOT_BYTES=8 << 20'
+    python3 tools/variants.py staging_threads=2 'slots=[8, 4, 8]; dma_slot_bytes=8 << 20'
 
 Each argument makes a library of that name in target/variants; `base.so` is the unchanged library.
+Values of src/policy, crates/ptx/src/policy.rs and crates/cost/src/policy.rs can be replaced.
 """
 
 import re
@@ -18,15 +19,20 @@ TREE, BUILD = VARIANTS / "tree", VARIANTS / "build"
 LEFT_OUT = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", ".*")
 
 
-def with_values(text: str, variant: str) -> str:
-    """Returns the source of the constants with some values replaced."""
+POLICIES = [*ROOT.glob("src/policy/*.rs"), *ROOT.glob("crates/*/src/policy.rs")]
+
+
+def with_values(variant: str) -> dict[Path, str]:
+    """Returns the sources of the policies with some values replaced, by their places."""
+    sources = {path.relative_to(ROOT): path.read_text() for path in POLICIES}
     for setting in variant.split(";"):
         name, _, value = (part.strip() for part in setting.partition("="))
-        constant = rf"(pub\(crate\) const {name}: [^=]+ =) [^;]+;"
-        text, count = re.subn(constant, lambda found: f"{found[1]} {value};", text)  # noqa: B023
-        if count != 1:
-            sys.exit(f"src/tuning.rs has no constant {name}")
-    return text
+        constant = re.compile(rf"^( +{name}:) [^\n]+,$", re.MULTILINE)
+        places = [path for path, text in sources.items() if constant.search(text)]
+        if len(places) != 1 or len(constant.findall(sources[places[0]])) != 1:
+            sys.exit(f"{name} is not the name of one value of the policies")
+        sources[places[0]] = constant.sub(rf"\1 {value},", sources[places[0]])
+    return sources
 
 
 def build(name: str) -> None:
@@ -40,15 +46,15 @@ def build(name: str) -> None:
 
 def main() -> None:
     """Builds all variants."""
-    tuning = (ROOT / "src" / "tuning.rs").read_text()
-    sources = {variant: with_values(tuning, variant) for variant in sys.argv[1:]}
+    variants = {variant: with_values(variant) for variant in sys.argv[1:]}
     shutil.rmtree(TREE, ignore_errors=True)
     for stale in VARIANTS.glob("*.so"):
         stale.unlink()
     shutil.copytree(ROOT, TREE, ignore=LEFT_OUT)
     build("base")
-    for variant, text in sources.items():
-        (TREE / "src" / "tuning.rs").write_text(text)
+    for variant, sources in variants.items():
+        for path, text in sources.items():
+            (TREE / path).write_text(text)
         build(re.sub(r"[^\w.=,+-]+", "", variant.replace("<<", "x").replace(";", "+")))
 
 

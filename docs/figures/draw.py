@@ -1,10 +1,10 @@
-"""Draws the figures of the explanations, as SVG beside this script.
+"""Draws the figures of the explanations, as SVG beside this script; the site's build runs it.
 
     PYTHONPATH=python python docs/figures/draw.py [accumulator error chunks views learning]
 
-They need matplotlib 3.8 or newer. Text is grey and the background transparent, so that light and
-dark pages show the figures alike. Data are computed here, apart from those of `learning`: they come
-from a machine with a GPU (`record.py`).
+It needs matplotlib 3.8 or newer. Text is grey and the background transparent, so that light and
+dark pages show the figures alike. The data of `learning` come from a machine with a GPU
+(`record.py`); all others are computed here.
 """
 
 import json

@@ -49,6 +49,8 @@ from ._shapes import broadcast, order_of, plain_axis, plain_keepdims, reduction
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._declarations import Declaration, Number
     from ._dlpack import Found
     from ._shapes import Axis, Reduction, Shape
@@ -358,7 +360,29 @@ class Expression:
                 f"out for {self._text!r}"
             )
         given = self._given(out)
-        scalars, arrays, targets = self._found(inputs, given, stream)
+        arrays, targets = self._found(inputs, given, stream)
+        return self._evaluated(inputs, arrays, given, targets, stream, axis, keepdims)
+
+    def _evaluated(
+        self,
+        inputs: dict[str, Any],
+        arrays: dict[str, Found],
+        given: tuple[Any, ...],
+        targets: list[Found | None],
+        stream: Stream | None,
+        axis: Axis,
+        keepdims: bool,
+        own: Sequence[Any] = (),
+    ) -> Any:
+        """Calls the library with the elements that were found of inputs and of given outputs.
+
+        `own` has an operation's own function for contiguous arrays, and its first arguments.
+        """
+        scalars = {
+            name: scalar(name, inputs[name], code)
+            for name, code in zip(self._names, self._codes)
+            if code >= SCALAR
+        }
         counted = {name: found.array for name, found in arrays.items() if name in self._counted}
         reduced = reduction(self._shape(counted, targets, axis), axis, keepdims)
         for output, target in zip(self._outputs, targets):
@@ -375,16 +399,15 @@ class Expression:
             addressof(scalars[name]) if name in scalars else address(arrays[name].array)
             for name in self._names
         ]
-        run, points_to = self._run(counted, pointers, written, reduced)
+        run, points_to = self._run(counted, pointers, written, reduced, own)
         memory = tuple(one.array for one in (*arrays.values(), *written))
         queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
         del scalars, points_to
         returned = tuple(
-            # A new array of no axes is a scalar.
             result[()]
-            if one is None and isinstance(result, ndarray) and not result.shape
+            if one is None and not result.shape and (output.is_reduction or not arrays)
             else result
-            for one, result in zip(given, results)
+            for output, one, result in zip(self._outputs, given, results)
         )
         return returned if self._is_tuple else returned[0]
 
@@ -416,41 +439,35 @@ class Expression:
         pointers: list[int | None],
         written: list[Found],
         reduced: Reduction,
+        own: Sequence[Any],
     ) -> tuple[list[Any], Any]:
         """Returns the function to call with its arguments, and what these point to."""
-        used = [*arrays.values(), *(to.array for to in written)]
-        if are_contiguous(used, self._outputs, reduced):
-            count = len(written)
-            addresses = (c_void_p * count)(*(address(to.array) for to in written))
+        to = [one.array for one in written]
+        if are_contiguous([*arrays.values(), *to], self._outputs, reduced):
+            size, outputs = prod(reduced.shape), [address(array) for array in to]
+            if own:
+                return [*own, *pointers[: len(arrays)], *outputs, size], None
             run = functions.gpuvec_expr_run_outputs
-            size = prod(reduced.shape)
-            return [run, self._handle, self._pointers(*pointers), addresses, count, size], None
+            addresses = (c_void_p * len(to))(*outputs)
+            return [run, self._handle, self._pointers(*pointers), addresses, len(to), size], None
         strided = Strided(reduced.shape)
         for name, pointer in zip(self._names, pointers):
             strided.add_input(name, pointer, arrays.get(name))
-        for output, to in zip(self._outputs, written):
-            strided.add_output(output, to.array, reduced)
+        for output, array in zip(self._outputs, to):
+            strided.add_output(output, array, reduced)
         mask = reduced.mask if any(self.reductions) else 0
-        arguments, points_to = strided.arguments(len(written), mask)
+        arguments, points_to = strided.arguments(len(to), mask)
         return [functions.gpuvec_expr_run_nd, self._handle, *arguments], points_to
 
     def _found(
         self, inputs: dict[str, Any], given: tuple[Any, ...], stream: Stream | None
-    ) -> tuple[dict[str, Any], dict[str, Found], list[Found | None]]:
-        """Returns the scalars and the arrays among the inputs, and the outputs that are given."""
-        codes = dict(zip(self._names, self._codes))
-        scalars = {
-            name: scalar(name, value, codes[name])
-            for name, value in inputs.items()
-            if codes[name] >= SCALAR
-        }
-        wanted = []
-        for name, value in inputs.items():
-            if name in scalars:
-                continue
+    ) -> tuple[dict[str, Found], list[Found | None]]:
+        """Returns the elements of the arrays among the inputs, and of given outputs."""
+        codes = {name: code for name, code in zip(self._names, self._codes) if code < SCALAR}
+        wanted = [(name, inputs[name]) for name in codes]
+        for name, value in wanted:
             if isinstance(value, (np.generic, float, int, bool)):
                 raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
-            wanted.append((name, value))
         outputs = [(output, one) for output, one in zip(self._outputs, given) if one is not None]
         found = find_all([*wanted, *((output.name, one) for output, one in outputs)], stream)
         arrays = {}
@@ -463,7 +480,7 @@ class Expression:
             None if one is None else typed(output.name, next(to), output.dtype)
             for output, one in zip(self._outputs, given)
         ]
-        return scalars, arrays, targets
+        return arrays, targets
 
     def _given(self, out: Any) -> tuple[Any, ...]:
         """Returns the array that the caller gives for each output, or None."""

@@ -13,6 +13,7 @@ from ctypes import (
     c_double,
     c_float,
     c_int32,
+    c_int64,
     c_size_t,
     c_uint32,
     c_uint64,
@@ -23,13 +24,25 @@ from typing import Any
 # The version of the binary interface to which the declarations below belong.
 ABI_VERSION = 1
 
-# The element types of each operation.
-ALL_TYPES = ("f32", "f64", "i32", "i64")
-FLOATS = ("f32", "f64")
-OPERATIONS = {
-    **dict.fromkeys(("add", "sub", "mul", "dot", "sum", "min", "max"), ALL_TYPES),
-    **dict.fromkeys(("div", "scale", "axpy"), FLOATS),
+# Each operation's formula, number of input arrays, whether it is a reduction, and functions: the
+# element type of the inputs, and of the output.
+OPERATIONS: dict[str, tuple[str, int, bool, dict[str, str]]] = {
+    # Written by build.rs, from the table of operations:
+    "add": ("a + b", 2, False, {"f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64"}),
+    "sub": ("a - b", 2, False, {"f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64"}),
+    "mul": ("a * b", 2, False, {"f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64"}),
+    "div": ("a / b", 2, False, {"f32": "f32", "f64": "f64"}),
+    "scale": ("alpha * a", 1, False, {"f32": "f32", "f64": "f64"}),
+    "axpy": ("fma(alpha, a, b)", 2, False, {"f32": "f32", "f64": "f64"}),
+    "dot": ("dot(a, b)", 2, True, {"f32": "f32", "f64": "f64", "i32": "i64", "i64": "i64"}),
+    "sum": ("sum(a)", 1, True, {"f32": "f32", "f64": "f64", "i32": "i64", "i64": "i64"}),
+    "min": ("min(a)", 1, True, {"f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64"}),
+    "max": ("max(a)", 1, True, {"f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64"}),
+    # End of what build.rs writes.
 }
+
+# The types of numbers that operations take, by the element type.
+NUMBERS: dict[str, Any] = {"f32": c_float, "f64": c_double, "i32": c_int32, "i64": c_int64}
 
 
 class RunStructure(ctypes.Structure):
@@ -66,18 +79,17 @@ class MemoryStructure(ctypes.Structure):
 Signature = tuple[Any, list[Any]]
 
 
-def _operation(name: str, element: str) -> Signature:
-    alpha = [c_float if element == "f32" else c_double] if name in ("scale", "axpy") else []
-    arrays = 2 if name in ("scale", "sum", "min", "max") else 3
-    return c_int32, [*alpha, *[c_void_p] * arrays, c_size_t, c_void_p]
+def _operation(formula: str, inputs: int, element: str) -> Signature:
+    alpha = [NUMBERS[element]] if "alpha" in formula else []
+    return c_int32, [*alpha, *[c_void_p] * (inputs + 1), c_size_t, c_void_p]
 
 
 # The result and the arguments of every exported function. Pointers to arrays are addresses.
 SIGNATURES: dict[str, Signature] = {
     **{
-        f"gpuvec_{name}_{element}": _operation(name, element)
-        for name, elements in OPERATIONS.items()
-        for element in elements
+        f"gpuvec_{name}_{element}": _operation(formula, inputs, element)
+        for name, (formula, inputs, _, functions) in OPERATIONS.items()
+        for element in functions
     },
     **{
         name: (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t])

@@ -6,27 +6,16 @@ NumPy's own calls, and a general way for everything else, which also finds the c
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char, c_double, c_float, c_void_p, sizeof
+from ctypes import addressof, c_char, sizeof
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
 from ._adapters import kind_of
-from ._arrays import (
-    address,
-    check_axes,
-    check_dtype,
-    check_equal,
-    check_equal_types,
-    find,
-    find_all,
-    typed,
-)
-from ._device_array import DeviceArray
-from ._dlpack import Found
+from ._arrays import check_axes, check_dtype, check_equal, check_equal_types, find, find_all, typed
 from ._errors import failure
-from ._library import OPERATIONS, SIGNATURES, functions, native
+from ._library import NUMBERS, OPERATIONS, functions, native
 from ._queue import call
 from ._rounding import rounded
 from ._streams import Stream, check_stream
@@ -36,26 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ._dlpack import Found
     from ._expressions import Expression
     from ._shapes import Axis
     from ._typing import Array
-
-# The operations as formulas, which run on arrays of any strides.
-FORMULAS = {
-    "add": "a + b",
-    "sub": "a - b",
-    "mul": "a * b",
-    "div": "a / b",
-    "scale": "alpha * a",
-    "axpy": "fma(alpha, a, b)",
-    "dot": "dot(a, b)",
-    "sum": "sum(a)",
-    "min": "min(a)",
-    "max": "max(a)",
-}
-
-# The types of factors, which ctypes itself would convert as the thread's floating-point modes say.
-FACTORS = {np.dtype(np.float32): c_float, np.dtype(np.float64): c_double}
 
 # More formulas of a spread than a program has; beyond this number all are forgotten.
 MOST_REMEMBERED = 64
@@ -76,6 +49,7 @@ class Operation:
     __slots__ = (
         "_compiled",
         "_native",
+        "_text",
         "call",
         "inputs",
         "is_reduction",
@@ -85,19 +59,16 @@ class Operation:
         "types",
     )
 
-    def __init__(self, name: str, inputs: int, result: str = "") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.inputs = inputs
+        self._text, self.inputs, self.is_reduction, declared = OPERATIONS[name]
         self.most_axes = 1 if name == "dot" else np.iinfo(np.int32).max
-        self.is_reduction = bool(result)
         self.table: dict[np.dtype[Any], Entry] = {}
         short = []
-        for element in OPERATIONS[name]:
-            dtype = np.dtype(DTYPES[element])
-            to = np.dtype(np.int64) if result == "wide" and dtype.kind == "i" else dtype
+        for element, result in declared.items():
+            dtype, to = np.dtype(DTYPES[element]), np.dtype(DTYPES[result])
             symbol = f"gpuvec_{name}_{element}"
-            first = SIGNATURES[symbol][1][0]
-            factor_bytes = 0 if first is c_void_p else sizeof(first)
+            factor_bytes = sizeof(NUMBERS[element]) if "alpha" in self._text else 0
             self.table[dtype] = symbol, to
             # The address alone: to declare all functions takes a twentieth of the import.
             entry = addressof(c_char.in_dll(functions, symbol))
@@ -112,7 +83,7 @@ class Operation:
         self._native = None
         if native is not None:
             calls = self._short_formula, self.general, call, failure
-            what = inputs, self.is_reduction, self.most_axes, short
+            what = self.inputs, self.is_reduction, self.most_axes, short
             self._native = native.Operation(*what, calls)
             self.call = self._native.call
 
@@ -122,75 +93,63 @@ class Operation:
             np.asarray(one) if isinstance(one, np.generic) else one for one in (a, b)[: self.inputs]
         )
 
-    def general(self, a: Any, b: Any, out: Any, stream: Stream | None, *alpha: float) -> Any:
-        """Calls the operation on arrays of any kind; raises an error if they are wrong."""
-        arrays = self._inputs(a, b)
+    def general(
+        self,
+        a: Any,
+        b: Any,
+        out: Any,
+        stream: Stream | None,
+        *alpha: float,
+        axis: Axis = None,
+        keepdims: bool = False,
+    ) -> Any:
+        """Calls the operation with arrays of any kind; raises an error if they are wrong."""
+        arrays = tuple(
+            # Scalars of NumPy are arrays, too.
+            np.asarray(one) if isinstance(one, np.generic) else one
+            for one in (a, b)[: self.inputs]
+        )
         check_stream(stream)
-        inputs, to, dtype = self._found(arrays, out, stream)
-        if dtype not in self.table or any(kind_of(array) is not None for array in arrays):
-            return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
-        symbol, result = self.table[dtype]
-        function = getattr(functions, symbol)
-        first = inputs[0].array
-        if self.most_axes == 1:
-            for name, one in zip("ab", inputs):
+        inputs = dict(zip("ab", arrays))
+        to = {} if out is None else {"out": out}
+        every = find_all([*inputs.items(), *to.items()], stream)
+        found = dict(zip(inputs, every))
+        dtype = self._dtype(found)
+        found = {name: typed(name, one, dtype) for name, one in found.items()}
+        for name, one in found.items():
+            _check_type(name, one.array, self.types)
+            check_equal_types(name, one.array, "a", found["a"].array)
+        formula = self._formula(dtype)
+        for number in alpha:
+            inputs["alpha"] = number
+        if any(kind_of(array) is not None for array in arrays):
+            return formula._generally(inputs, out, stream, axis, keepdims)
+        if self.most_axes == 1 and axis is None:
+            for name, one in found.items():
                 check_axes(name, one.array)
-                check_equal(name, one.array, "a", first)
-        to = None if to is None else typed("out", to, result)
-        if not self._are_plain(inputs, to, result):
-            return self._formula(dtype)._generally(self._named(arrays, alpha), out, stream)
-        if to is None and self.is_reduction:
-            to = Found(np.empty((), result))
-        elif to is None:
-            out, to = _new(arrays, inputs)
-        used = (*inputs, to)
-        pointers = [address(one.array) for one in used]
-        kept = tuple(one.array for one in used)
-        factor = (FACTORS[dtype].from_buffer_copy(rounded(one, dtype)) for one in alpha)
-        call(stream, (*arrays, out), kept, function, *factor, *pointers, first.size)
-        return to.array[()] if out is None else out
+                check_equal(name, one.array, "a", found["a"].array)
+        own: list[Any] = []
+        if dtype in self.table:
+            function = getattr(functions, self.table[dtype][0])
+            # ctypes itself would convert factors as the thread's floating-point modes say.
+            factors = (function.argtypes[0].from_buffer_copy(rounded(one, dtype)) for one in alpha)
+            own = [function, *factors]
+        target = typed("out", every[-1], formula.dtype) if to else None
+        return formula._evaluated(inputs, found, (out,), [target], stream, axis, keepdims, own)
 
     def along(
         self, a: Any, b: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool
     ) -> Any:
         """Calls a reduction along axes."""
-        if stream is None and self._native is not None:
-            called = self._native.along(a, b, out, axis, keepdims)
+        if self._native is not None:
+            called = self._native.along(a, b, out, stream, axis, keepdims)
             if called is not None:
                 return called
-        arrays = self._inputs(a, b)
-        check_stream(stream)
-        *_, dtype = self._found(arrays, None, stream)
-        inputs = self._named(arrays, ())
-        return self._formula(dtype)._generally(inputs, out, stream, axis, keepdims)
+        # Imported late, as the formula is, to keep the import of the package short.
+        from ._shapes import plain_axis, plain_keepdims
 
-    def _found(
-        self, arrays: tuple[Any, ...], out: Any, stream: Stream | None
-    ) -> tuple[list[Found], Found | None, np.dtype[Any]]:
-        """Returns the inputs' elements, the output's if it is given, and the inputs' type.
-
-        Raises TypeError if their type is wrong.
-        """
-        given = [*zip("ab", arrays), *([] if out is None else [("out", out)])]
-        every = find_all(given, stream)
-        found = dict(zip("ab"[: len(arrays)], every))
-        dtype = self._dtype(found)
-        inputs = [typed(name, one, dtype) for name, one in found.items()]
-        for name, one in zip(found, inputs):
-            _check_type(name, one.array, self.types)
-            check_equal_types(name, one.array, "a", inputs[0].array)
-        return inputs, None if out is None else every[-1], dtype
-
-    def _are_plain(self, inputs: list[Found], to: Found | None, result: np.dtype[Any]) -> bool:
-        """Says whether the operation's own function accepts the arrays."""
-        shape = inputs[0].array.shape
-        if not all(one.array.flags.c_contiguous and one.array.shape == shape for one in inputs):
-            return False
-        if to is None:
-            return True
-        fits = to.array.size == 1 if self.is_reduction else to.array.shape == shape
-        flags = to.array.flags
-        return fits and flags.c_contiguous and flags.writeable and to.array.dtype == result
+        axis, keepdims = plain_axis(axis), plain_keepdims(keepdims)
+        return self.general(a, b, out, stream, axis=axis, keepdims=keepdims)
 
     def _formula(self, dtype: np.dtype[Any]) -> Expression:
         """Returns the operation as a formula."""
@@ -198,19 +157,14 @@ class Operation:
         if formula is None:
             from ._expressions import Expression
 
-            text = FORMULAS[self.name]
             declared = {name: dtype for name in "ab"[: self.inputs]}
-            factor = {"alpha": float} if "alpha" in text else {}
-            formula = self._compiled[dtype] = Expression(text, {**declared, **factor})
+            factor = {"alpha": float} if "alpha" in self._text else {}
+            formula = self._compiled[dtype] = Expression(self._text, {**declared, **factor})
         return formula
 
     def _short_formula(self, dtype: np.dtype[Any]) -> Any:
         """Returns the extension module's way to call the formula."""
         return self._formula(dtype)._short
-
-    def _named(self, arrays: tuple[Any, ...], alpha: tuple[float, ...]) -> dict[str, Any]:
-        """Returns the inputs of the formula."""
-        return {**dict(zip("ab", arrays)), **dict(zip(("alpha",), alpha))}
 
     def _dtype(self, found: dict[str, Found]) -> np.dtype[Any]:
         """Returns the element type of the inputs, from the first that has one."""
@@ -228,17 +182,6 @@ def _check_type(name: str, array: NDArray[Any], types: tuple[np.dtype[Any], ...]
     """Raises TypeError unless an array has one of the element types, or bfloat16."""
     if array.dtype.name != "bfloat16":
         check_dtype(name, array, types)
-
-
-def _new(arrays: tuple[Any, ...], inputs: list[Found]) -> tuple[Any, Found]:
-    """Makes the output of an elementwise operation: in device memory if an input is."""
-    first = inputs[0].array
-    for array, one in zip(arrays, inputs):
-        if isinstance(array, DeviceArray) or one.device is not None:
-            made = DeviceArray(first.shape, first.dtype, one.device or 0)
-            return made, made._found
-    host = np.empty(first.shape, first.dtype)
-    return host, Found(host)
 
 
 def _factor(alpha: Any) -> float:
@@ -293,10 +236,10 @@ def _whole(ddof: Any) -> int:
 
 # Global names, which Python finds sooner than attributes.
 _var, _std = Spread("var"), Spread("std")
-_add, _sub, _mul, _div = (Operation(name, 2).call for name in ("add", "sub", "mul", "div"))
-_scale, _axpy = Operation("scale", 1).call, Operation("axpy", 2).call
-_DOT, _SUM = Operation("dot", 2, "wide"), Operation("sum", 1, "wide")
-_MIN, _MAX = Operation("min", 1, "same"), Operation("max", 1, "same")
+_add, _sub, _mul, _div, _scale, _axpy = (
+    Operation(name).call for name in ("add", "sub", "mul", "div", "scale", "axpy")
+)
+_DOT, _SUM, _MIN, _MAX = map(Operation, ("dot", "sum", "min", "max"))
 _dot, _sum, _min, _max = _DOT.call, _SUM.call, _MIN.call, _MAX.call
 
 

@@ -58,7 +58,7 @@ class Output:
         `order` has the axes of the elements in their order in memory.
         """
         shape = self.shape(reduced)
-        if device is None or not shape:
+        if device is None or (self.is_reduction and not shape):
             return empty(shape, self.dtype, self._order(reduced, order))
         order = self._order(reduced, order) or range(len(shape))
         made = DeviceArray(tuple(shape[axis] for axis in order), self.dtype, device)

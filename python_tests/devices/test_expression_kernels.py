@@ -14,6 +14,16 @@ from expression_kernels import (
 )
 
 CASES = cases()
+# Tests of the operations themselves compare the results of the kernels of operations, too.
+ELEMENTWISE = [
+    pytest.param(
+        case,
+        id=case.name,
+        marks=pytest.mark.slow_on_fake_driver if case.name.startswith("op_") else (),
+    )
+    for case in CASES
+    if not case.is_reduction()
+]
 
 pytestmark = [
     pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU"),
@@ -43,9 +53,7 @@ def test_the_states_and_results(driver, case: Case):
     kernel.unload()
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if not case.is_reduction()], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", ELEMENTWISE)
 def test_the_bits(driver, case: Case):
     kernel = ExpressionKernel(driver, case.image())
     for past in range(4):

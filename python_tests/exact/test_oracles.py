@@ -8,6 +8,8 @@ from arrays import assert_same_bits
 from corpus import committed, digest
 from exact_sums import by_exponents, by_rationals
 
+pytestmark = pytest.mark.any_driver
+
 # Of the many cases, those that fractions sum in seconds.
 EVERY, LONGEST = 23, 300
 

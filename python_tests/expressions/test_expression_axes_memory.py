@@ -193,7 +193,14 @@ LARGE_SHAPES = [
 
 
 @needs_gpu
-@pytest.mark.parametrize("kinds", ["pageable", "pageable device", "pageable pinned device"])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        "pageable",
+        "pageable device",
+        pytest.param("pageable pinned device", marks=pytest.mark.slow_on_fake_driver),
+    ],
+)
 @pytest.mark.parametrize("shape, axes", LARGE_SHAPES, ids=str)
 @pytest.mark.parametrize("reduction", LARGE[::4], ids=str)
 def test_pageable_arrays_tile_by_tile(on_gpu, resources, reduction, shape, axes, kinds):

@@ -132,7 +132,9 @@ def test_every_length(placement, resources, texts, n):
 @pytest.mark.parametrize(
     "kinds", ["pinned", "device", "managed", "device pageable", "pinned device", "registered"]
 )
-@pytest.mark.parametrize("n", [5, 70_001, 1_500_001])
+@pytest.mark.parametrize(
+    "n", [5, 70_001, pytest.param(1_500_001, marks=pytest.mark.slow_on_fake_driver)]
+)
 @pytest.mark.parametrize("texts", GROUPS, ids="; ".join)
 def test_every_memory_kind(resources, on_gpu, texts, n, kinds):
     """Arrays of different widths in memory of every kind and in mixes."""
@@ -149,6 +151,7 @@ def test_streams(placement, resources, texts, kind):
     run(texts, resources, [kind], 20_003, stream=resources.stream())
 
 
+@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("kind", ["pageable", "pinned", "managed", "device"])
 @pytest.mark.parametrize("n", [1, 33, 1000, 300_001])
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def run(formula: Formula, data: dict, resources, kinds, n: int, offset: int = 0)
         array.check(values)
 
 
+@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("formula", FORMULAS, ids=str)
 def test_every_length(placement, resources, formula, n):
@@ -39,7 +40,9 @@ def test_every_length(placement, resources, formula, n):
 @pytest.mark.parametrize(
     "kinds", ["pinned", "device", "managed", "device pageable", "pinned device"]
 )
-@pytest.mark.parametrize("n", [5, 70_001, 1_500_001])
+@pytest.mark.parametrize(
+    "n", [5, 70_001, pytest.param(1_500_001, marks=pytest.mark.slow_on_fake_driver)]
+)
 @pytest.mark.parametrize("formula", [*ELEMENTWISE[2:12:2], *REDUCTIONS[::3]], ids=str)
 def test_every_memory_kind(resources, on_gpu, formula, n, kinds):
     """Arrays of different widths in memory of every kind and in mixes."""

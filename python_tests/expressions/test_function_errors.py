@@ -18,6 +18,7 @@ def results(name: str, points: np.ndarray) -> np.ndarray:
     return gpuvec.Expression(text, **dict.fromkeys(columns, np.float64))(**columns)
 
 
+@pytest.mark.any_driver
 @pytest.mark.parametrize("name", WORST)
 def test_error_is_within_the_proved_bound(on_cpu, name):
     """Angles, ends of binades, bounds of sequences and worst cases."""

@@ -12,6 +12,8 @@ from header import man_pages, prototypes
 from installed import REAL_NAME, SONAME, Installed, make, making, needs
 from programs import run
 
+pytestmark = pytest.mark.any_driver
+
 HERE = Path(__file__).parent
 VERSION = lib.gpuvec_version().decode()
 # The dot product that each program prints.

@@ -5,9 +5,12 @@ Each program prints a dot product, and the beginning of an error's text.
 
 from pathlib import Path
 
+import pytest
 from bindings import ROOT
 from installed import needs
 from programs import run
+
+pytestmark = pytest.mark.any_driver
 
 HERE = Path(__file__).parent
 

@@ -2,10 +2,13 @@
 
 import xml.etree.ElementTree as ElementTree
 
+import pytest
 from bindings import ROOT
 from header import defines, enumeration, fields, prototypes
 from installed import needs
 from programs import run
+
+pytestmark = pytest.mark.any_driver
 
 ENUMERATIONS = ("gpuvec_status", "gpuvec_place", "gpuvec_backend")
 TYPES = {*ENUMERATIONS, "gpuvec_run", "gpuvec_memory_info", "gpuvec_stream", "gpuvec_event"}

@@ -11,6 +11,8 @@ from bindings import C_TYPES, LIBRARY, last_error, pinned_empty
 from numpy.ctypeslib import as_ctypes_type, ndpointer
 from operations import CLASSIC, SAMPLE
 
+pytestmark = pytest.mark.wheel
+
 N = 1000
 TYPE_CODES = {np.float32: "f", np.float64: "d", np.int32: "i", np.int64: "q"}
 

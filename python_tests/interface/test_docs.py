@@ -123,7 +123,7 @@ def test_right_names_pass():
     """Files, functions of Python and functions of Rust are found."""
     names = [
         "fault_injection.py",
-        "tools/load.py",
+        "tools/stress.py",
         "test_docs.py::test_right_names_pass",
         "tests/abi.rs",
     ]

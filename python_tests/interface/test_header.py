@@ -10,6 +10,8 @@ from bindings import C_TYPES, LIBRARY, ROOT, Choice, Run, lib
 from operations import OPERATIONS, Operation
 from programs import run
 
+pytestmark = pytest.mark.wheel
+
 
 def exported() -> list:
     """Returns the names that the library exports, sorted."""
@@ -46,8 +48,9 @@ def test_the_structure_of_the_last_run():
 
 
 def test_every_operation_is_tested():
-    """A function that takes an array `out` has its row in the table."""
-    assert {operation.name for operation in OPERATIONS} == header.operations()
+    """A function that takes an array `out` has a row with its oracle."""
+    forgotten = header.operations() - {operation.name for operation in OPERATIONS}
+    assert not forgotten, "add a row to ROWS in python_tests/support/operations.py"
 
 
 def test_versions_agree():

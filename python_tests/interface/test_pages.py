@@ -12,6 +12,8 @@ from documents import PAGES, all_blocks, anchors, blocks, links, without_code
 from on_fake_driver import environment, needs_fake_driver
 from programs import HAS_MPI, MPI_ENVIRONMENT, MPIEXEC, compile_c, library_environment, run
 
+pytestmark = pytest.mark.slow_on_fake_driver
+
 README = ROOT / "README.md"
 DOCUMENTS = [README, *PAGES]
 HOWTOS = sorted(set((ROOT / "docs/howto").glob("*.md")) - {ROOT / "docs/howto/index.md"})

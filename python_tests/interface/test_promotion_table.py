@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.any_driver
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

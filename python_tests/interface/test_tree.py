@@ -1,54 +1,26 @@
-"""docs/contributing/tree.md and benchmarks.md name each file of the code, and no others."""
+"""The contributor's maps are complete: of folders, of files, and of the tests of `make quick`."""
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from bindings import ROOT
 
 PAGES = ROOT / "docs/contributing"
-TREE = PAGES / "tree.md"
-# Sections whose title is not the path of their folder.
-FOLDERS = {
-    "The library": "",
-    "Kernels": "kernels",
-    "The Python package": "python/gpuvec",
-    "Tools": "tools",
-    "Releases": "release",
-    "Other crates": "",
-    "Everything else": "",
-}
-# Folders whose files are all named; tests and examples are described by folder.
-COMPLETE = ["src", "kernels", "python/gpuvec", "python_tests/support", "tools", "release"]
+# Folders whose subfolders are all in tree.md. Others are described as a whole.
+DIVIDED = {"src", "crates", "python_tests"}
 CODE = {".rs", ".py", ".cu", ".cuh", ".sh", ".h", ".hpp", ".c"}
 
 
-def rows(text: str) -> list[tuple[str, str]]:
-    """Returns the paths in the first column of each section's table, with their section."""
-    found = []
-    for section in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:]:
-        title = section.partition("\n")[0].strip("`")
-        for cell in re.findall(r"^\| (`[^|]*`) \|", section, flags=re.MULTILINE):
-            found += [(title, path) for path in re.findall(r"`([^`]+)`", cell)]
-    return found
-
-
-def place(title: str, path: str) -> Path:
-    """Returns the path of a row, in its section's folder."""
-    folder = ROOT / FOLDERS.get(title, title)
-    sources = folder / "src" / path
-    return sources if title.startswith("crates/") and sources.exists() else folder / path
-
-
-def names(*pages: Path) -> set[str]:
-    """Returns the names of files that pages quote."""
-    quoted = [re.findall(r"`([^`\s]+)[^`]*`", page.read_text()) for page in pages]
-    return {name.rsplit("/", 1)[-1] for name in sum(quoted, [])}
+def quoted(page: Path) -> set[str]:
+    """Returns the words that a page quotes, up to the first blank."""
+    return set(re.findall(r"`([^`\s]+)[^`]*`", page.read_text()))
 
 
 def files(folder: str) -> list[Path]:
-    """Returns the files of code in a folder of the repository."""
+    """Returns the files of code in a folder of the repository, relative to it."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run([*command, folder], capture_output=True, text=True)
     if listed.returncode:
@@ -57,30 +29,44 @@ def files(folder: str) -> list[Path]:
     return [path for path in paths if path.suffix in CODE and (ROOT / path).exists()]
 
 
-def test_every_file_of_the_tree_exists():
-    missing = [row for row in rows(TREE.read_text()) if not place(*row).exists()]
-    assert missing == []
+def test_the_tree_has_each_folder_and_no_others():
+    rows = re.findall(r"^\| `([^`]+)` \|", (PAGES / "tree.md").read_text(), flags=re.MULTILINE)
+    assert [folder for folder in rows if not (ROOT / folder).is_dir()] == []
+    parts = [path.parent.parts for path in files(".")]
+    folders = {"/".join(of[: 2 if of[0] in DIVIDED else 1]) for of in parts if of}
+    tops = {folder.partition("/")[0] for folder in rows}
+    assert {folder for folder in folders if folder not in {*rows, *tops}} == set()
 
 
-@pytest.mark.parametrize("folder", COMPLETE)
-def test_every_file_is_in_the_tree(folder):
-    """Folders for processors are described as a whole, and so are the adapters and the proofs."""
-    whole = {"aarch64", "x86_64", "numexpr", "function_bounds"}
-    known = names(TREE)
-    missing = [
-        path for path in files(folder) if path.name not in known and path.parent.name not in whole
-    ]
-    assert missing == []
+@pytest.mark.parametrize(
+    "page, folder",
+    [
+        ("docs/contributing/benchmarks.md", "benches"),
+        ("python_tests/support/README.md", "python_tests/support"),
+    ],
+)
+def test_a_page_names_each_file(page, folder):
+    known = {name.rpartition("/")[2] for name in quoted(ROOT / page)}
+    assert [path for path in files(folder) if path.name not in known] == []
 
 
-def test_every_crate_is_in_the_tree():
-    known = {path.strip("/") for _, path in rows(TREE.read_text())}
-    text = TREE.read_text()
-    for manifest in (ROOT / "crates").glob("*/Cargo.toml"):
-        crate = f"crates/{manifest.parent.name}"
-        assert crate in known or f"### `{crate}`" in text, crate
+def test_make_quick_knows_each_folder(monkeypatch):
+    """Its table names folders and tests that exist, and covers all sources."""
+    if not (ROOT / "tools/quick.py").exists():
+        pytest.skip("this is not a clone of the repository")
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import quick
 
-
-def test_every_benchmark_is_described():
-    known = names(PAGES / "benchmarks.md")
-    assert [path for path in files("benches") if path.name not in known] == []
+    for folder, (options, tests) in quick.NEAR.items():
+        assert (ROOT / folder).is_dir(), folder
+        for test in tests.split():
+            assert (ROOT / "python_tests" / test).exists(), test
+        crate = re.match(r"-p (?:gpuvec_)?(\w+)", options)
+        assert not crate or crate[1] == "gpuvec" or (ROOT / "crates" / crate[1]).exists(), options
+    sources = [*files("src"), *files("crates"), *files("python")]
+    unknown = {path.parts[1] for path in sources if quick.near([str(path)]) == ([], [])}
+    assert unknown <= {"benches", "find_cuda_helper"}
+    assert quick.near(["tests/abi.rs"]) == (["-p gpuvec --test abi"], [])
+    test = "python_tests/errors/test_errors.py"
+    assert quick.near([test, test]) == ([], [test])
+    del sys.modules["quick"]

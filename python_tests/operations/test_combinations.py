@@ -148,11 +148,17 @@ def test_every_pair_of_kinds(place, operation, report):
     report(check(place, operation, 1001, every_pair(operation)))
 
 
+def large(operation: Operation, n: int):
+    """Returns the parameters of a test; the elementwise operations of f64 are emulated for long."""
+    is_slow = operation.kind == "elementwise" and operation in one_of_each_shape()
+    return pytest.param(operation, n, marks=pytest.mark.slow_on_fake_driver if is_slow else ())
+
+
 @pytest.mark.parametrize(
     "operation, n",
     [
-        *[(operation, 300_003) for operation in representatives()],
-        *[(operation, 3_000_001) for operation in one_of_each_shape()],
+        *[large(operation, 300_003) for operation in representatives()],
+        *[large(operation, 3_000_001) for operation in one_of_each_shape()],
     ],
     ids=str,
 )

@@ -9,7 +9,10 @@ from c_exchange import library, read_only_ones
 from gpuvec._library import native
 from on_fake_driver import needs_fake_driver, run
 
-pytestmark = pytest.mark.skipif(native is None, reason="the extension module calls the interface")
+pytestmark = [
+    pytest.mark.wheel,
+    pytest.mark.skipif(native is None, reason="the extension module calls the interface"),
+]
 
 
 def test_inputs_and_outputs(placement):

@@ -7,6 +7,8 @@ import header
 import pytest
 from gpuvec import _accumulator, _declarations, _expressions, _last_run, _library, _settings
 
+pytestmark = pytest.mark.wheel
+
 # The functions that store a structure.
 STRUCTURES = {
     "gpuvec_last_run": _library.RunStructure,

@@ -7,6 +7,8 @@ import pkgutil
 import gpuvec
 import pytest
 
+pytestmark = pytest.mark.wheel
+
 # Not libgpuvec.so, which lies beside them in a wheel.
 FOUND = [found.name for found in pkgutil.iter_modules(gpuvec.__path__) if found.name[0] == "_"]
 MODULES = ["gpuvec", *(f"gpuvec.{name}" for name in FOUND)]

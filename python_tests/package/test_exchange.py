@@ -12,6 +12,8 @@ from c_exchange import library, new_capsule, read_only_ones
 from gpuvec._dlpack import Managed, ManagedVersioned, Tensor, tensor_of
 from on_fake_driver import needs_fake_driver, run
 
+pytestmark = pytest.mark.wheel
+
 CPU, CUDA = 1, 2
 
 

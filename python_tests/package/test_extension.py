@@ -12,6 +12,8 @@ from bindings import ROOT
 from installed import needs
 from programs import compile_c, library_environment, run
 
+pytestmark = pytest.mark.wheel
+
 PYTHON_HEADERS = Path(sysconfig.get_path("include"))
 USE = """
     import gpuvec, extension

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from on_fake_driver import needs_fake_driver, run
 
+pytestmark = pytest.mark.any_driver
+
 CALLS = interrupts.QUEUED + interrupts.OTHERS
 
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from operations import FAMILY, FOR_A_GPU, Operation, named, sized
 
+pytestmark = pytest.mark.wheel
+
 SIZES = (0, 1, 10, 5000)
 
 

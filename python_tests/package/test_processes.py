@@ -15,6 +15,8 @@ from fork import in_child
 from programs import library_environment, run, run_python
 from threads import in_threads
 
+pytestmark = pytest.mark.wheel
+
 PACKAGE = ROOT / "python/gpuvec"
 
 

@@ -14,6 +14,8 @@ from bindings import LIBRARY, Place, last_error, lib
 from fork import in_child
 from programs import library_environment, run, run_python
 
+pytestmark = pytest.mark.wheel
+
 PLACEMENTS = ("auto", "gpu", "cpu", "all")
 
 

@@ -15,6 +15,8 @@ from bindings import LIBRARY, ROOT
 from gpuvec import _library
 from programs import library_environment, run, run_python
 
+pytestmark = pytest.mark.wheel
+
 has_limited_api = ".abi3.so" in EXTENSION_SUFFIXES and sys.version_info >= (3, 10)
 
 
@@ -53,17 +55,19 @@ def calls(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Callable[[], ob
 
 
 @pytest.mark.skipif(not has_limited_api, reason="the module is for CPython 3.10 and newer")
-def test_arrays_of_any_strides_take_the_short_way(on_cpu, monkeypatch):
-    """As they do in the general way, which `Stream` takes."""
+def test_the_module_takes_arrays_of_any_strides(on_cpu, monkeypatch):
+    """Results are those of the Python code, which takes arrays of subclasses."""
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     parts = [a, a.T, a[::-1, ::2], np.asfortranarray(a), np.broadcast_to(a[0], (3, 6)), a[0, 1:]]
-    stream = gpuvec.Stream()
 
-    def results(stream: Optional[gpuvec.Stream]) -> list[np.ndarray]:
-        """Results of all parts."""
+    class Derived(np.ndarray):
+        """Arrays that the module does not take."""
+
+    def results(arrays: list[np.ndarray], stream: Optional[gpuvec.Stream]) -> list[np.ndarray]:
+        """Results of all arrays."""
         return [
             result
-            for x in parts
+            for x in arrays
             for result in (
                 gpuvec.add(x, x[:1], stream=stream),
                 gpuvec.axpy(0.1, x, x[..., :1], stream=stream),
@@ -71,14 +75,18 @@ def test_arrays_of_any_strides_take_the_short_way(on_cpu, monkeypatch):
                 gpuvec.sum(x, axis=0, keepdims=True, stream=stream),
                 gpuvec.evaluate("x*k - 1", x=x, k=0.1, stream=stream),
                 gpuvec.evaluate("argmin(x)", x=x, axis=-1, stream=stream),
+                gpuvec.evaluate("x - mean(x)", x=x, stream=stream),
+                *gpuvec.evaluate("2*x; max(x)", x=x, axis=0, stream=stream),
             )
         ]
 
-    in_general = results(stream)
+    expected = results([x.view(Derived) for x in parts], None)
     monkeypatch.setattr(gpuvec.Expression, "_generally", None)
-    for result, wanted in zip(results(None), in_general):
-        assert type(result) is type(wanted)
-        np.testing.assert_array_equal(result, wanted)
+    for stream in (None, gpuvec.Stream()):
+        for result, wanted in zip(results(parts, stream), expected):
+            assert type(result) is type(wanted)
+            np.testing.assert_array_equal(result, wanted)
+            assert result.strides == wanted.strides
 
 
 @pytest.mark.parametrize("number", range(19))

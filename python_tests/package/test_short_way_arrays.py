@@ -10,7 +10,10 @@ from arrays import assert_same_bits
 from gpuvec._expressions import Expression
 from gpuvec._library import native
 
-pytestmark = pytest.mark.skipif(native is None, reason="there is no extension module")
+pytestmark = [
+    pytest.mark.wheel,
+    pytest.mark.skipif(native is None, reason="there is no extension module"),
+]
 
 A = np.arange(24, dtype=np.float32).reshape(4, 6) / 7
 B = A[::-1] + 3

@@ -10,6 +10,8 @@ from on_fake_driver import IS_BUILT, NOT_BUILT
 from on_fake_driver import environment as on_fake_driver
 from programs import linking, run, run_program, run_silently
 
+pytestmark = pytest.mark.wheel
+
 SMALL, FOR_THREADS, FOR_SEVERAL_GPUS = 10, 300_000, 6_000_001
 CXX = os.environ.get("CXX", "c++")
 

@@ -8,6 +8,8 @@ import pytest
 from bindings import LIBRARY, ROOT, lib
 from programs import run, run_python, run_silently
 
+pytestmark = pytest.mark.wheel
+
 # Compares a process before and after the library is loaded.
 AROUND_LOADING = """
 import ctypes, os, signal

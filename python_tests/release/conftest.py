@@ -8,6 +8,21 @@ from pathlib import Path
 
 import pytest
 
+# The processors of the release: `make dist PROCESSORS=…` makes the files of some.
+PROCESSORS = os.environ.get("PROCESSORS", "x86_64 aarch64").split()
+
+
+@pytest.fixture(scope="session")
+def processors() -> list[str]:
+    """The processors for which there are files."""
+    return PROCESSORS
+
+
+@pytest.fixture(params=PROCESSORS)
+def processor(request) -> str:
+    """Each of them."""
+    return request.param
+
 
 @pytest.fixture(scope="session")
 def dist() -> Path:

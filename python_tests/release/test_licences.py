@@ -6,6 +6,8 @@ import pytest
 from bindings import ROOT
 from programs import run
 
+pytestmark = [pytest.mark.wheel, pytest.mark.any_driver]
+
 NOTICES = (ROOT / "LICENSE-THIRD-PARTY").read_text()
 
 

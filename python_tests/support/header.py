@@ -77,6 +77,7 @@ def man_pages() -> dict:
     return pages
 
 
+@functools.cache
 def operations() -> set:
     """Returns the functions that have an argument `out`, but for that of expressions."""
     found = {name for _, name, arguments in declarations() if re.search(r"\bout\b", arguments)}

@@ -249,7 +249,7 @@ pub extern "C" fn gpuvec_expr_is_reduction(expr: *mut gpuvec_expr) -> i32 {
     guard::call(|| {
         let expression = expression::given(expr)?;
         expression.formula.only_output("gpuvec_expr_is_reduction_at")?;
-        expression.is_reduction(0)
+        expression.has_result(0)
     })
 }
 
@@ -264,7 +264,7 @@ pub extern "C" fn gpuvec_expr_output_type_at(expr: *mut gpuvec_expr, index: usiz
 /// is not; or an error, a `gpuvec_status`. `index` counts outputs from 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_is_reduction_at(expr: *mut gpuvec_expr, index: usize) -> i32 {
-    guard::call(|| expression::given(expr)?.is_reduction(index))
+    guard::call(|| expression::given(expr)?.has_result(index))
 }
 
 /// Stores an expression's program or PTX as text. `buffer` is in host memory, and the PTX is that for the GPU's

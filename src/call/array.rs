@@ -1,6 +1,7 @@
 //! An array argument that has passed every check.
 
 use super::chunk::Chunk;
+use gpuvec_expr::OutputKind;
 use std::ffi::c_void;
 
 /// The most inputs of a call, and the most outputs.
@@ -28,40 +29,56 @@ pub(crate) enum MemoryKind {
     },
 }
 
-/// The size of an array's elements, and their number: as many as the call has, or one.
+/// The number of an array's elements, as it follows from the call's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// One for each of the call's elements.
+    Elements,
+    /// One for each index of the axes that are not reduced. A contiguous call reduces its only axis to one value.
+    Results,
+}
+
+impl Extent {
+    /// The extent of an output of a kind.
+    pub(crate) const fn of(kind: OutputKind) -> Self {
+        match kind {
+            OutputKind::Elementwise => Extent::Elements,
+            OutputKind::Reduced { .. } | OutputKind::Single => Extent::Results,
+        }
+    }
+
+    /// The number of elements in a contiguous call of `n`.
+    #[inline(always)]
+    pub(super) const fn elements(self, n: usize) -> usize {
+        match self {
+            Extent::Elements => n,
+            Extent::Results => 1,
+        }
+    }
+}
+
+/// The size of an array's elements, and their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) element_bytes: usize,
-    is_value: bool,
+    pub(crate) extent: Extent,
 }
 
 impl Layout {
-    /// Adjacent elements, as many as the call has.
+    /// An array with an element for each of the call's.
     pub(crate) const fn contiguous(element_bytes: usize) -> Self {
-        Layout { element_bytes, is_value: false }
+        Layout { element_bytes, extent: Extent::Elements }
     }
 
-    /// One value, such as a reduction's result.
-    pub(crate) const fn value(element_bytes: usize) -> Self {
-        Layout { element_bytes, is_value: true }
+    /// An output of a kind.
+    pub(crate) const fn of(kind: OutputKind, element_bytes: usize) -> Self {
+        Layout { element_bytes, extent: Extent::of(kind) }
     }
 
-    /// True for one value.
-    #[inline(always)]
-    pub(crate) fn is_value(self) -> bool {
-        self.is_value
-    }
-
-    /// The bytes from one element of the call to the next.
-    fn stride(self) -> usize {
-        if self.is_value { 0 } else { self.element_bytes }
-    }
-
-    /// The bytes of an array in a call of `n` elements, at least one. `None` if they exceed the address space.
+    /// The bytes of the array in a contiguous call of `n` elements. `None` if they exceed the address space.
     #[inline(always)]
     pub(super) fn bytes(self, n: usize) -> Option<usize> {
-        let elements = if self.is_value { 1 } else { n };
-        let bytes = elements.checked_mul(self.element_bytes)?;
+        let bytes = self.extent.elements(n).checked_mul(self.element_bytes)?;
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
 }
@@ -91,15 +108,14 @@ impl Array {
         self.layout.element_bytes
     }
 
-    /// True for one value, not an element for each of the call's.
-    pub(crate) fn is_value(&self) -> bool {
-        self.layout.is_value()
-    }
-
-    /// The offset of a chunk's first element, and the bytes of the chunk's elements.
+    /// The offset of a chunk's first element, and the bytes of the chunk's elements: none of a result, which belongs
+    /// to no chunk.
     pub(crate) fn part(&self, chunk: &Chunk) -> (usize, usize) {
-        let stride = self.layout.stride();
-        (chunk.start() * stride, chunk.len() * stride)
+        let bytes = self.layout.element_bytes;
+        match self.layout.extent {
+            Extent::Elements => (chunk.start() * bytes, chunk.len() * bytes),
+            Extent::Results => (0, 0),
+        }
     }
 
     /// The addresses of the first byte and the last.

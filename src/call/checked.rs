@@ -1,7 +1,7 @@
 //! Checks a caller's raw pointers and makes a [`Call`] of them. The rest of the library relies on the promise of calls.
 
-use super::array::{Array, Layout, MAX_ARRAYS, MemoryKind};
-use super::task::Task;
+use super::array::{Array, Extent, Layout, MAX_ARRAYS, MemoryKind};
+use super::task::{Task, TaskKind};
 use super::tiles::Strides;
 use crate::error::Error;
 use arrayvec::ArrayVec;
@@ -84,27 +84,33 @@ impl<'a> Call<'a> {
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
         }
-        if n == 0 && !outputs.iter().any(|output| output.layout.is_value()) {
+        let mut written = outputs.iter().filter(|output| output.layout.extent.elements(n) > 0);
+        if written.clone().next().is_none() {
             return Ok(None);
         }
         for input in inputs.iter().filter(|_| n > 0) {
             arrays.push(array(task, input.name, input.pointer, n, input.layout)?);
         }
         let count = arrays.len();
-        for output in outputs.iter().filter(|output| n > 0 || output.layout.is_value()) {
-            let is_value = output.layout.is_value();
-            if is_value && count == 0 {
-                // The same limit as for values in an array.
-                let of_array = Layout::contiguous(output.layout.element_bytes);
-                of_array.bytes(n).ok_or_else(|| too_long(task, n, output.layout))?;
-            }
-            if is_value && output.pointer.is_null() {
-                return Err(Error::NullResult { argument: output.name });
+        written.try_for_each(|output| {
+            match output.layout.extent {
+                Extent::Elements => {}
+                Extent::Results => {
+                    if count == 0 {
+                        // The same limit as for values in an array.
+                        let of_array = Layout::contiguous(output.layout.element_bytes);
+                        of_array.bytes(n).ok_or_else(|| too_long(task, n, output.layout))?;
+                    }
+                    if output.pointer.is_null() {
+                        return Err(Error::NullResult { argument: output.name });
+                    }
+                }
             }
             arrays.push(array(task, output.name, output.pointer, n, output.layout)?);
-        }
+            Ok(())
+        })?;
         let checked = Call::of(task, n, arrays, count);
-        if task.is_copy() && checked.is_in_place() {
+        if matches!(task, Task::Copy) && checked.is_in_place() {
             return Ok(None);
         }
         checked.refuse_overlap()?;
@@ -169,7 +175,8 @@ impl<'a> Call<'a> {
 
     /// True for a reduction that reads no array: all its elements are equal.
     pub(crate) fn is_uniform(&self) -> bool {
-        self.n > 0 && self.inputs().is_empty() && self.task.is_reduction() && self.strides.is_none()
+        let reduces_all = self.task.kind() == TaskKind::Reduced && self.strides.is_none();
+        reduces_all && self.n > 0 && self.inputs.is_empty()
     }
 
     pub(crate) fn inputs(&self) -> &[Array] {
@@ -181,10 +188,15 @@ impl<'a> Call<'a> {
         self.outputs
     }
 
+    /// The outputs of an extent, with their numbers among the outputs.
+    pub(crate) fn outputs_of(&self, extent: Extent) -> impl Iterator<Item = (usize, &Array)> {
+        self.outputs.iter().enumerate().filter(move |(_, output)| output.layout.extent == extent)
+    }
+
     /// True if the result of a reduction replaces an element of an input.
     pub(super) fn reduces_into_input(&self) -> bool {
-        let mut values = self.outputs.iter().filter(|output| output.is_value());
-        values.any(|output| self.inputs.iter().any(|input| input.overlaps(output)))
+        let mut results = self.outputs_of(Extent::Results);
+        results.any(|(_, result)| self.inputs.iter().any(|input| input.overlaps(result)))
     }
 
     /// The inputs, then the outputs.
@@ -236,9 +248,11 @@ impl<'a> Call<'a> {
 
 /// True if an output may share an input's memory: it is the same array or, for a reduction, its first element.
 fn may_share(input: &Array, output: &Array) -> bool {
-    match output.is_value() {
-        true => input.address == output.address && input.element_bytes() == output.element_bytes(),
-        false => input.is(output),
+    match output.layout.extent {
+        Extent::Elements => input.is(output),
+        Extent::Results => {
+            input.address == output.address && input.element_bytes() == output.element_bytes()
+        }
     }
 }
 
@@ -296,13 +310,10 @@ pub(crate) mod tests {
                 layout: Layout::contiguous(op.element_bytes()),
             })
             .collect();
-        let layout = match op.is_reduction() {
-            true => Layout::value(op.output_bytes()),
-            false => Layout::contiguous(op.output_bytes()),
-        };
-        let outputs = [Output { name: "out", pointer: pointer(out), layout }];
+        let formula = Formula::of(op);
+        let outputs = [Output { name: "out", pointer: pointer(out), layout: formula.output }];
         let bindings = &[Binding::Array; 2][..op.inputs()];
-        let task = Task::Evaluate(Evaluation { formula: Formula::of(op), bindings });
+        let task = Task::Evaluate(Evaluation { formula, bindings });
         // SAFETY: the arrays are never accessed.
         let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
         Ok(Call::new(&mut Arrays::new(), &arguments, kind_of)?.map(|call| then(&call)))

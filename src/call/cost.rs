@@ -1,11 +1,11 @@
 //! A call as the cost model sees it.
 
-use super::array::{Array, MemoryKind};
+use super::array::{Array, Extent, MemoryKind};
 use super::checked::Call;
 use super::formula::FIRST_EXPRESSION;
 use super::picoseconds;
 use super::task::Task;
-use crate::tuning;
+use crate::policy::{CORES, GPU};
 use gpuvec_cost::Work;
 
 /// The work of a call.
@@ -58,7 +58,7 @@ fn bytes(call: &Call<'_>) -> impl Iterator<Item = usize> {
 const COPIED_BYTE: usize = 2 * picoseconds::BYTE as usize;
 
 /// The time of a core to find an element of an array of any strides, in picoseconds.
-const GATHERED_ELEMENT: usize = 100;
+const GATHERED_ELEMENT: usize = CORES.gathered_element_ps;
 
 /// A number that tells formulas apart, kinds of strides, and calls on managed memory, which moves by itself.
 pub(super) fn operation(call: &Call<'_>) -> u32 {
@@ -78,14 +78,14 @@ pub(super) fn in_place(operation: u32) -> u32 {
 
 /// The number of threads for which there is enough to do.
 pub(super) fn threads_worth(core_ns: f32) -> usize {
-    (core_ns / tuning::THREAD_SHARE_NS) as usize + 1
+    (core_ns / CORES.thread_share_ns) as usize + 1
 }
 
 /// The time of a driver's compiler for a task's kernels, by the prior, in nanoseconds.
 pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
-    let [any, for_each, most] = tuning::COMPILER_NS;
+    let [any, for_each, most] = GPU.compiler_ns;
     let of_kernel = |(kernel, _): (Task<'_>, &[usize])| match kernel.formula() {
-        Some(formula) if formula.is_exact() => tuning::EXACT_COMPILER_NS,
+        Some(formula) if formula.is_exact() => GPU.exact_compiler_ns,
         Some(formula) => any + (formula.cost as f32 * for_each).min(most),
         None => any,
     };
@@ -95,7 +95,7 @@ pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
 /// Says whether an array has to go through a pinned buffer.
 pub(super) fn is_staged(call: &Call<'_>) -> bool {
     // The host writes the results of reductions.
-    let outputs = call.outputs().iter().filter(|output| !output.is_value());
+    let outputs = call.outputs_of(Extent::Elements).map(|(_, output)| output);
     call.inputs().iter().chain(outputs).any(|array| array.kind == MemoryKind::Pageable)
 }
 
@@ -104,7 +104,7 @@ pub(super) fn is_staged(call: &Call<'_>) -> bool {
 pub(super) fn is_shareable(call: &Call<'_>) -> bool {
     let is_for_all =
         |array: &Array| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
-    call.max_bytes() > tuning::SHARED_BYTES
+    call.max_bytes() > GPU.shared_bytes
         && call.arrays().all(is_for_all)
-        && !call.task().is_copy()
+        && !matches!(call.task(), Task::Copy)
 }

@@ -2,10 +2,11 @@
 
 use super::array::{Layout, MAX_OUTPUTS};
 use super::picoseconds;
+use super::task::TaskKind;
 use crate::error::Error;
 use crate::process::memory;
 use gpuvec_cost::BreakEven;
-use gpuvec_expr::{Node, Output, Program, Reduction, Rule, Source, Type};
+use gpuvec_expr::{Node, Output, OutputKind, Program, Reduction, Rule, Source, Type};
 use gpuvec_ops::{Op, Step};
 use gpuvec_ptx::{Along, Kernel, Limits, Variant};
 use once_cell::race::OnceBox;
@@ -19,8 +20,8 @@ pub(crate) struct Formula {
     pub(crate) op: Option<Op>,
     /// The reduction, and the type of the values that it takes, if that is the only output.
     pub(crate) reduction: Option<(Reduction, Type)>,
-    /// Says whether all outputs are those of reductions.
-    pub(crate) is_reduction: bool,
+    /// The kind of its calls, by the extents of all outputs.
+    pub(crate) kind: TaskKind,
     /// Says whether the last input is a number by which an operation multiplies.
     pub(crate) has_alpha: bool,
     /// The layout of the first output: an array, or the value of a reduction.
@@ -68,12 +69,16 @@ static OPERATIONS: [Formula; Op::ALL.len()] = {
         let (op, formula) = (Op::ALL[i], &mut formulas[i]);
         formula.id = i as u64;
         formula.op = Some(op);
-        if let Step::Reduce(reduction) = op.step() {
-            formula.reduction = Some((reduction, op.element().widened()));
-            formula.is_reduction = true;
-        }
+        let kind = match op.step() {
+            Step::Map(_) => OutputKind::Elementwise,
+            Step::Reduce(reduction) => {
+                formula.reduction = Some((reduction, op.element().widened()));
+                OutputKind::Reduced { reduction, ddof: 0 }
+            }
+        };
         formula.has_alpha = op.has_alpha();
-        formula.output = layout(op.output_bytes(), formula.reduction.is_some());
+        formula.output = Layout::of(kind, op.output_bytes());
+        formula.kind = TaskKind::of(formula.output.extent);
         formula.state_bytes = op.state_bytes();
         formula.has_empty_result = op.has_empty_result();
         formula.cost = cost(op);
@@ -94,11 +99,6 @@ const fn cost(op: Op) -> usize {
         Step::Reduce(reduction) => (picoseconds::reduction(reduction, element.widened()), inputs),
     };
     step as usize + bytes * picoseconds::BYTE as usize
-}
-
-/// The layout of an output.
-const fn layout(element_bytes: usize, is_reduction: bool) -> Layout {
-    if is_reduction { Layout::value(element_bytes) } else { Layout::contiguous(element_bytes) }
 }
 
 impl Formula {
@@ -130,13 +130,15 @@ impl Formula {
     }
 
     fn of_program(number: u64, program: Program, cost: usize) -> Self {
-        let layout = |output: &Output| layout(output.element.bytes(), output.reduction.is_some());
+        let layout = |output: &Output| Layout::of(output.kind, output.element.bytes());
         let (first, others) = program.outputs().split_first().expect("a program has an output");
         let others: Vec<_> = others.iter().map(layout).collect();
+        let first = layout(first);
+        let kinds = others.iter().map(|other| TaskKind::of(other.extent));
         Formula {
             reduction: program.reduction(),
-            is_reduction: program.outputs().iter().all(|output| output.reduction.is_some()),
-            output: layout(first),
+            kind: kinds.fold(TaskKind::of(first.extent), TaskKind::and),
+            output: first,
             several: match others[..] {
                 [] => None,
                 _ => Some(Box::new(Several { others, kernels: Vec::new() })),
@@ -151,7 +153,7 @@ impl Formula {
             id,
             op: None,
             reduction: None,
-            is_reduction: false,
+            kind: TaskKind::Elementwise,
             has_alpha: false,
             output: Layout::contiguous(1),
             several: None,
@@ -169,11 +171,6 @@ impl Formula {
     pub(crate) fn outputs(&self) -> impl Iterator<Item = Layout> {
         let others = self.several.as_ref().map_or(&[][..], |several| &several.others);
         std::iter::once(self.output).chain(others.iter().copied())
-    }
-
-    /// Says whether an output is that of a reduction.
-    pub(crate) fn reduces(&self) -> bool {
-        self.outputs().any(Layout::is_value)
     }
 
     /// The layout of the only output; fails if there are several, and says which function the caller needs
@@ -226,7 +223,7 @@ impl Formula {
     pub(crate) fn is_indexed(&self) -> bool {
         let outputs = self.program().outputs().iter();
         outputs
-            .filter_map(|output| output.reduction)
+            .filter_map(Output::reduction)
             .any(|reduction| matches!(reduction, Reduction::ArgMin | Reduction::ArgMax))
     }
 

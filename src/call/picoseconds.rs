@@ -1,5 +1,5 @@
-//! The times of operations on a core: measured on one of 2023, with AVX-512 (`benches/expression_table.py`,
-//! `benches/functions.py`).
+//! The times of operations on a core: measured on one of 2023, with AVX-512 (`benches/bench.py`, the suites
+//! `formulas-core` and `functions`).
 
 use gpuvec_expr::{Op, Reduction, Type};
 

@@ -5,12 +5,12 @@ use super::checked::Call;
 use super::choice::{Chosen, Devices, Reach, needs_gpu};
 use super::chunk::Partition;
 use super::cost::{core_ns, threads_worth};
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use super::tiles::TilePlan;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
+use crate::policy::{CORES, GPU};
 use crate::process::settings::Placement;
-use crate::tuning;
 use gpuvec_cost::{BreakEven, Choice, Learner};
 
 /// Every decision about a call that no stream takes.
@@ -41,7 +41,10 @@ pub(crate) struct BlockLimits {
 impl BlockLimits {
     /// The most blocks of the kernel of a task.
     pub(crate) fn of(self, kernel: Task<'_>) -> u32 {
-        if kernel.is_reduction() { self.reduction } else { self.elementwise }
+        match kernel.kind() {
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => self.elementwise,
+            TaskKind::Reduced => self.reduction,
+        }
     }
 }
 
@@ -127,7 +130,7 @@ pub(crate) trait Resources {
 
 /// Plans a call for a stream of a device, if the stream can take it.
 pub(crate) fn on_stream(call: &Call<'_>, placement: Placement, device: usize) -> Option<OnStream> {
-    let may_compute = placement != Placement::Cpu || call.task().is_copy();
+    let may_compute = placement != Placement::Cpu || matches!(call.task(), Task::Copy);
     // Between kernels a result would already be in the input, which the next one is to read.
     let may_queue = !call.task().has_several_kernels() || !call.reduces_into_input();
     let fits = call.strides().is_none_or(|strides| strides.fits_launches());
@@ -173,21 +176,21 @@ pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, resources: &impl Resourc
 }
 
 fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
-    let chunks = if threads == 1 { 1 } else { threads * tuning::CHUNKS_PER_CORE };
-    let partition = Partition::of(call, core_chunk(call, chunks, tuning::CORE_CHUNK[0]));
+    let chunks = if threads == 1 { 1 } else { threads * CORES.chunks_per_core };
+    let partition = Partition::of(call, core_chunk(call, chunks, CORES.chunk[0]));
     OnCores { threads: threads.min(partition.chunks()).max(1), partition }
 }
 
 /// Returns the length of a core's chunk, a power of two, for about `chunks` chunks.
 fn core_chunk(call: &Call<'_>, chunks: usize, least: usize) -> usize {
-    call.n().div_ceil(chunks).next_power_of_two().clamp(least, tuning::CORE_CHUNK[1])
+    call.n().div_ceil(chunks).next_power_of_two().clamp(least, CORES.chunk[1])
 }
 
 /// Returns the length of a core's chunk in a call that devices share.
 fn shared_core_chunk(call: &Call<'_>, cores: usize) -> usize {
-    let by_time = (core_ns(call) / tuning::SHARED_CORE_NS) as usize;
-    let chunks = by_time.max(cores * tuning::CHUNKS_PER_CORE).max(1);
-    core_chunk(call, chunks, tuning::SHARED_CORE_CHUNK)
+    let by_time = (core_ns(call) / CORES.shared_ns) as usize;
+    let chunks = by_time.max(cores * CORES.chunks_per_core).max(1);
+    core_chunk(call, chunks, CORES.shared_chunk)
 }
 
 fn on_gpus(
@@ -214,20 +217,20 @@ fn on_gpus(
     let for_devices = resources.thread_limit().saturating_sub(usize::from(with_cores));
     let groups = for_devices.clamp(1, devices.len());
     if with_cores {
-        chunk = chunk.min(tuning::SHARED_CHUNK_BYTES / call.element_bytes());
+        chunk = chunk.min(GPU.shared_chunk_bytes / call.element_bytes());
     }
     let chunks = units.div_ceil(chunk);
     let kind = buffers.slot_kind();
     let mut threads = 1;
     if kind == SlotKind::Staged {
-        let for_each = (for_devices / groups).clamp(1, tuning::STAGING_THREADS);
+        let for_each = (for_devices / groups).clamp(1, GPU.staging_threads);
         threads = resources.threads(for_each.min(chunks));
     }
     let left = resources.thread_limit().saturating_sub(groups * threads);
     let cores = if with_cores && left > 0 { resources.threads(left) } else { 0 };
-    let smallest = tuning::SMALLEST_CHUNK_BYTES / call.element_bytes();
+    let smallest = GPU.smallest_chunk_bytes / call.element_bytes();
     let least_chunk = if cores > 0 { chunk.min(smallest) } else { chunk };
-    let slots = (tuning::SLOTS[kind as usize] / threads).clamp(1, chunks);
+    let slots = (GPU.slots[kind as usize] / threads).clamp(1, chunks);
     let is_one_chunk = chunks == 1;
     let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
     let elements = strided.as_ref().map_or(chunk.min(call.n()), |of| of.tiles.elements());
@@ -262,9 +265,9 @@ fn on_gpus(
 /// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
 /// blocks of each would be many. A reduction that reads across the bus has few.
 fn block_limits(transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> BlockLimits {
-    let across_bus = n.div_ceil(tuning::REDUCTION_BLOCK_ACROSS_BUS);
+    let across_bus = n.div_ceil(GPU.reduction_block_across_bus);
     BlockLimits {
-        elementwise: if crosses_bus_alone { tuning::BLOCKS_ACROSS_BUS } else { MAX_BLOCKS },
+        elementwise: if crosses_bus_alone { GPU.blocks_across_bus } else { MAX_BLOCKS },
         reduction: match transfers.read_across_bus() {
             true => u32::try_from(across_bus).unwrap_or(MAX_BLOCKS),
             false => MAX_BLOCKS,
@@ -283,14 +286,14 @@ fn can_signal_completion(
 ) -> bool {
     const WARPS_OF_BLOCK: u32 = 8;
     // The most elements that a warp takes at once.
-    let run = match call.task().is_reduction() {
-        false => 512,
-        true => tuning::REDUCTION_BLOCK / WARPS_OF_BLOCK as usize,
+    let run = match call.task().kind() {
+        TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => 512,
+        TaskKind::Reduced => GPU.reduction_block / WARPS_OF_BLOCK as usize,
     };
-    let may_be_few = block_limits.of(call.task()) <= tuning::FLAGGED_WARPS / WARPS_OF_BLOCK
-        || call.n().div_ceil(run) <= tuning::FLAGGED_WARPS as usize;
+    let may_be_few = block_limits.of(call.task()) <= GPU.flagged_warps / WARPS_OF_BLOCK
+        || call.n().div_ceil(run) <= GPU.flagged_warps as usize;
     may_be_few
-        && !call.task().is_copy()
+        && !matches!(call.task(), Task::Copy)
         && !call.task().has_several_kernels()
         && !transfers.outputs().contains(&Transfer::Dma)
         && !call.any(MemoryKind::Managed)
@@ -309,14 +312,14 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
     };
     let largest = match transfers.slot_kind() {
         SlotKind::InPlace if gpus == 1 => return call.n(),
-        SlotKind::InPlace => 1 << (tuning::DMA_SLOT_BYTES / element_bytes).ilog2(),
-        SlotKind::Dma => fitting(tuning::DMA_SLOT_BYTES, Transfer::Dma),
-        SlotKind::Staged => fitting(tuning::STAGED_SLOT_BYTES, Transfer::Staged)
-            .min(fitting(tuning::STAGED_SLOT_BYTES, Transfer::Dma))
-            .min(tuning::STAGED_CHUNK_BYTES / element_bytes),
+        SlotKind::InPlace => 1 << (GPU.dma_slot_bytes / element_bytes).ilog2(),
+        SlotKind::Dma => fitting(GPU.dma_slot_bytes, Transfer::Dma),
+        SlotKind::Staged => fitting(GPU.staged_slot_bytes, Transfer::Staged)
+            .min(fitting(GPU.staged_slot_bytes, Transfer::Dma))
+            .min(GPU.staged_chunk_bytes / element_bytes),
     };
-    let wanted = call.max_bytes() / (tuning::PIPELINE_DEPTH * gpus);
-    let wanted = wanted.next_power_of_two().max(tuning::SMALLEST_CHUNK_BYTES) / element_bytes;
+    let wanted = call.max_bytes() / (GPU.pipeline_depth * gpus);
+    let wanted = wanted.next_power_of_two().max(GPU.smallest_chunk_bytes) / element_bytes;
     wanted.min(largest)
 }
 
@@ -335,7 +338,7 @@ fn is_queueable(call: &Call<'_>, device: usize) -> bool {
 /// Says whether a stream leaves a copy to the driver: from or to a device, and not of memory that was
 /// page-locked in parts. From host to host the driver makes the caller wait.
 fn is_copied_by_driver(call: &Call<'_>) -> bool {
-    call.task().is_copy() && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
+    matches!(call.task(), Task::Copy) && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
 }
 
 fn queued(call: &Call<'_>) -> OnStream {
@@ -346,7 +349,7 @@ fn queued(call: &Call<'_>) -> OnStream {
     };
     let arrays = call.arrays().map(transfer).collect();
     let transfers = Transfers { arrays, inputs: call.inputs().len() };
-    let crosses_bus = transfers.cross_bus() || (call.task().is_copy() && !by_driver);
+    let crosses_bus = transfers.cross_bus() || (matches!(call.task(), Task::Copy) && !by_driver);
     let block_limits = block_limits(&transfers, call.n(), crosses_bus);
     OnStream { transfers, block_limits, copies_by_driver: by_driver }
 }

@@ -1,5 +1,6 @@
 //! The task of a call, and the interface of the work that does it.
 
+use super::array::Extent;
 use super::chunk::Chunk;
 use super::formula::{Evaluation, Formula};
 use gpuvec_expr::{Output, Reduction, Type};
@@ -13,7 +14,40 @@ pub(crate) enum Task<'a> {
     Copy,
 }
 
+/// The kind of a task, by the extents of its outputs. A kernel's task is not [`Mixed`](TaskKind::Mixed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskKind {
+    /// A copy of bytes.
+    Copy,
+    /// Each output has an element for each of the call's.
+    Elementwise,
+    /// Each output has the results of a reduction.
+    Reduced,
+    /// Some outputs are elementwise, and some are reduced.
+    Mixed,
+}
+
+impl TaskKind {
+    /// The kind of a formula whose outputs have an extent.
+    pub(super) const fn of(extent: Extent) -> Self {
+        match extent {
+            Extent::Elements => TaskKind::Elementwise,
+            Extent::Results => TaskKind::Reduced,
+        }
+    }
+
+    /// The kind of a formula that has the outputs of both kinds.
+    pub(super) fn and(self, other: Self) -> Self {
+        if self == other { self } else { TaskKind::Mixed }
+    }
+}
+
 impl<'a> Task<'a> {
+    /// The kind of the task.
+    pub(crate) fn kind(self) -> TaskKind {
+        self.formula().map_or(TaskKind::Copy, |formula| formula.kind)
+    }
+
     pub(crate) fn formula(self) -> Option<&'a Formula> {
         match self {
             Task::Evaluate(Evaluation { formula, .. }) => Some(formula),
@@ -21,28 +55,9 @@ impl<'a> Task<'a> {
         }
     }
 
-    pub(crate) fn is_copy(self) -> bool {
-        matches!(self, Task::Copy)
-    }
-
     /// The reduction, and the type of the values that it takes, if that is the only output.
     pub(crate) fn reduction(self) -> Option<(Reduction, Type)> {
         self.formula()?.reduction
-    }
-
-    /// Says whether every output is one value.
-    pub(crate) fn is_reduction(self) -> bool {
-        self.formula().is_some_and(|formula| formula.is_reduction)
-    }
-
-    /// Says whether an output is one value.
-    pub(crate) fn reduces(self) -> bool {
-        self.formula().is_some_and(Formula::reduces)
-    }
-
-    /// Says whether some outputs are one value each, and others have an element for each of an input's.
-    pub(crate) fn is_mixed(self) -> bool {
-        self.reduces() && !self.is_reduction()
     }
 
     /// Says whether it has several kernels, of which all but the last are reductions.
@@ -88,7 +103,7 @@ impl<'a> Task<'a> {
     /// The reductions among the outputs.
     pub(crate) fn reductions(self) -> impl Iterator<Item = &'a Output> {
         let outputs = self.formula().map_or(&[][..], |formula| formula.program().outputs());
-        outputs.iter().filter(|output| output.reduction.is_some())
+        outputs.iter().filter(|output| output.reduction().is_some())
     }
 
     /// Says whether the task is defined for no elements.

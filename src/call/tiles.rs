@@ -2,9 +2,9 @@
 
 use super::array::MAX_ARRAYS;
 use super::checked::Call;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use super::transfer::{Transfer, Transfers};
-use crate::tuning;
+use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View, are_columns};
 
@@ -62,7 +62,7 @@ const MOST_ELEMENTS: usize = 1 << 30;
 pub(crate) const SECTOR_BYTES: usize = 32;
 
 /// The most bytes of the states of a tile's results in a slot.
-const STATES_BYTES: usize = tuning::STAGED_CHUNK_BYTES;
+const STATES_BYTES: usize = GPU.staged_chunk_bytes;
 
 impl<'a> Strides<'a> {
     pub(crate) fn new(axes: &'a Axes, views: &'a [View]) -> Self {
@@ -93,7 +93,10 @@ impl<'a> Strides<'a> {
 
     /// The most results of a launch. An elementwise kernel numbers all their elements.
     fn most_results(&self, task: Task<'_>) -> usize {
-        let n = if task.is_mixed() { self.reduced().elements() } else { 1 };
+        let n = match task.kind() {
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced => 1,
+            TaskKind::Mixed => self.reduced().elements(),
+        };
         (MOST_ELEMENTS / n.max(1)).max(1)
     }
 
@@ -237,7 +240,7 @@ impl TilePlan {
             transfers.merge_states(call);
         }
         let is_staged = merges || transfers.is_any_staged();
-        let buffers = Transfers::of_buffers(is_staged, call.task().reduces());
+        let buffers = Transfers::of_buffers(is_staged, call.task().kind());
         let full = [tiles.kept.full(), tiles.reduced.full()];
         let mut end = 0;
         let place = |(number, (view, transfer)): (usize, (&View, Transfer))| {
@@ -286,7 +289,7 @@ impl Shape<'_> {
         let results = (most / n.max(1)).min(room);
         // Adjacent results are read as rows.
         let least = if self.strides.are_columns(self.call.inputs().len()) {
-            tuning::GATHERED_COLUMNS
+            GPU.gathered_columns
         } else {
             1
         };
@@ -301,11 +304,11 @@ impl Shape<'_> {
     /// The most elements of a tile if arrays are staged, or devices share the call.
     fn chunk(&self) -> usize {
         let widest = self.call.element_bytes();
-        let wanted = self.call.n() * widest / (tuning::PIPELINE_DEPTH * self.gpus);
-        let wanted = wanted.next_power_of_two().max(tuning::SMALLEST_CHUNK_BYTES);
+        let wanted = self.call.n() * widest / (GPU.pipeline_depth * self.gpus);
+        let wanted = wanted.next_power_of_two().max(GPU.smallest_chunk_bytes);
         match self.most_staged() {
-            None => wanted.min(tuning::DMA_SLOT_BYTES) / widest,
-            Some(most) => (wanted.min(tuning::STAGED_CHUNK_BYTES) / widest).min(most),
+            None => wanted.min(GPU.dma_slot_bytes) / widest,
+            Some(most) => (wanted.min(GPU.staged_chunk_bytes) / widest).min(most),
         }
     }
 
@@ -318,17 +321,19 @@ impl Shape<'_> {
 
     /// True if arrays with more than one element for each result are staged.
     fn stages_elements(&self) -> bool {
-        let task = self.call.task();
-        let has_results_alone = task.reduces() && !task.is_mixed();
-        self.staged().any(|(number, _)| number < self.call.inputs().len() || !has_results_alone)
+        let writes_elements = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => true,
+            TaskKind::Reduced => false,
+        };
+        self.staged().any(|(number, _)| number < self.call.inputs().len() || writes_elements)
     }
 
     /// The most elements of each staged array that fit into a slot. `None` if no array is staged.
     fn most_staged(&self) -> Option<usize> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
-        let room = match self.call.task().reduces() {
-            true => tuning::STAGED_SLOT_BYTES - STATES_BYTES,
-            false => tuning::STAGED_SLOT_BYTES,
+        let room = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise => GPU.staged_slot_bytes,
+            TaskKind::Reduced | TaskKind::Mixed => GPU.staged_slot_bytes - STATES_BYTES,
         };
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }

@@ -1,11 +1,11 @@
 //! The transfers by which a GPU accesses the arrays of a call. The plan chooses them, and the pipeline follows them.
 
-use super::array::{Array, MAX_ARRAYS, MemoryKind};
+use super::array::{Array, Extent, MAX_ARRAYS, MemoryKind};
 use super::checked::Call;
 use super::cost::is_staged;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use crate::error::Error;
-use crate::tuning;
+use crate::policy::GPU;
 use arrayvec::ArrayVec;
 
 /// The transfer of one array to or from a GPU.
@@ -58,19 +58,21 @@ impl Transfers {
         let (inputs, device) = (call.inputs().len(), devices[0]);
         let uses_dma = !is_integrated && uses_dma(call, devices.len());
         let transfer = |(number, array): (usize, &Array)| {
-            let is_value = number >= inputs && array.is_value();
+            let extent = array.layout.extent;
             Ok(match (call.task(), call.strides(), array.kind) {
                 // The driver copies between all memory that it knows.
                 (Task::Copy, _, MemoryKind::Pageable | MemoryKind::PinnedInParts) => {
                     Transfer::Staged
                 }
                 (Task::Copy, ..) => Transfer::InPlace,
-                (_, None, _) if is_value => Transfer::State,
+                (_, None, _) if extent == Extent::Results => Transfer::State,
                 (_, Some(strides), _) if number >= inputs && strides.wants_states => {
                     Transfer::State
                 }
                 // Without elements, kernels access nothing but the results.
-                (_, Some(strides), _) if !is_value && strides.reduced().elements() == 0 => {
+                (_, Some(strides), _)
+                    if extent == Extent::Elements && strides.reduced().elements() == 0 =>
+                {
                     Transfer::InPlace
                 }
                 (_, None, MemoryKind::Device { ordinal }) if ordinal != device => Transfer::Dma,
@@ -104,10 +106,8 @@ impl Transfers {
 
     /// Makes the results of reductions states, which the host merges.
     pub(super) fn merge_states(&mut self, call: &Call<'_>) {
-        for (transfer, output) in self.arrays[self.inputs..].iter_mut().zip(call.outputs()) {
-            if output.is_value() {
-                *transfer = Transfer::State;
-            }
+        for (output, _) in call.outputs_of(Extent::Results) {
+            self.arrays[self.inputs + output] = Transfer::State;
         }
     }
 
@@ -129,11 +129,15 @@ impl Transfers {
         self.any(Transfer::Staged) || self.any(Transfer::Dma)
     }
 
-    /// The transfers for which a slot allocates buffers: staging and DMA if `are_staged`, memory for states if
-    /// `reduces`.
-    pub(super) fn of_buffers(are_staged: bool, reduces: bool) -> Self {
+    /// The transfers for which a slot allocates buffers: staging and DMA if `are_staged`, and memory for states if a task
+    /// of this kind reduces.
+    pub(super) fn of_buffers(are_staged: bool, kind: TaskKind) -> Self {
         let staged = [Transfer::Staged, Transfer::Dma].into_iter().filter(|_| are_staged);
-        let arrays = staged.chain(reduces.then_some(Transfer::State)).collect();
+        let state = match kind {
+            TaskKind::Copy | TaskKind::Elementwise => None,
+            TaskKind::Reduced | TaskKind::Mixed => Some(Transfer::State),
+        };
+        let arrays = staged.chain(state).collect();
         Transfers { arrays, inputs: 0 }
     }
 
@@ -165,10 +169,12 @@ impl Transfers {
 /// elementwise operation that reads more than it writes: together, the GPUs get more from the host without copies.
 /// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
 fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
-    let [elementwise, reduction] = tuning::MAPPED_BYTES;
-    let pays = match call.task().is_reduction() {
-        false => (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise,
-        true => call.max_bytes() > reduction,
+    let [elementwise, reduction] = GPU.mapped_bytes;
+    let pays = match call.task().kind() {
+        TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
+            (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise
+        }
+        TaskKind::Reduced => call.max_bytes() > reduction,
     };
     pays && !is_staged(call)
 }

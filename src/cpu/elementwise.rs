@@ -102,6 +102,7 @@ fn body<O: Elementwise>(op: O, Arrays { a, b, out, len }: Arrays<O::Element>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpuvec_ops::Step;
     use proptest::prelude::*;
 
     /// The loops of the oldest instructions.
@@ -127,7 +128,7 @@ mod tests {
             words in prop::collection::vec(any::<[u64; 3]>(), 1..80), alpha: u64,
         ) {
             let [a, b]: [Vec<u64>; 2] = [0, 1].map(|i| words.iter().map(|word| word[i]).collect());
-            for op in Op::ALL.iter().filter(|op| !op.is_reduction()) {
+            for op in Op::ALL.iter().filter(|op| matches!(op.step(), Step::Map(_))) {
                 let len = words.len() * size_of::<u64>() / op.element_bytes();
                 let mut results = [vec![0_u64; words.len()], vec![0_u64; words.len()]];
                 let [first, second] = results.each_mut().map(|result| Elements {

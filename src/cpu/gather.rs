@@ -1,6 +1,7 @@
 //! Copies the elements of blocks between arrays of any strides and buffers, where they follow each other.
 
 use crate::arch::stay_a_loop;
+use crate::policy::CORES;
 use gpuvec_axes::{MAX_AXES, Space, View};
 
 /// A grid of elements in memory.
@@ -91,7 +92,7 @@ impl Axis {
 type CopyRows = unsafe fn(inner: &Axis, outer: &Axis, *const u8, *mut u8);
 
 /// Rows of fewer elements are copied as columns, if there are more of them.
-const SHORT_ROW: usize = 8;
+const SHORT_ROW: usize = CORES.copied_short_row;
 
 /// Copies the elements of a grid to a buffer or from one, by the place of the grid's strides.
 ///

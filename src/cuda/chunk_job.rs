@@ -8,7 +8,7 @@ use super::pipeline::{Job, OnDevice, Progress};
 use super::slot::{STATE_BYTES, Slot};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
-use crate::call::{Call, ChunkWork, Task, Transfer, Transfers, state_bytes};
+use crate::call::{Call, ChunkWork, Extent, Task, TaskKind, Transfer, Transfers, state_bytes};
 use crate::error::Error;
 
 /// A call on contiguous arrays.
@@ -48,7 +48,7 @@ impl Job for ChunkJob<'_> {
                 arrays.push(address + kernel.state_offset() as u64);
             }
             self.enqueue(on.device, slot, stream, chunk, kernel, &arrays)?;
-            progress.wrote |= !kernel.is_reduction();
+            progress.wrote |= kernel.kind() != TaskKind::Reduced;
             arrays.truncate(inputs);
         }
         self.outputs(on, chunk).try_for_each(|output| output.queue_out(on.device, slot, stream))
@@ -57,8 +57,7 @@ impl Job for ChunkJob<'_> {
     fn finish(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
-        let outputs = self.call.outputs().iter().enumerate();
-        for (number, (output, _)) in outputs.filter(|(_, array)| array.is_value()).enumerate() {
+        for (number, (output, _)) in self.call.outputs_of(Extent::Results).enumerate() {
             let state = slot.state(number, state_bytes(self.call, output))?;
             self.work.take_state(number, state, chunk.len());
         }
@@ -85,10 +84,12 @@ impl ChunkJob<'_> {
             // returns. By its transfer the device reaches each array.
             unsafe { enqueue(device, stream, part) }
         };
-        slot.flagged_warps = match task.is_reduction() {
-            true => slot.scratch()?.lend(stream, |scratch| enqueue(Contents::State(scratch)))?,
-            false if task.is_copy() => enqueue(Contents::ByDriver)?,
-            false => enqueue(Contents::Elements)?,
+        slot.flagged_warps = match task.kind() {
+            TaskKind::Copy => enqueue(Contents::ByDriver)?,
+            TaskKind::Elementwise | TaskKind::Mixed => enqueue(Contents::Elements)?,
+            TaskKind::Reduced => {
+                slot.scratch()?.lend(stream, |scratch| enqueue(Contents::State(scratch)))?
+            }
         };
         Ok(())
     }

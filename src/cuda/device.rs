@@ -18,10 +18,11 @@ use super::slot::SlotPool;
 use super::{device_cache, memory_kind};
 use crate::call::{Formula, Reach, SlotKind, Task};
 use crate::error::{Error, interned};
+use crate::policy::{GPU, KernelPolicy};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
-use crate::tuning;
 use cust::sys::CUdevice_attribute::{
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
     CU_DEVICE_ATTRIBUTE_INTEGRATED, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
@@ -54,6 +55,8 @@ pub(crate) struct Device {
     /// Says that kernels reach all page-locked memory at the host's own addresses.
     has_host_addresses: bool,
     reach: Reach,
+    /// The sizes of kernels' launches.
+    pub(super) policy: &'static KernelPolicy,
     pub(super) multiprocessors: u32,
     /// Says that the device sums f32 faster by integers alone than with f64.
     pub(super) lacks_f64_units: bool,
@@ -263,6 +266,9 @@ impl Device {
         let kernels = Kernels::new(gpu.ordinal)?;
         let slots = SlotKind::ALL.map(|kind| SlotPool::new(gpu.ordinal, kind));
         let attribute = |attribute| context.attribute(attribute, gpu.ordinal);
+        let major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let policy = KernelPolicy::of([major, minor]);
         let multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let f64_ratio = attribute(CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)?;
         Ok(Device {
@@ -278,8 +284,9 @@ impl Device {
                     ),
                 is_integrated: context.has(CU_DEVICE_ATTRIBUTE_INTEGRATED, gpu.ordinal),
             },
+            policy,
             multiprocessors: multiprocessors.max(1).cast_unsigned(),
-            lacks_f64_units: f64_ratio > tuning::F64_RATIO,
+            lacks_f64_units: f64_ratio > policy.f64_ratio,
             refused: DeferredFrees::new(),
             context: ManuallyDrop::new(context),
         })
@@ -335,7 +342,7 @@ impl Device {
                 };
                 self.slots.iter().for_each(|slots| slots.trim(&mut destroy));
                 let cached = std::iter::from_fn(|| device_cache::take_oldest(self.ordinal()));
-                cached.take(tuning::KEPT_BLOCKS).map(Owned::Memory).for_each(destroy);
+                cached.take(GPU.kept_blocks).map(Owned::Memory).for_each(destroy);
                 self.kernels.trim();
                 freed
             }))

@@ -3,16 +3,16 @@
 //! The driver takes up to a millisecond to map memory and to unmap it, and the results of a loop's calls have
 //! the same sizes again and again. A block serves only allocations of exactly its size, so that the driver
 //! still knows the end of every array. The blocks of a device go back to the driver, the oldest first, when
-//! they exceed the limits in src/tuning.rs, and all of them when the device is out of memory. No lock is held
+//! they exceed the limits in src/policy/gpus.rs, and all of them when the device is out of memory. No lock is held
 //! during a call of the driver.
 
 use super::owned::OwnedMemory;
-use crate::tuning::{KEPT_BLOCKS, KEPT_BYTES, LEAST_KEPT_BYTES};
+use crate::policy::GPU;
 use std::sync::{Mutex, PoisonError};
 
 /// True for sizes that are worth caching and not too large.
 pub(super) fn is_cached(bytes: usize) -> bool {
-    (LEAST_KEPT_BYTES..=KEPT_BYTES).contains(&bytes)
+    (GPU.least_kept_bytes..=GPU.kept_bytes).contains(&bytes)
 }
 
 /// Adds a block that the device no longer uses. Returns the memory if the list of blocks cannot grow.
@@ -39,7 +39,7 @@ pub(super) fn take(ordinal: usize, bytes: usize) -> Option<OwnedMemory> {
 pub(super) fn take_excess(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| {
         let [count, bytes] = size(blocks, ordinal);
-        let is_within = count <= KEPT_BLOCKS && bytes <= KEPT_BYTES;
+        let is_within = count <= GPU.kept_blocks && bytes <= GPU.kept_bytes;
         if is_within { None } else { remove_oldest(blocks, ordinal) }
     })
 }

@@ -4,16 +4,17 @@ use super::enqueue::Addresses;
 use super::kernels::MAX_STRIDED_PARAMETERS;
 use crate::call::{Binding, MAX_ARRAYS, Tile};
 use crate::cpu::Grid;
+use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES, View};
 use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
 use std::ops::Range;
 
 /// Up to this number of axes, a kernel is for exactly that number. Other calls use the kernel for the most axes.
-const FEW_AXES: usize = 4;
+const FEW_AXES: usize = GPU.few_axes;
 
 /// The length of the shortest axis that is tiled: a warp's elements.
-const LEAST_TILED: usize = 32;
+const LEAST_TILED: usize = GPU.least_tiled;
 
 /// The arrays of a kernel, with common axes.
 #[derive(Debug)]

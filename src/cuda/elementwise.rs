@@ -12,10 +12,6 @@ use arrayvec::ArrayVec;
 use gpuvec_axes::View;
 use gpuvec_ptx::Order;
 
-/// The vectors per thread of a kernel that mostly writes. With one vector, a block ends before the next has begun.
-/// (Outer sums: 0.90 of a copy's rate with one vector, 1.00 with two, 1.01 with eight.)
-const PACKS_OF_WRITERS: usize = 2;
-
 /// The addresses at which a device reaches the first elements of the arrays that it uses in place.
 pub(super) fn addresses_of_first(
     device: &Device, call: &Call<'_>, strides: Strides<'_>, transfers: &Transfers,
@@ -76,13 +72,14 @@ pub(super) unsafe fn launch(
     let blocks = match variant.order {
         Order::Tiles { .. } => grid::of_tiles(number, block_limit),
         Order::Packs { .. } if placed.are_broadcast(inputs) => {
-            let packs = packs_per_thread.max(PACKS_OF_WRITERS);
+            let packs = packs_per_thread.max(device.policy.vectors_of_writers);
             grid::of_packs(n, variant.lanes, packs, block_limit)
         }
         _ => grid::of_packs(n, variant.lanes, packs_per_thread, block_limit),
     };
     // SAFETY: this function's promise; the parameters are those of the variant.
     unsafe {
-        device.kernels.launch_form(formula, Form::Strided(variant), blocks, stream, &mut parameters)
+        let form = Form::Strided(variant);
+        device.kernels.launch_form(formula, form, blocks, stream, &mut parameters, None)
     }
 }

@@ -5,9 +5,11 @@ use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
 use super::grid;
 use super::kernels::{MAX_PARAMETERS, blocks_per_multiprocessor, packs};
-use crate::call::{Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, Transfer, Transfers};
+use crate::call::{
+    Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, TaskKind, Transfer, Transfers,
+};
 use crate::error::Error;
-use crate::tuning;
+use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{Reduction, Type};
 
@@ -77,20 +79,21 @@ pub(super) unsafe fn enqueue(
         return unsafe { copy(device, stream, from, to, n) }.map(|()| 0);
     }
     let (inputs, outputs) = arrays.split_at(inputs);
-    let blocks = match task.is_reduction() {
-        false => {
+    let blocks = match task.kind() {
+        TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
             let [pack, packs_per_thread] = packs(task)?;
             grid::of_packs(n, pack, packs_per_thread, block_limit)
         }
-        true => {
+        TaskKind::Reduced => {
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
             // In exact sums of f32 warps take batches as they are ready; folds have room for the states of the blocks
             // that run at once.
-            let waves = if exact_sum(task) == Some(Type::F64) { grid::waves(n, held) } else { 1 };
+            let has_waves = exact_sum(task) == Some(Type::F64);
+            let waves = if has_waves { grid::waves(n, held, device.policy) } else { 1 };
             grid::of_reduction(n, block_limit.min(held.saturating_mul(waves)))
         }
     };
-    let flags = flags.filter(|_| grid::warps(blocks) <= tuning::FLAGGED_WARPS);
+    let flags = flags.filter(|_| grid::warps(blocks) <= GPU.flagged_warps);
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
     let (n, flags) = (n as u64, flags.map_or(NULL, Flags::address));
     let mut parameters = input_parameters(task, inputs);

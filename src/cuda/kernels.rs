@@ -4,6 +4,7 @@
 use super::driver::{CUfunction, CUstream, cuLaunchKernel};
 use super::grid::BLOCK_THREADS;
 use super::modules::{Function, Modules};
+use super::reduce_axes::Partition;
 use crate::call::{Formula, MAX_ARRAYS, Task};
 use crate::error::{Error, interned};
 use crate::process::memory;
@@ -266,19 +267,20 @@ impl Kernels {
     ) -> Result<(), Error> {
         let function = task.formula().map_or_else(|| self.copy(), |formula| self.of(formula))?;
         // SAFETY: this function's promise.
-        unsafe { self.start(function, blocks, stream, values) }
+        unsafe { self.start(function, blocks, stream, values, None) }
     }
 
-    /// Queues a kernel of an expression.
+    /// Queues a kernel of an expression. A reduction along axes has the partition as its last parameter.
     ///
     /// # Safety
     /// As [`Kernels::launch`], of the parameters that crates/ptx/src/strided.rs or axes.rs lists.
     pub(super) unsafe fn launch_form(
         &self, formula: &Formula, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
+        partition: Option<&Partition>,
     ) -> Result<(), Error> {
         let function = self.expression(formula, form)?;
         // SAFETY: this function's promise.
-        unsafe { self.start(function, blocks, stream, values) }
+        unsafe { self.start(function, blocks, stream, values, partition) }
     }
 
     /// Queues a kernel.
@@ -287,13 +289,15 @@ impl Kernels {
     /// As [`Kernels::launch`].
     unsafe fn start(
         &self, function: CUfunction, blocks: u32, stream: CUstream, values: &mut [u64],
+        partition: Option<&Partition>,
     ) -> Result<(), Error> {
         let parameter = |value: &mut u64| std::ptr::from_mut(value).cast();
+        let partition = partition.map(|partition| std::ptr::from_ref(partition).cast_mut().cast());
         let mut parameters: ArrayVec<*mut c_void, MAX_STRIDED_PARAMETERS> =
-            values.iter_mut().map(parameter).collect();
+            values.iter_mut().map(parameter).chain(partition).collect();
         let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
-        // SAFETY: the driver copies the kernel's parameters before it returns, each in its size from
-        // the low end of a local word: kernels declare their types. The rest is this function's promise.
+        // SAFETY: the driver reads the kernel's parameters before it returns: the structure, and each other one in
+        // its size from the low end of a local word. Kernels declare their types. The rest is this function's promise.
         unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
             .of("cuLaunchKernel", self.ordinal)
     }
@@ -313,6 +317,18 @@ mod tests {
         for &op in Op::ALL {
             let found = kernel_of(Formula::of(op));
             assert!(found.is_ok(), "{op:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn kernels_along_axes_have_the_partition_as_last_parameter() {
+        let parameter = format!(".b8 p4[{}]\n)", size_of::<Partition>());
+        for image in IMAGES.iter().filter(|image| image.name.to_bytes().starts_with(b"axes_")) {
+            assert!(
+                image.ptx().unwrap().to_str().unwrap().contains(&parameter),
+                "{:?}",
+                image.name
+            );
         }
     }
 

@@ -6,8 +6,8 @@ use super::driver::{
 };
 use crate::call::{Array, MemoryKind};
 use crate::error::Error;
+use crate::policy::GPU;
 use crate::process::memory::Extent;
-use crate::tuning;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +78,7 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 /// Says whether memory that the driver does not know could be a device's that was freed, as far as it
 /// is worth the time to look: a small array outside of all device memory seen so far is the host's.
 fn could_be_freed_device_memory(array: &Array) -> bool {
-    array.bytes > tuning::SMALL_ARRAY_BYTES || DEVICE_MEMORY.may_have_any(array.ends())
+    array.bytes > GPU.small_array_bytes || DEVICE_MEMORY.may_have_any(array.ends())
 }
 
 /// Device memory seen so far.

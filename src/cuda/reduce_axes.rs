@@ -10,10 +10,11 @@ use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
 use super::scratch::Lent;
 use crate::call::plan::BlockLimits;
 use crate::call::{
-    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task, Tile,
-    Transfers,
+    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task,
+    TaskKind, Tile, Transfers,
 };
 use crate::error::Error;
+use crate::policy::AxisReductions;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES, are_columns};
 use gpuvec_exact::{State, Sum};
@@ -23,79 +24,54 @@ use std::ops::Range;
 
 const WARP: usize = 32;
 
-/// The elements of a result for which a block's threads have a batch each.
-const BATCHES: usize = 16 * BLOCK_THREADS as usize;
-
-/// The most blocks that share the elements of a result.
-const MOST_PARTS: usize = 1024;
-
 /// The warps of a block.
 const WARPS: usize = BLOCK_THREADS as usize / WARP;
+
+/// The elements that a thread loads before it adds the first one, and those of all threads of a block.
+const BATCH: usize = 16;
+const BLOCK_BATCH: usize = BATCH * BLOCK_THREADS as usize;
 
 /// The bytes of a vector.
 const VECTOR_BYTES: usize = 16;
 
-/// The elements that a thread reads before it adds the first one up.
-const BATCH: usize = 16;
-
-/// The batches of a thread that outweigh the work on a state, once for each result.
-const LEAST_BATCHES: usize = 4;
-/// The batches of a thread that outweigh the merge of the states of several blocks.
-const LEAST_MERGED: usize = 16;
-
-/// The share of the device, in percent, that blocks of warps with results of their own must fill.
-const LEAST_FILLED: usize = 75;
-
-/// The most elements of a result that a warp computes alone: its lanes' sums of more might not fit in an integer.
-const MOST_OF_WARP: usize = 1 << 15;
-
-/// The same for products of f64, which more often do not fit in a warp's window. (Norms of rows of 512: 0.31 of a
-/// copy's rate, 0.21 by blocks; of 16384: 0.35, 0.66 by blocks.)
-const MOST_PRODUCTS_OF_WARP: usize = 1 << 11;
-
 /// The parameters of a kernel.
 type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
 
-/// The shares of blocks in results and elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Partition {
-    /// Neighbouring lanes with a result each, a power of two: of a warp or, if there are more, of a block's teams of warps.
-    lanes: usize,
-    /// Blocks that share the elements of the same results; 0 if each warp has results of its own.
-    parts: usize,
-    /// Says that a warp with results of its own has neighbouring elements, not results, in neighbouring lanes.
-    in_rows: bool,
-    /// Says that threads read vectors.
-    in_vectors: bool,
-    /// The results of each lane in a warp's tiles; 0 if it has none.
-    in_tiles: usize,
+/// The division of results and their elements among blocks and warps: a parameter of the kernels, the structure of the
+/// same name in kernels/axes.cu, which describes the fields.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Partition {
+    log_results: u32,
+    splits: u32,
+    results_per_lane: u32,
+    in_rows: u32,
+    in_vectors: u32,
+    stores_states: u32,
 }
 
 impl Partition {
-    /// A partition in which lanes have neighbouring results, and read single elements.
-    fn new(lanes: usize, parts: usize) -> Self {
-        Partition { lanes, parts, in_rows: false, in_vectors: false, in_tiles: 0 }
+    /// A partition in which a block, or a warp if there are no `splits`, has this many results, a power of two.
+    fn new(results: usize, splits: usize) -> Self {
+        Partition { log_results: results.ilog2(), splits: splits as u32, ..Partition::default() }
     }
 
-    /// The parameter of the kernel that says the shares, and whether states are stored.
-    fn parameter(&self, stores_states: bool) -> u64 {
-        let flags = usize::from(stores_states) << 7
-            | usize::from(self.in_vectors) << 6
-            | usize::from(self.in_rows) << 5;
-        (self.in_tiles << 32 | self.parts << 8 | flags) as u64 | u64::from(self.lanes.ilog2())
+    /// The results of a block, or of a warp that has results of its own.
+    fn results(&self) -> usize {
+        1 << self.log_results
     }
 
     /// The blocks for a number of results.
     fn blocks(&self, results: usize) -> usize {
-        let groups = results.div_ceil(self.lanes);
-        match self.parts {
-            0 => groups.div_ceil(WARPS * self.in_tiles.max(1)),
-            parts => groups * parts,
+        let groups = results.div_ceil(self.results());
+        match self.splits as usize {
+            0 => groups.div_ceil(WARPS * self.results_per_lane.max(1) as usize),
+            splits => groups * splits,
         }
     }
 }
 
-/// A tile of a reduction, by the addresses at which a device reaches its arrays.
+/// A tile of a reduction, with the addresses at which a device accesses its arrays.
 pub(super) struct PlacedTile {
     lengths: ArrayVec<usize, MAX_AXES>,
     /// The number of kept axes, which come before the reduced ones.
@@ -103,15 +79,15 @@ pub(super) struct PlacedTile {
     /// The number of the first element of each result.
     first: usize,
     inputs: ArrayVec<DeviceView, MAX_INPUTS>,
-    /// Says whether its results have elements.
+    /// True if its results have elements.
     has_elements: bool,
-    /// The elements, the results, or their states, of each output.
+    /// The outputs: elements, results, or states of results.
     outputs: ArrayVec<DeviceView, MAX_OUTPUTS>,
     stores_states: bool,
 }
 
 impl PlacedTile {
-    /// A tile with its arrays: the first `inputs` are inputs.
+    /// A tile with its arrays, the `inputs` first.
     pub(super) fn new(
         tile: &Tile, arrays: impl Iterator<Item = DeviceView>, inputs: usize, stores_states: bool,
     ) -> Self {
@@ -140,8 +116,7 @@ impl PlacedTile {
         self.lengths[axes].iter().product()
     }
 
-    /// Adds the parameters of kept or reduced axes: the divisors, and the strides of the declared inputs and of an
-    /// output.
+    /// Adds the parameters of kept or reduced axes: the divisors, and the strides of the declared inputs and of `output`.
     fn add_axes(
         &self, parameters: &mut Parameters, axes: Range<usize>, bindings: &[Binding],
         output: Option<&DeviceView>,
@@ -151,7 +126,7 @@ impl PlacedTile {
             let Divisor { multiplier, shift } = Divisor::new((*length).max(1) as u32);
             parameters.extend([*length as u64, multiplier.into(), shift.into()]);
         }
-        // A kernel has an axis where there is none.
+        // A kernel has at least one axis of each kind.
         let missing = usize::from(axes.is_empty());
         let mut add = |array: Option<&DeviceView>| {
             let strides =
@@ -166,22 +141,29 @@ impl PlacedTile {
         output.into_iter().for_each(|array| add(Some(array)));
     }
 
-    /// The partition of the results and their elements. Neighbouring lanes have neighbouring results where these
-    /// are closer in memory than the elements of one, or where a result has too few elements for a block.
+    /// Chooses the partition. Neighbouring lanes have neighbouring results where these are closer in memory than the
+    /// elements of one, or where a result has too few elements for a block.
     fn partition(
-        &self, held: usize, scratch: usize, formula: &Formula, output: &DeviceView,
+        &self, policy: &AxisReductions, resident_blocks: usize, scratch: usize, formula: &Formula,
+        output: &DeviceView,
     ) -> Partition {
         let is_sum_f32 = gpuvec_ptx::frame(formula.program()) == Some("sum_f32");
         let shape = Shape {
+            policy,
             results: self.elements(self.kept()),
             n: self.elements(self.reduced()),
-            held,
+            resident_blocks,
             scratch,
             state_words: formula.is_exact().then_some(formula.state_bytes / 8),
             stores_states: self.stores_states,
-            teams: if is_sum_f32 { WARPS } else { 1 },
+            groups: if is_sum_f32 { WARPS } else { 1 },
         };
-        // An array that is the same for all elements of a result is read once for them, in any order.
+        let partition = self.by_shape(&shape, formula, output);
+        Partition { stores_states: self.stores_states.into(), ..partition }
+    }
+
+    fn by_shape(&self, shape: &Shape<'_>, formula: &Formula, output: &DeviceView) -> Partition {
+        // An array that is the same for all elements of a result is read once for it, in any order.
         let is_across = |array: &&DeviceView| {
             let [kept, reduced] = [self.kept(), self.reduced()].map(|axes| array.strides(axes));
             reduced.last().is_some_and(|along| *along != 0) && are_columns(kept, reduced)
@@ -192,14 +174,13 @@ impl PlacedTile {
                 let bytes = self.inputs.iter().map(DeviceView::element_bytes).max();
                 let by_rows =
                     shape.by_rows(bytes.unwrap_or(1), !formula.is_indexed() && self.has_vectors());
-                let has_tiles = is_sum_f32 && self.is_dense(output);
+                let has_tiles = shape.groups > 1 && self.is_dense(output);
                 if has_tiles { shape.in_tiles(by_rows) } else { by_rows }
             }
         }
     }
 
-    /// Says whether all elements of an output's results follow each other in every array, are words of 32 bits, and
-    /// begin a vector, as the results do.
+    /// True if the results and all their elements are contiguous words of 32 bits, and each array begins a vector.
     fn is_dense(&self, output: &DeviceView) -> bool {
         let word = size_of::<f32>();
         let n = self.elements(self.reduced());
@@ -214,7 +195,7 @@ impl PlacedTile {
         is_dense(output, 1) && self.inputs.iter().all(follow)
     }
 
-    /// Says whether the elements of each result follow each other in all arrays, and begin a vector there.
+    /// True if the elements of each result are contiguous in all arrays, and begin a vector there.
     fn has_vectors(&self) -> bool {
         let vector = VECTOR_BYTES as isize;
         let begins = |array: &DeviceView| {
@@ -226,12 +207,12 @@ impl PlacedTile {
         self.reduced().len() == 1 && self.inputs.iter().all(begins)
     }
 
-    /// Queues the kernels of a task for the tile: that of the outputs that are not reductions last, since they may
-    /// be inputs.
+    /// Queues the kernels of a task for the tile. The kernel of the elementwise outputs comes last, since these may also be
+    /// inputs.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current. At the arrays' addresses the device must reach
-    /// their elements until the stream has done the work. The scratch memory is the stream's.
+    /// The stream must be the device's, whose context is current. The device must be able to access the arrays' elements
+    /// until the stream has done the work. The scratch memory is the stream's.
     pub(super) unsafe fn queue(
         &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: Lent,
         block_limits: BlockLimits,
@@ -240,10 +221,13 @@ impl PlacedTile {
         let axes = |axes: Range<usize>| axes.len().max(1);
         let along = Along { kept: axes(self.kept()), reduced: axes(self.reduced()) };
         for (task, outputs) in task.kernels() {
-            if !task.is_reduction() {
-                // SAFETY: this function's promise.
-                unsafe { self.map(device, stream, task, outputs, block_limits.of(task))? };
-                continue;
+            match task.kind() {
+                TaskKind::Reduced => {}
+                TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
+                    // SAFETY: this function's promise.
+                    unsafe { self.map(device, stream, task, outputs, block_limits.of(task))? };
+                    continue;
+                }
             }
             let (Task::Evaluate(Evaluation { formula, bindings }), &[output]) = (task, outputs)
             else {
@@ -256,22 +240,29 @@ impl PlacedTile {
             self.add_axes(&mut parameters, self.reduced(), bindings, None);
             let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
             let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
-            let held = device.multiprocessors.saturating_mul(blocks_at_once);
-            let partition = self.partition(held as usize, scratch.bytes, formula, output);
-            let shares = partition.parameter(self.stores_states);
-            parameters.extend([address, results as u64, n as u64, shares]);
-            parameters.extend([scratch.address, last_parameter(device, task, self.first)]);
+            let resident_blocks = device.multiprocessors.saturating_mul(blocks_at_once) as usize;
+            let policy = &device.policy.axes;
+            let partition = self.partition(policy, resident_blocks, scratch.bytes, formula, output);
+            parameters.extend([address, results as u64, n as u64, scratch.address]);
+            parameters.push(last_parameter(device, task, self.first));
             let blocks = partition.blocks(results) as u32;
             // SAFETY: this function's promise; the parameters are those of the kernel.
             unsafe {
                 let form = Form::Along(along);
-                device.kernels.launch_form(formula, form, blocks, stream, &mut parameters)?;
+                device.kernels.launch_form(
+                    formula,
+                    form,
+                    blocks,
+                    stream,
+                    &mut parameters,
+                    Some(&partition),
+                )?;
             }
         }
         Ok(())
     }
 
-    /// Queues the kernel of an elementwise task, which has these of the outputs.
+    /// Queues the kernel of an elementwise task, which writes `outputs`.
     ///
     /// # Safety
     /// As [`PlacedTile::queue`].
@@ -292,10 +283,10 @@ impl PlacedTile {
     }
 }
 
-/// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
+/// Queues a call on a stream of a device, whose context is current and which accesses all arrays in place.
 ///
 /// # Safety
-/// The stream must be the device's. The arrays must be there until it has done the work. The scratch memory
+/// The stream must be the device's. The arrays must stay valid until it has done the work. The scratch memory
 /// is the stream's.
 pub(super) unsafe fn queue(
     device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
@@ -313,151 +304,165 @@ pub(super) unsafe fn queue(
     Ok(())
 }
 
-/// The numbers by which a partition is chosen.
-struct Shape {
+/// The facts by which a partition is chosen.
+struct Shape<'p> {
+    policy: &'p AxisReductions,
     results: usize,
     /// Elements of a result.
     n: usize,
-    /// Blocks that the device holds at once.
-    held: usize,
+    /// Blocks that the device runs at once.
+    resident_blocks: usize,
     /// Bytes of memory in which blocks merge their states.
     scratch: usize,
     /// The words of an exact sum's state.
     state_words: Option<usize>,
-    /// Says that states are stored, which blocks have.
+    /// True if states are stored, which a warp alone does not have.
     stores_states: bool,
-    /// The most teams of a block that have neighbouring results: those whose sums have room in its shared memory.
-    teams: usize,
+    /// The most neighbouring groups of results of a block: as many as have room for their sums in its shared memory.
+    groups: usize,
 }
 
-impl Shape {
+impl Shape<'_> {
     /// The most lanes with a result each.
     fn most_lanes(&self) -> usize {
         self.results.next_power_of_two().min(WARP)
     }
 
-    /// A partition by lanes: several blocks share elements where there are too few for the device, or where too few
-    /// would be left for its last round.
-    fn by(&self, lanes: usize) -> Partition {
-        let groups = self.results.div_ceil(lanes).max(1);
-        // The words of memory in which the blocks of one group merge their states.
-        let words = (self.scratch / 8 - 1) / groups;
+    /// A partition in which a block has this many results. Several blocks split the elements where there are too few
+    /// blocks for the device, or too few for its last wave.
+    fn by(&self, results: usize) -> Partition {
+        let blocks = self.results.div_ceil(results).max(1);
+        // The words of memory in which the blocks of the same results merge their states.
+        let words = (self.scratch / 8 - 1) / blocks;
         let room = match self.state_words {
-            Some(state) if state * lanes < words => MOST_PARTS,
+            Some(state) if state * results < words => self.policy.most_splits,
             Some(_) => 1,
-            None => words.saturating_sub(1) / (2 * lanes),
+            None => words.saturating_sub(1) / (2 * results),
         };
         let most = |batches: usize| {
-            let parts = self.n * lanes / (batches * BATCHES);
-            parts.min(room).clamp(1, MOST_PARTS)
+            let splits = self.n * results / (batches * BLOCK_BATCH);
+            splits.min(room).clamp(1, self.policy.most_splits)
         };
-        let few = (self.held / groups).clamp(1, most(1));
-        let fills = |parts: &usize| self.filled(groups * parts) >= 90;
-        let parts = (few..=most(LEAST_MERGED)).find(fills);
-        Partition::new(lanes, parts.unwrap_or(few))
+        let few = (self.resident_blocks / blocks).clamp(1, most(1));
+        let fills = |splits: &usize| self.filled(blocks * splits) >= self.policy.filled_by_splits;
+        let splits = (few..=most(self.policy.least_merged)).find(fills);
+        Partition::new(results, splits.unwrap_or(few))
     }
 
-    /// The share of the device, in percent, that blocks fill in all rounds together.
+    /// The percentage of the device that blocks fill in all waves together.
     fn filled(&self, blocks: usize) -> usize {
-        100 * blocks / blocks.next_multiple_of(self.held)
+        100 * blocks / blocks.next_multiple_of(self.resident_blocks)
     }
 
-    /// The partition in which each warp has results of its own, if the device is full of warps then.
+    /// The partition in which each warp has `lanes` results of its own, if these fill the device.
     fn by_warps(&self, lanes: usize) -> Option<Partition> {
         let blocks = self.results.div_ceil(lanes * WARPS);
         let has_products = self.state_words > Some(size_of::<State<Sum<f64>>>() / 8);
-        let most = if has_products { MOST_PRODUCTS_OF_WARP } else { MOST_OF_WARP };
-        let fills = blocks >= self.held && self.filled(blocks) >= LEAST_FILLED;
-        let fills = self.n <= most && fills && !self.stores_states;
-        fills.then_some(Partition::new(lanes, 0))
+        let most =
+            if has_products { self.policy.most_products_of_warp } else { self.policy.most_of_warp };
+        let fills =
+            blocks >= self.resident_blocks && self.filled(blocks) >= self.policy.filled_by_warps;
+        let is_chosen = self.n <= most && fills && !self.stores_states;
+        is_chosen.then_some(Partition::new(lanes, 0))
     }
 
-    /// The same with tiles, if each warp has results of its own, whose elements are few. Of a single element, another
-    /// array of the call may be the result.
+    /// The same partition with tiles, if each warp has results of its own with few elements. A single element may not be
+    /// in tiles: the result's array may then be an input.
     fn in_tiles(&self, partition: Partition) -> Partition {
-        const TILES: usize = 4;
-        let is_short = partition.lanes == WARP && (2..=BATCH).contains(&self.n);
-        if partition.parts > 0 || !is_short {
+        let is_short = partition.results() == WARP && (2..=BATCH).contains(&self.n);
+        if partition.splits > 0 || !is_short {
             return partition;
         }
         let of_tile = BATCH / self.n;
         let blocks = self.results.div_ceil(BLOCK_THREADS as usize * of_tile);
-        let tiles = (blocks / self.held).clamp(1, TILES);
-        Partition { in_tiles: of_tile * tiles, in_vectors: true, ..partition }
+        let tiles = (blocks / self.resident_blocks).clamp(1, self.policy.most_tiles);
+        Partition { results_per_lane: (of_tile * tiles) as u32, in_vectors: 1, ..partition }
     }
 
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
-    /// sectors, where blocks fill the device better, and several teams of lanes where they do so in fewer rounds.
+    /// sectors, where their blocks fill the device better, and several groups a block where this takes fewer waves.
     fn by_columns(&self, bytes: usize) -> Partition {
         let most = self.most_lanes();
         if let Some(by_warps) = self.by_warps(most) {
             return by_warps;
         }
         let least = (SECTOR_BYTES / bytes).min(most);
-        let of_teams = if most == WARP { WARP * self.teams } else { most };
-        let twice = |lanes: &usize| (*lanes < of_teams).then_some(2 * lanes);
-        let all = std::iter::successors(Some(least), twice).map(|lanes| self.by(lanes));
-        // Fewer lanes cost more than the rest of the device.
+        let of_groups = if most == WARP { WARP * self.groups } else { most };
+        let twice = |results: &usize| (*results < of_groups).then_some(2 * results);
+        let all = std::iter::successors(Some(least), twice).map(|results| self.by(results));
         let cost = |of: &Partition| {
             let blocks = of.blocks(self.results);
-            let share = self.filled(blocks).min(85);
-            (Reverse(share), Reverse(of.lanes.min(WARP)), blocks.div_ceil(self.held))
+            // Fewer lanes cost more than the rest of the device.
+            let filled = self.filled(blocks).min(self.policy.filled_by_columns);
+            let waves = blocks.div_ceil(self.resident_blocks);
+            (Reverse(filled), Reverse(of.results().min(WARP)), waves)
         };
         all.min_by_key(cost).unwrap_or_else(|| self.by(most))
     }
 
     /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory, and may be `in_vectors`.
-    /// Where these are few, a warp has several results, up to several batches a lane, if its lanes still read whole
+    /// With few elements, a warp has several results, up to several batches a lane, if its lanes still read whole
     /// sectors. Where the device is filled several times, a block has several results, since it stores them at once.
     fn by_rows(&self, bytes: usize, in_vectors: bool) -> Partition {
-        const TIMES: usize = 4;
         let lanes_for = |elements: usize| self.n.div_ceil(elements).next_power_of_two().min(WARP);
         let sector = SECTOR_BYTES / if in_vectors { VECTOR_BYTES } else { bytes };
-        let of_result = lanes_for(LEAST_BATCHES * BATCH).max(sector).min(lanes_for(BATCH));
-        let fitting = (BATCHES / self.n.max(1)).max(1).next_power_of_two();
+        let of_result =
+            lanes_for(self.policy.least_batches * BATCH).max(sector).min(lanes_for(BATCH));
+        let fitting = (BLOCK_BATCH / self.n.max(1)).max(1).next_power_of_two();
         let sectors = (WARP * bytes / SECTOR_BYTES).next_power_of_two();
-        let spare = (self.results / (TIMES * self.held)).max(1);
+        let spare = (self.results / (self.policy.times_filled * self.resident_blocks)).max(1);
         let several = sectors.min(1 << spare.ilog2()).min(WARP);
         let partition = self
             .by_warps(WARP / of_result)
             .unwrap_or_else(|| self.by(fitting.max(several).min(self.most_lanes())));
-        // The shares of blocks may begin anywhere.
-        Partition { in_rows: true, in_vectors: in_vectors && partition.parts <= 1, ..partition }
+        // The elements of a split may begin anywhere.
+        let in_vectors = in_vectors && partition.splits <= 1;
+        Partition { in_rows: 1, in_vectors: in_vectors.into(), ..partition }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::KernelPolicy;
 
-    const HELD: usize = 264;
+    const RESIDENT: usize = 264;
     const SCRATCH: usize = 1 << 20;
 
-    fn shape(results: usize, n: usize, state_words: Option<usize>) -> Shape {
-        let (scratch, stores_states) = (SCRATCH, false);
-        Shape { results, n, held: HELD, state_words, scratch, stores_states, teams: 1 }
+    fn shape(results: usize, n: usize, state_words: Option<usize>) -> Shape<'static> {
+        Shape {
+            policy: &KernelPolicy::of([9, 0]).axes,
+            results,
+            n,
+            resident_blocks: RESIDENT,
+            state_words,
+            scratch: SCRATCH,
+            stores_states: false,
+            groups: 1,
+        }
     }
 
     #[test]
     fn partitions_fill_a_device_within_the_memory_of_states() {
-        for (state_words, teams) in
+        for (state_words, groups) in
             [(None, 1), (Some(15), 1), (Some(15), WARPS), (Some(72), 1), (Some(138), 1)]
         {
             for (results, n) in
                 [(1, 1), (1, 1 << 28), (3, 1 << 26), (64, 1 << 22), (700, 1 << 20), (1 << 24, 3)]
             {
-                let shape = Shape { teams, ..shape(results, n, state_words) };
+                let shape = Shape { groups, ..shape(results, n, state_words) };
                 for bytes in [1, 4, 8] {
                     let by_rows = [false, true].map(|in_vectors| shape.by_rows(bytes, in_vectors));
                     for of in by_rows.into_iter().chain([shape.by_columns(bytes)]) {
-                        let groups = results.div_ceil(of.lanes);
-                        let most = if of.in_rows { WARP } else { WARP * teams };
-                        assert!(of.lanes.is_power_of_two() && of.lanes <= most, "{of:?}");
-                        let words = state_words.unwrap_or(2 * of.parts) * of.lanes + 1;
+                        let groups = results.div_ceil(of.results());
+                        let most = if of.in_rows == 1 { WARP } else { WARP * groups };
+                        assert!(of.results() <= most, "{of:?}");
+                        let words =
+                            state_words.unwrap_or(2 * of.splits as usize) * of.results() + 1;
                         let bytes = 8 + 8 * groups * words;
-                        assert!(of.parts <= 1 || bytes <= SCRATCH, "{of:?}");
+                        assert!(of.splits as usize <= 1 || bytes <= SCRATCH, "{of:?}");
                         assert!(
-                            n < BATCHES || of.blocks(results) >= HELD / 16,
+                            n < BLOCK_BATCH || of.blocks(results) >= RESIDENT / 16,
                             "{results} {n} {of:?}"
                         );
                     }
@@ -469,8 +474,8 @@ mod tests {
     #[test]
     fn lanes_read_whole_sectors() {
         let square = shape(16384, 16384, Some(15));
-        let singly = |lanes, parts| Partition { in_rows: true, ..Partition::new(lanes, parts) };
-        let in_vectors = |lanes, parts| Partition { in_vectors: true, ..singly(lanes, parts) };
+        let singly = |lanes, splits| Partition { in_rows: 1, ..Partition::new(lanes, splits) };
+        let in_vectors = |lanes, splits| Partition { in_vectors: 1, ..singly(lanes, splits) };
         assert_eq!(square.by_columns(4), Partition::new(32, 1));
         assert_eq!(square.by_rows(4, false), singly(1, 0));
         assert_eq!(square.by_rows(4, true), in_vectors(1, 0));
@@ -480,13 +485,13 @@ mod tests {
         let short = shape(1 << 22, 64, Some(15));
         assert_eq!(short.by_rows(4, false), singly(8, 0));
         assert_eq!(short.by_rows(4, true), in_vectors(16, 0));
-        // Blocks of warps with results of their own would leave much of the device empty in the last round.
+        // Blocks of warps with results of their own would leave much of the device empty in the last wave.
         assert_eq!(shape(2600, 1 << 14, Some(15)).by_rows(4, true), in_vectors(2, 1));
     }
 
     #[test]
-    fn teams_have_columns_where_a_device_holds_all_blocks_then() {
-        for (results, n, lanes, parts) in [
+    fn groups_have_columns_where_a_device_runs_all_blocks_at_once() {
+        for (results, n, lanes, splits) in [
             (16384, 16384, 128, 3),
             (16384, 4096, 128, 3),
             (4096, 16384, 32, 3),
@@ -494,9 +499,10 @@ mod tests {
             (64, 1 << 22, 32, 198),
             (3, 89_000_000, 4, 396),
         ] {
-            let shape = Shape { held: 396, scratch: 2 << 20, ..shape(results, n, Some(15)) };
-            let shape = Shape { teams: WARPS, ..shape };
-            assert_eq!(shape.by_columns(4), Partition::new(lanes, parts), "{n} x {results}");
+            let shape =
+                Shape { resident_blocks: 396, scratch: 2 << 20, ..shape(results, n, Some(15)) };
+            let shape = Shape { groups: WARPS, ..shape };
+            assert_eq!(shape.by_columns(4), Partition::new(lanes, splits), "{n} x {results}");
         }
     }
 
@@ -513,8 +519,8 @@ mod tests {
         ] {
             let shape = shape(results, n, Some(15));
             let partition = shape.in_tiles(shape.by_rows(4, n % 4 == 0));
-            assert_eq!(partition.in_tiles, of_lane, "{results} rows of {n}");
-            let of_block = partition.lanes * WARPS * of_lane.max(1);
+            assert_eq!(partition.results_per_lane, of_lane, "{results} rows of {n}");
+            let of_block = partition.results() * WARPS * of_lane.max(1) as usize;
             assert!(of_lane == 0 || partition.blocks(results) == results.div_ceil(of_block));
         }
     }

@@ -11,9 +11,9 @@ use super::owned::{Owned, OwnedMemory, OwnedPinned, OwnedStream};
 use super::scratch::Scratch;
 use crate::call::{MAX_OUTPUTS, SlotKind, Transfer, Transfers};
 use crate::error::Error;
+use crate::policy::GPU;
 use crate::process::memory::page_bytes;
 use crate::process::warmup;
-use crate::tuning;
 use gpuvec_exact::{Dot, Kind, Sum};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -76,12 +76,12 @@ impl Slot {
     fn make_buffers(&mut self, transfers: &Transfers) -> Result<(), Error> {
         let ordinal = self.ordinal;
         if transfers.any(Transfer::Staged) {
-            made(&mut self.pinned, || OwnedPinned::new(tuning::STAGED_SLOT_BYTES, ordinal))?;
+            made(&mut self.pinned, || OwnedPinned::new(GPU.staged_slot_bytes, ordinal))?;
         }
         if transfers.any(Transfer::Dma) {
             let bytes = match self.kind {
-                SlotKind::Staged => tuning::STAGED_SLOT_BYTES,
-                _ => tuning::DMA_SLOT_BYTES,
+                SlotKind::Staged => GPU.staged_slot_bytes,
+                _ => GPU.dma_slot_bytes,
             };
             made(&mut self.device, || OwnedMemory::new(bytes, ordinal))?;
         }
@@ -105,7 +105,7 @@ impl Slot {
 
     /// Bytes from a place on in this memory, while no device has it.
     pub(super) fn pinned_bytes(&self, place: usize, bytes: usize) -> Result<&[u8], Error> {
-        if self.is_in_flight || place + bytes > tuning::STAGED_SLOT_BYTES {
+        if self.is_in_flight || place + bytes > GPU.staged_slot_bytes {
             return Err(Error::Internal { text: "bytes that are not there" });
         }
         // SAFETY: the buffer is the slot's own, with room for these bytes, and no device writes there until work
@@ -213,13 +213,13 @@ struct State {
 
 impl SlotPool {
     pub(super) fn new(ordinal: usize, kind: SlotKind) -> Self {
-        let idle = Vec::with_capacity(tuning::SLOTS[kind as usize]);
+        let idle = Vec::with_capacity(GPU.slots[kind as usize]);
         let state = Mutex::new(State { idle, made: 0, waiting: 0 });
         SlotPool { ordinal, kind, state, returned: Condvar::new() }
     }
 
     fn max(&self) -> usize {
-        tuning::SLOTS[self.kind as usize]
+        GPU.slots[self.kind as usize]
     }
 
     /// Claims a slot for chunks with these transfers, with the buffers that they need: one that is free now,

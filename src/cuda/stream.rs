@@ -10,7 +10,7 @@ use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::scratch::Scratch;
 use super::{elementwise, reduce_axes};
 use crate::call::plan::OnStream;
-use crate::call::{Call, Strides, Task};
+use crate::call::{Call, Strides, Task, TaskKind};
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
@@ -212,8 +212,8 @@ impl Stream {
         &self, call: &Call<'_>, strides: Strides<'_>, plan: &OnStream,
     ) -> Result<(), Error> {
         let (device, raw, transfers) = (self.device, self.raw, &plan.transfers);
-        let queued = match call.task().reduces() {
-            true => self.with_scratch(|scratch| {
+        let queued = match call.task().kind() {
+            TaskKind::Reduced | TaskKind::Mixed => self.with_scratch(|scratch| {
                 scratch.lend_along_axes(raw, |lent| {
                     // SAFETY: the call promises the arrays until the stream has done the work; the plan found that
                     // the device reaches them. The scratch memory is this stream's.
@@ -230,7 +230,7 @@ impl Stream {
                     }
                 })
             }),
-            false => {
+            TaskKind::Copy | TaskKind::Elementwise => {
                 let block_limit = plan.block_limits.of(call.task());
                 // SAFETY: as above.
                 unsafe { elementwise::queue(device, raw, call, strides, transfers, block_limit) }
@@ -254,12 +254,12 @@ impl Stream {
             // found that the device reaches them. The scratch memory is this stream's.
             unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
         };
-        match task.is_reduction() {
-            true => self.with_scratch(|scratch| {
+        match task.kind() {
+            TaskKind::Copy if plan.copies_by_driver => enqueue(Contents::ByDriver),
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => enqueue(Contents::Elements),
+            TaskKind::Reduced => self.with_scratch(|scratch| {
                 scratch.lend(self.raw, |address| enqueue(Contents::Result(address)))
             }),
-            false if plan.copies_by_driver => enqueue(Contents::ByDriver),
-            false => enqueue(Contents::Elements),
         }
     }
 

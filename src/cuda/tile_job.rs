@@ -11,10 +11,10 @@ use super::slot::Slot;
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, ChunkWork, MAX_ARRAYS, MAX_OUTPUTS, Strides, Tile, TilePlan, Transfer, Transfers,
+    Call, ChunkWork, Extent, MAX_ARRAYS, Strides, TaskKind, Tile, TilePlan, Transfer, Transfers,
     state_bytes,
 };
-use crate::cpu::expression::{ErasedStates, erased_states};
+use crate::cpu::expression::OutputStates;
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
 use crate::process::memory;
@@ -38,9 +38,9 @@ pub(crate) struct TileJob<'a> {
 struct Merging {
     /// The number of the block.
     number: usize,
-    /// For each output, the states of the results.
-    states: ArrayVec<Box<dyn ErasedStates>, MAX_OUTPUTS>,
-    /// The number of merged tiles.
+    /// The states of all results.
+    states: OutputStates,
+    /// The tiles that are merged.
     parts: usize,
 }
 
@@ -100,9 +100,13 @@ impl<'a> TileJob<'a> {
         Ok(DeviceView::dense(at, &packed, view.element_bytes))
     }
 
-    /// The layout of an array's elements of a tile in a buffer.
+    /// The elements of an array in a tile, as they are in a buffer.
     fn packed(&self, tile: &Tile, number: usize) -> StagingLayout {
-        StagingLayout::of(tile, &self.strides.views()[number], self.call.task().reduces())
+        let in_memory_order = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise => false,
+            TaskKind::Reduced | TaskKind::Mixed => true,
+        };
+        StagingLayout::of(tile, &self.strides.views()[number], in_memory_order)
     }
 
     /// Merges the states of a tile with those of other tiles of the same results. Returns all states once no tile is
@@ -110,9 +114,9 @@ impl<'a> TileJob<'a> {
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;
-        for (output, states) in self.reduced().zip(&mut merging.states) {
+        for (number, output) in self.reduced().enumerate() {
             let (words, bytes) = self.states(slot, tile, output)?;
-            states.merge_words(0, words, bytes);
+            merging.states.merge_words(number, 0, words, bytes);
         }
         while merging.parts < self.tile_plan.tiles.parts() {
             let mut all = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,9 +127,7 @@ impl<'a> TileJob<'a> {
             };
             let other = all.swap_remove(place);
             drop(all);
-            for (all, of) in merging.states.iter_mut().zip(&other.states) {
-                all.merge(0, &**of, tile.kept().elements());
-            }
+            merging.states.merge(0, &other.states, tile.kept().elements());
             merging.parts += other.parts;
         }
         Ok(Some(merging))
@@ -133,8 +135,7 @@ impl<'a> TileJob<'a> {
 
     /// The outputs that are results of reductions, by number.
     fn reduced(&self) -> impl Iterator<Item = usize> {
-        let outputs = self.call.outputs().iter().enumerate();
-        outputs.filter(|(_, array)| array.is_value()).map(|(output, _)| output)
+        self.call.outputs_of(Extent::Results).map(|(output, _)| output)
     }
 
     /// The states of a tile's results that an output's kernels wrote, and the bytes of each state.
@@ -152,8 +153,7 @@ impl<'a> TileJob<'a> {
             return Err(NO_STATES);
         }
         let (reductions, results) = (self.call.task().reductions(), tile.kept().elements());
-        let states = reductions.map(|output| erased_states(output).identities(results));
-        let states = states.collect::<Result<_, _>>().map_err(|_| NO_STATES)?;
+        let states = OutputStates::of(reductions).identities(results).map_err(|_| NO_STATES)?;
         Ok(Merging { number: tile.number, states, parts: 0 })
     }
 
@@ -164,8 +164,8 @@ impl<'a> TileJob<'a> {
         let (mut results, count) = (Vec::new(), tile.kept().elements());
         results.try_reserve_exact(count).map_err(|_| NO_STATES)?;
         results.resize(count, 0);
-        for (output, states) in self.reduced().zip(&mut merging.states) {
-            states.results(&mut results);
+        for (of_states, output) in self.reduced().enumerate() {
+            merging.states.results(of_states, &mut results);
             let number = self.inputs() + output;
             let view = &self.strides.views()[number];
             let bytes = low_ends(&mut results, view.element_bytes);
@@ -222,21 +222,25 @@ impl Job for TileJob<'_> {
         let arrays = (0..inputs + self.call.outputs().len())
             .map(|number| self.placed(on, slot, stream, &tile, number, progress))
             .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
-        progress.wrote |= !self.merges() || task.is_mixed();
-        if task.reduces() {
-            let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
-            return slot.scratch()?.lend_along_axes(stream, |scratch| {
-                // SAFETY: the call promises the arrays, and the buffers and the scratch memory are the slot's,
-                // which is waited for before the call returns; by its transfer the device reaches each of them.
-                unsafe { placed.queue(on.device, stream, task, scratch, self.plan.block_limits) }
-            });
-        }
-        let mut placed = DeviceViews::new(tile.kept().lengths());
-        arrays.into_iter().for_each(|array| placed.push(array));
-        // SAFETY: as above.
-        unsafe {
-            let block_limit = self.plan.block_limits.of(task);
-            elementwise::launch(on.device, stream, task, placed, inputs, block_limit)
+        match task.kind() {
+            TaskKind::Copy | TaskKind::Elementwise => {
+                progress.wrote = true;
+                let mut placed = DeviceViews::new(tile.kept().lengths());
+                arrays.into_iter().for_each(|array| placed.push(array));
+                let block_limit = self.plan.block_limits.of(task);
+                // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for before
+                // the call returns; by its transfer the device reaches each of them.
+                unsafe { elementwise::launch(on.device, stream, task, placed, inputs, block_limit) }
+            }
+            kind @ (TaskKind::Reduced | TaskKind::Mixed) => {
+                progress.wrote |= !self.merges() || kind == TaskKind::Mixed;
+                let placed = PlacedTile::new(&tile, arrays.into_iter(), inputs, self.merges());
+                slot.scratch()?.lend_along_axes(stream, |scratch| {
+                    let block_limits = self.plan.block_limits;
+                    // SAFETY: as above, of the scratch memory, too.
+                    unsafe { placed.queue(on.device, stream, task, scratch, block_limits) }
+                })
+            }
         }
     }
 

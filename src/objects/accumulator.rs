@@ -2,7 +2,7 @@
 //! of a shape.
 
 use super::handle::Handles;
-use crate::cpu::expression::{ErasedStates, Laning, begun_states};
+use crate::cpu::expression::{ErasedStates, SlabState, begun_states};
 use crate::error::Error;
 use crate::process::fork;
 use arrayvec::ArrayVec;
@@ -294,7 +294,7 @@ fn check_elements(words: &[i64], others: &[i64]) -> Result<(), Error> {
 fn for_each(code: Code, states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64])) {
     fn of<K: Kind>(states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64]))
     where
-        State<K>: Laning,
+        State<K>: SlabState,
     {
         begun_states::<State<K>>(states)
             .for_each(|(number, state)| visit(number, state.words().as_ref()));

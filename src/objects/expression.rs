@@ -8,7 +8,9 @@ use crate::cuda::{device, kernels};
 use crate::error::Error;
 use crate::process::log::{self, Shown};
 use crate::process::{fork, memory};
-use ::gpuvec_expr::{Element, Form, Input, Integers, Node, Output, Program, Source, Type};
+use ::gpuvec_expr::{
+    Element, Form, Input, Integers, Node, Output, OutputKind, Program, Source, Type,
+};
 use gpuvec_ops::Accumulator;
 use gpuvec_ptx::outputs_of_kernels;
 
@@ -225,18 +227,19 @@ impl Expression {
         let all = |pass: &Program| (0..pass.outputs().len()).collect::<Vec<_>>();
         let pass = |pass: &Program| Self::of(pass.of_outputs(&all(pass))?);
         let before = program.before().iter().map(pass).collect::<Result<_, _>>()?;
-        let (single, others): (Vec<usize>, Vec<usize>) =
-            (0..program.outputs().len()).partition(|&output| program.outputs()[output].is_single);
+        let (single, others): (Vec<usize>, Vec<usize>) = (0..program.outputs().len())
+            .partition(|&output| program.outputs()[output].kind == OutputKind::Single);
         let has_passes = !program.before().is_empty() || !single.is_empty();
         let last = |outputs: Vec<usize>| Ok((Self::of(program.of_outputs(&outputs)?)?, outputs));
         let last = match single.is_empty() || others.is_empty() {
             true => Vec::new(),
             false => [others, single].into_iter().map(last).collect::<Result<_, Refused>>()?,
         };
-        let blocks = BlockProgram::new(&program, cpu::version())?;
+        let (sums, outputs_of_sums) = program.of_sums()?;
+        let blocks = BlockProgram::new(&sums, cpu::version())?;
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program)?;
-        let formula = formula(program, blocks.cost() as usize)?;
+        let formula = formula(program, blocks.cost() as usize, &sums, &outputs_of_sums)?;
         let text = String::new();
         Ok(Expression { text, formula, blocks, before, last, has_passes, uses, integers })
     }
@@ -252,9 +255,12 @@ impl Expression {
         Ok(known.map_or(0, |(known, _)| *known as i32))
     }
 
-    /// Says whether an output is that of a reduction: 1 or 0.
-    pub(crate) fn is_reduction(&self, index: usize) -> Result<i32, Error> {
-        Ok(self.output(index)?.reduction.is_some().into())
+    /// Returns 1 if an output is the result of a reduction, or one value; otherwise 0.
+    pub(crate) fn has_result(&self, index: usize) -> Result<i32, Error> {
+        Ok(match self.output(index)?.kind {
+            OutputKind::Elementwise => 0,
+            OutputKind::Reduced { .. } | OutputKind::Single => 1,
+        })
     }
 
     /// The output of an index that a caller passes.
@@ -306,8 +312,9 @@ impl Expression {
     }
 
     /// True if all outputs are single values, for which a call has one element.
-    pub(crate) fn is_single(&self) -> bool {
-        self.formula.program().outputs().iter().all(|output| output.is_single)
+    pub(crate) fn has_single_values(&self) -> bool {
+        let mut outputs = self.formula.program().outputs().iter();
+        outputs.all(|output| output.kind == OutputKind::Single)
     }
 
     /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
@@ -338,10 +345,12 @@ impl Expression {
     }
 }
 
-/// The formula of a program, which costs a core `cost` picoseconds for an element.
-fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
-    let (of_sums, numbers) = program.of_sums().map_err(|_| NO_MEMORY)?;
-    let kernels = outputs_of_kernels(&of_sums);
+/// The formula of a program, which costs a core `cost` picoseconds for an element. Each output of the program of sums
+/// has a kernel, and is a sum of the program's output of this number.
+fn formula(
+    program: Program, cost: usize, sums: &Program, outputs_of_sums: &[usize],
+) -> Result<Formula, Error> {
+    let kernels = outputs_of_kernels(sums);
     if kernels.len() == 1 {
         return Ok(of_kernel(program, cost));
     }
@@ -350,8 +359,8 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
         return Err(Error::OutOfHostMemory { bytes, purpose: "the kernels of an expression" });
     }
     let with_formula = |outputs: Vec<usize>| {
-        let formula = of_kernel(of_sums.of_outputs(&outputs).map_err(|_| NO_MEMORY)?, cost);
-        Ok((formula, outputs.into_iter().map(|output| numbers[output]).collect()))
+        let formula = of_kernel(sums.of_outputs(&outputs).map_err(|_| NO_MEMORY)?, cost);
+        Ok((formula, outputs.into_iter().map(|output| outputs_of_sums[output]).collect()))
     };
     let formulas: Result<Vec<(Formula, Vec<usize>)>, Error> =
         kernels.into_iter().map(with_formula).collect();
@@ -369,7 +378,7 @@ fn formula(program: Program, cost: usize) -> Result<Formula, Error> {
 #[inline(never)]
 fn of_kernel(program: Program, cost: usize) -> Formula {
     let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
-    let is_single = program.outputs()[0].is_single;
+    let is_single = program.outputs()[0].kind == OutputKind::Single;
     let state = state.map(|(bytes, has_empty_result)| (bytes, has_empty_result || is_single));
     Formula::new(number(), program, cost, state)
 }

@@ -13,9 +13,9 @@
 
 mod fork_join;
 
+use crate::policy::CORES;
 use crate::process::fork::PerProcess;
 use crate::process::{float_modes, memory, scheduling, settings, warmup};
-use crate::tuning;
 use fork_join::WorkerSlot;
 use std::ffi::c_void;
 use std::io::Write;
@@ -122,7 +122,7 @@ fn help(slot: &WorkerSlot, number: usize) {
     slot.open();
     loop {
         let mut begin = Instant::now();
-        while begin.elapsed() < tuning::SPIN_TIME {
+        while begin.elapsed() < CORES.spin_time {
             if slot.try_run(number) {
                 begin = Instant::now();
             } else {

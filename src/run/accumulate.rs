@@ -13,15 +13,15 @@ use super::log::{self, Subject};
 use super::work::NO_BUFFERS;
 use super::{accumulate, last_run};
 use crate::call::{Array, Input, MemoryKind};
-use crate::cpu::expression::{ErasedStates, erased_states};
+use crate::cpu::expression::OutputStates;
 use crate::cuda::device;
 use crate::error::Error;
 use crate::objects::accumulator::{Accumulator, Shape};
 use crate::objects::expression::{self, Expression, Refused};
 use crate::objects::stream::{gpuvec_stream, synchronize};
+use crate::policy::CORES;
 use crate::process::memory;
 use crate::process::settings::{self, Placement};
-use crate::tuning::COPIED_CHUNK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
 use gpuvec_exact::State;
@@ -116,7 +116,7 @@ pub(crate) unsafe fn accumulate_strided(
             add_to(states, 0, &checked, false)?
         }
     };
-    accumulator.add_states(&*states)
+    accumulator.add_states(states.sum(0))
 }
 
 /// Says whether GPUs add `n` elements to each sum: where the placement demands it or a device holds arrays,
@@ -166,14 +166,14 @@ fn expression(op: Op) -> Result<Arc<Expression>, Error> {
 }
 
 /// That number of states without elements, of an expression's reduction.
-fn states(expression: &Expression, count: usize) -> Result<Box<dyn ErasedStates>, Error> {
+fn states(expression: &Expression, count: usize) -> Result<OutputStates, Error> {
     const NO_REDUCTION: Error = Error::Internal { text: "no reduction to add terms" };
     if !memory::is_left() {
         return Err(NO_BUFFERS);
     }
     let [output] = expression.formula.program().outputs() else { return Err(NO_REDUCTION) };
-    let of_none = erased_states(output);
-    let bytes = count.saturating_mul(of_none.state_bytes());
+    let of_none = OutputStates::of(std::iter::once(output));
+    let bytes = count.saturating_mul(of_none.largest_bytes().unwrap_or(0));
     let purpose = "the states of an addition";
     of_none.identities(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
@@ -183,8 +183,8 @@ fn states(expression: &Expression, count: usize) -> Result<Box<dyn ErasedStates>
 /// # Safety
 /// As [`Checked::reducing`].
 unsafe fn add_to(
-    states: Box<dyn ErasedStates>, first: usize, checked: &Checked<'_>, on_gpus: bool,
-) -> Result<Box<dyn ErasedStates>, Error> {
+    states: OutputStates, first: usize, checked: &Checked<'_>, on_gpus: bool,
+) -> Result<OutputStates, Error> {
     // SAFETY: this function's promise.
     unsafe {
         let reducing = checked.reducing()?.adding_to(states, first);
@@ -219,11 +219,11 @@ impl<'a> Part<'a> {
 /// # Safety
 /// As [`accumulate_strided`]; the sources are the inputs.
 unsafe fn add_chunks(
-    mut states: Box<dyn ErasedStates>, expression: &Expression, strided: &Strided<'_>,
-    mut sources: Sources, copy: &Expression,
-) -> Result<Box<dyn ErasedStates>, Error> {
+    mut states: OutputStates, expression: &Expression, strided: &Strided<'_>, mut sources: Sources,
+    copy: &Expression,
+) -> Result<OutputStates, Error> {
     let Strided { shape, reduced_axes, .. } = *strided;
-    for chunk in chunks(shape, COPIED_CHUNK as i64) {
+    for chunk in chunks(shape, CORES.copied_chunk as i64) {
         let mut inputs = ArrayVec::<gpuvec_array, MOST_INPUTS>::new();
         for source in &mut sources {
             // SAFETY: this function's promise.
@@ -259,7 +259,7 @@ impl Source {
             None => c_order(shape, op.element_bytes(), &mut strides).iter().copied().collect(),
             Some(strides) => strides.iter().copied().map(i64::from_ne_bytes).collect(),
         };
-        let elements = saturated_elements(shape).min(COPIED_CHUNK);
+        let elements = saturated_elements(shape).min(CORES.copied_chunk);
         let copy = is_copied.then(|| words(elements)).transpose()?;
         Ok(Source { data: array.data, strides, copy })
     }

@@ -2,7 +2,7 @@
 
 use super::bindings::{NAMES, OUTPUT_NAMES};
 use super::evaluate::{Strided, evaluate_strided, gpuvec_array};
-use crate::call::MAX_ARRAYS;
+use crate::call::{Extent, MAX_ARRAYS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::gpuvec_stream;
@@ -74,7 +74,7 @@ pub(crate) unsafe fn evaluate_tensors(
     }
     for (number, output) in program.outputs().iter().enumerate() {
         let (argument, place) = (OUTPUT_NAMES[number], outputs.wrapping_add(number));
-        let role = Role::Output { is_value: output.reduction.is_some() };
+        let role = Role::Output(Extent::of(output.kind));
         all.push(Place { argument, place, element: output.element, role });
     }
     let mut shape = PerAxis::new();
@@ -84,11 +84,11 @@ pub(crate) unsafe fn evaluate_tensors(
         match place.role {
             Role::Array => tensor.widen(&mut shape)?,
             Role::Scalar => tensor.check_scalar()?,
-            Role::Output { is_value: false } => {
+            Role::Output(Extent::Elements) => {
                 shape = tensor.shape;
                 break;
             }
-            Role::Output { .. } | Role::Unused => {}
+            Role::Output(Extent::Results) | Role::Unused => {}
         }
     }
     let mut strides: ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }> = ArrayVec::new();
@@ -100,8 +100,8 @@ pub(crate) unsafe fn evaluate_tensors(
             Some(tensor) => {
                 strides.extend(match place.role {
                     Role::Array => tensor.broadcast(&shape)?,
-                    Role::Output { is_value: true } => tensor.of_result(&shape, reduced_axes)?,
-                    Role::Output { is_value: false } => tensor.of_result(&shape, 0)?,
+                    Role::Output(Extent::Elements) => tensor.of_result(&shape, 0)?,
+                    Role::Output(Extent::Results) => tensor.of_result(&shape, reduced_axes)?,
                     Role::Scalar | Role::Unused => PerAxis::new(),
                 });
                 tensor.data
@@ -122,10 +122,7 @@ enum Role {
     Array,
     Scalar,
     Unused,
-    /// An output: the value of a reduction, or one that has an element for each of an input's.
-    Output {
-        is_value: bool,
-    },
+    Output(Extent),
 }
 
 /// The place of a tensor's address, and what the expression declares.

@@ -11,16 +11,16 @@ use super::{Reduce, Runner, Subject, execute, last_run, log, queue, run};
 use crate::call::chunk::Chunk;
 use crate::call::plan::{Plan, on_stream};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, ChunkWork, Evaluation, Formula, Input, Layout,
-    MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, Strides, Task,
+    Arguments, Array, Arrays, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Input, Layout,
+    MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind, Output, Strides, Task, TaskKind,
 };
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::objects::accumulator::Shape;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
+use crate::policy::CORES;
 use crate::process::settings::{self, Placement};
-use crate::tuning::STRIDED_BLOCK;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Argument, Axes, MAX_RANK, Space, Stride, View};
 use std::ffi::c_void;
@@ -105,7 +105,7 @@ unsafe fn evaluate_in_passes(
         inputs: if inputs.is_null() { null() } else { given.as_ptr() },
         outputs: places.as_ptr(),
         output_names: &names,
-        reduced_axes: expression.formula.reduces().into(),
+        reduced_axes: all_reduced(expression, 1),
     };
     // SAFETY: this function's promise.
     unsafe { evaluate_passes(expression, &strided, stream) }
@@ -176,6 +176,14 @@ fn named(
     outputs.map(|((name, pointer), layout)| Output { name, pointer, layout }).collect()
 }
 
+/// The bits of all axes for an expression that reduces, else none.
+pub(super) fn all_reduced(expression: &Expression, axes: usize) -> u64 {
+    match expression.formula.kind {
+        TaskKind::Copy | TaskKind::Elementwise => 0,
+        TaskKind::Reduced | TaskKind::Mixed => (1 << axes) - 1,
+    }
+}
+
 /// Ends a call that has no results: as for NumPy, no minimum of no elements is an error all the same.
 fn without_results(formula: &Formula, strided: &Strided<'_>) -> Result<(), Error> {
     let is_reduced = |axis: &usize| strided.reduced_axes >> axis & 1 == 1;
@@ -199,7 +207,12 @@ unsafe fn evaluate_views(
 ) -> Result<(), Error> {
     let checked = Checked::new(expression, bindings, axes, views, stream)?;
     // SAFETY: this function's promise.
-    unsafe { if expression.formula.reduces() { checked.reduce() } else { checked.map() } }
+    unsafe {
+        match expression.formula.kind {
+            TaskKind::Copy | TaskKind::Elementwise => checked.map(),
+            TaskKind::Reduced | TaskKind::Mixed => checked.reduce(),
+        }
+    }
 }
 
 /// Evaluates one pass of an expression over `n` elements of contiguous arrays. It builds no axes and no views, which
@@ -306,9 +319,8 @@ impl<'a> Given<'a> {
     /// without strides, and reductions reduce it.
     fn contiguous(&self, expression: &Expression, reduced_axes: u64) -> Option<usize> {
         let axes = self.shape.len();
-        let expected = if expression.formula.reduces() { axes as u64 } else { 0 };
         let is_contiguous = axes <= 1
-            && reduced_axes == expected
+            && reduced_axes == all_reduced(expression, axes)
             && self.arrays.iter().all(|array| array.strides.is_none());
         let n = self.shape.first().copied().unwrap_or(1);
         usize::try_from(n).ok().filter(|_| is_contiguous)
@@ -357,7 +369,7 @@ impl<'a> Given<'a> {
         let (inputs, outputs) = arguments.split_at(self.bindings.arrays.len());
         let shape = self.shape;
         let layouts = expression.formula.outputs().enumerate();
-        let whole = layouts.filter(|(_, layout)| !layout.is_value());
+        let whole = layouts.filter(|(_, layout)| layout.extent == Extent::Elements);
         let arguments = gpuvec_axes::Arguments {
             shape,
             inputs,
@@ -367,12 +379,14 @@ impl<'a> Given<'a> {
             is_indexed: expression.formula.is_indexed(),
         };
         let axes = Axes::new(&arguments, views).map_err(Error::Axes)?;
-        if axes.is_some() && !expression.formula.reduces() && reduced_axes != 0 {
-            let expected = "the expression is not a reduction: pass 0";
-            let value = reduced_axes.cast_signed();
-            return Err(Error::Value { argument: "reduced_axes", value, expected });
+        match expression.formula.kind {
+            TaskKind::Copy | TaskKind::Elementwise if axes.is_some() && reduced_axes != 0 => {
+                let expected = "the expression is not a reduction: pass 0";
+                let value = reduced_axes.cast_signed();
+                Err(Error::Value { argument: "reduced_axes", value, expected })
+            }
+            _ => Ok(axes),
         }
-        Ok(axes)
     }
 }
 
@@ -391,11 +405,15 @@ pub(super) fn is_contiguous(
 ) -> bool {
     let is_direct = |space: &Space, view: &View| space.access(view) == Access::Direct;
     let is_whole = |view: &View| is_direct(axes.kept(), view) && is_direct(axes.reduced(), view);
-    (!formula.reduces() || axes.kept().elements() == 1)
+    let has_one_axis = match formula.kind {
+        TaskKind::Copy | TaskKind::Elementwise => true,
+        TaskKind::Reduced | TaskKind::Mixed => axes.kept().elements() == 1,
+    };
+    has_one_axis
         && inputs.iter().all(is_whole)
-        && outputs.iter().zip(formula.outputs()).all(|(view, layout)| match layout.is_value() {
-            true => is_direct(axes.kept(), view),
-            false => is_whole(view),
+        && outputs.iter().zip(formula.outputs()).all(|(view, layout)| match layout.extent {
+            Extent::Elements => is_whole(view),
+            Extent::Results => is_direct(axes.kept(), view),
         })
 }
 
@@ -500,7 +518,7 @@ impl<'a> Checked<'a> {
         let (inputs, outputs) = self.views.split_at(self.inputs);
         let blocks = &self.expression.blocks;
         let steps = CpuProgram::Blocks { blocks, bindings };
-        let reads_none = inputs.is_empty() && self.evaluation.formula.is_reduction;
+        let reads_none = inputs.is_empty() && call.task().kind() == TaskKind::Reduced;
         let are_equal = reads_none || self.axes.reduced().elements() == 0;
         let results = if are_equal { Some(self.results()?) } else { None };
         if self.is_queued(&call)? {
@@ -511,7 +529,9 @@ impl<'a> Checked<'a> {
             if call.device().is_none() && (is_empty || self.placement != Placement::Gpu) {
                 last_run::clear();
                 let all = outputs.iter().zip(&results).zip(self.evaluation.formula.outputs());
-                for ((view, result), _) in all.filter(|(_, layout)| layout.is_value()) {
+                for ((view, result), _) in
+                    all.filter(|(_, layout)| layout.extent == Extent::Results)
+                {
                     // SAFETY: this function's promise.
                     unsafe { fill(self.axes.kept(), view, (&raw const *result).cast()) };
                 }
@@ -629,8 +649,8 @@ impl ChunkWork for NoWork {
 /// # Safety
 /// The elements are writable, no other thread has them, and the value has their size.
 unsafe fn fill(space: &Space, view: &View, value: *const u8) {
-    let blocks = space.blocks(STRIDED_BLOCK);
-    let mut values = [0u64; STRIDED_BLOCK];
+    let blocks = space.blocks(CORES.strided_block);
+    let mut values = [0u64; CORES.strided_block];
     let buffer = values.as_mut_ptr().cast();
     // SAFETY: this function's promise; the buffer has a word for each element of a block.
     unsafe {

@@ -4,7 +4,7 @@ use super::cores::may_be_written_by_devices;
 use super::last_run::{self, Backend, Choice, Report, Selection};
 use crate::call::chunk::Queue;
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, ChunkWork, Transfer, Transfers};
+use crate::call::{Array, Call, ChunkWork, Task, Transfer, Transfers};
 use crate::cuda::chunk_job::ChunkJob;
 use crate::cuda::pipeline::{self, Job, Progress};
 use crate::cuda::tile_job::TileJob;
@@ -183,7 +183,7 @@ fn choice(plan: &OnGpus) -> Choice {
 
 /// The path bits of a call's transfers.
 pub(super) fn path(call: &Call<'_>, transfers: &Transfers) -> u32 {
-    let is_copy = call.task().is_copy();
+    let is_copy = matches!(call.task(), Task::Copy);
     let bits = |transfer: Transfer| match transfer {
         Transfer::InPlace if is_copy && call.device().is_some() => last_run::GPUVEC_PATH_DMA,
         Transfer::Staged if is_copy => last_run::GPUVEC_PATH_STAGED,

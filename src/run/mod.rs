@@ -17,8 +17,8 @@ mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, ChunkWork, Evaluation, Formula, Input, Layout, Output,
-    Task, choose, fastest_cores,
+    Arguments, Array, Arrays, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Input, Layout,
+    Output, Task, choose, fastest_cores,
 };
 use crate::cpu::expression::{
     Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
@@ -27,9 +27,9 @@ use crate::cuda::{alloc, device, stream as cuda};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
+use crate::policy::CORES;
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
-use crate::tuning;
 pub(crate) use accumulate::{accumulate_contiguous, accumulate_strided};
 pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use dlpack::evaluate_tensors;
@@ -128,7 +128,10 @@ fn run(
     let mut kinds = None;
     let kind_of = |array: &Array| {
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
-        if arguments.task().is_copy() { kinds.of_copied(array) } else { kinds.of(array) }
+        match arguments.task() {
+            Task::Copy => kinds.of_copied(array),
+            Task::Evaluate(_) => kinds.of(array),
+        }
     };
     let call = Call::new(&mut arrays, arguments, kind_of)?;
     if let Some(call) = &call {
@@ -213,9 +216,9 @@ impl Runner<'_> {
         self.run(&mut reducing)?;
         work.check()?;
         let repeats = self.call.is_uniform().then(|| self.call.n());
-        let values = self.call.outputs().iter().filter(|output| output.is_value());
+        let outputs = self.call.outputs_of(Extent::Results);
         let results = reducing.results(repeats)?;
-        values.zip(results).try_for_each(|(output, bits)| alloc::write_bits(output, bits))
+        outputs.zip(results).try_for_each(|((_, output), bits)| alloc::write_bits(output, bits))
     }
 
     /// Runs the work on the call's chunks, and says where. Where GPUs fail, cores do it if the plan says so.
@@ -278,7 +281,7 @@ impl Reduction<'_> {
 
     /// Says whether sums within a bound may take less time: those of arrays in the caches of cores.
     fn may_be_bounded(&self) -> bool {
-        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= tuning::MOST_BOUNDED)
+        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= CORES.most_bounded)
             && self.work.reads_arrays_alone()
     }
 }

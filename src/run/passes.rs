@@ -2,9 +2,9 @@
 //! scalars of the later passes. Outputs that are one value, computed from scalars alone, have a pass of one element.
 
 use super::bindings::OUTPUT_NAMES;
-use super::evaluate::{Given, Strided, evaluate_part, gpuvec_array};
+use super::evaluate::{Given, Strided, all_reduced, evaluate_part, gpuvec_array};
 use super::last_run;
-use crate::call::{MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{MAX_INPUTS, MAX_OUTPUTS, TaskKind};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::gpuvec_stream;
@@ -63,7 +63,7 @@ impl Passes<'_> {
         let declared = program.declared().len();
         let has_elements = !self.strided.shape.contains(&0);
         let reads = |pass: &Expression| {
-            has_elements || pass.is_single() && (0..declared).any(|input| pass.uses(input))
+            has_elements || pass.has_single_values() && (0..declared).any(|input| pass.uses(input))
         };
         let is_read = expression.passes().any(reads);
         let input = |(number, input): (usize, gpuvec_expr::Input<'_>)| {
@@ -94,19 +94,21 @@ impl Passes<'_> {
 
     /// The axes that a pass reduces, as bits: all, or none.
     fn reduced_axes(&self, pass: &Expression) -> u64 {
-        if pass.formula.reduces() { (1 << self.strided.shape.len()) - 1 } else { 0 }
+        all_reduced(pass, self.strided.shape.len())
     }
 
     /// Fails if an argument of the last passes is wrong.
     fn check(&self, expression: &Expression, inputs: &[gpuvec_array]) -> Result<(), Error> {
         let reduced_axes = self.strided.reduced_axes;
         if reduced_axes != self.reduced_axes(expression) {
-            let expected = match expression.formula.reduces() {
-                true => {
+            let expected = match expression.formula.kind {
+                TaskKind::Reduced | TaskKind::Mixed => {
                     "reductions inside formulas are of all elements: reduce all axes, or evaluate these reductions \
                      first, and pass their results as arrays"
                 }
-                false => "the expression is not a reduction: pass 0",
+                TaskKind::Copy | TaskKind::Elementwise => {
+                    "the expression is not a reduction: pass 0"
+                }
             };
             let value = reduced_axes.cast_signed();
             return Err(Error::Value { argument: "reduced_axes", value, expected });
@@ -144,7 +146,7 @@ impl Passes<'_> {
                 names.extend(numbers.iter().map(|number| self.strided.output_names[*number]));
             }
         }
-        let (shape, reduced_axes) = match pass.is_single() {
+        let (shape, reduced_axes) = match pass.has_single_values() {
             true => (&[][..], 0),
             false => (self.strided.shape, self.reduced_axes(pass)),
         };

@@ -14,17 +14,14 @@
 use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, ChunkWork, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Binding, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{
-    BlockProgram, ErasedStates, Range, Scratch, ValueColumns, Values, erased_states,
+    BlockProgram, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
 };
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
+use crate::policy::CORES;
 use crate::process::memory;
-use crate::tuning::{
-    CHUNKS_PER_CORE, LEAST_COLUMNS, REDUCED_COLUMNS, REDUCED_PART, REDUCED_ROWS, REDUCED_SHORT_ROW,
-    REDUCED_STATE_BYTES, REDUCED_TILE, STRIDED_BLOCK,
-};
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View, are_columns};
 use gpuvec_expr::{Output, Type};
@@ -33,9 +30,6 @@ use std::ffi::c_void;
 use std::ops;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// States of each reduction of a program.
-type AllStates = ArrayVec<Box<dyn ErasedStates>, MAX_OUTPUTS>;
 
 /// The reductions of a program along the reduced axes of a call. A unit of the work is a block of the results with a
 /// part of the elements of each.
@@ -51,18 +45,18 @@ pub(super) struct ReduceAxes<'a> {
     reduced: Blocks,
     order: Order,
     /// The arrays that each reduction takes where they are, if all tiles are read without copies, in columns.
-    in_place: ArrayVec<(Type, [usize; 2]), MAX_OUTPUTS>,
+    in_place: ArrayVec<(Type, [usize; 2]), MOST_SUMS>,
     /// The parts of the reduced axes.
     parts: usize,
-    /// Empty states of each reduction, as prototypes of others.
-    reductions: AllStates,
+    /// No states of the reduced outputs, as a prototype of others.
+    reductions: OutputStates,
     /// The elements over which the work was partitioned.
     elements: usize,
     /// The number of results.
     results: usize,
     /// The states of all results in the order of the kept axes, if the reduced axes have several parts or the states
     /// are wanted.
-    merged: Mutex<AllStates>,
+    merged: Mutex<Option<OutputStates>>,
     /// If the states are wanted, not the results: the number of the first one.
     first_wanted: Option<usize>,
     units_done: AtomicUsize,
@@ -87,12 +81,12 @@ impl Order {
     /// The order for inputs.
     fn of(axes: &Axes, inputs: &[View]) -> Self {
         let (kept, reduced) = (axes.kept(), axes.reduced());
-        if kept.elements() < LEAST_COLUMNS {
+        if kept.elements() < CORES.least_columns {
             return Order::Rows;
         }
         let is_across = |view: &&View| are_columns(kept.strides(view), reduced.strides(view));
         let columns = inputs.iter().filter(is_across).count();
-        match 2 * columns > inputs.len() || reduced.elements() <= REDUCED_SHORT_ROW {
+        match 2 * columns > inputs.len() || reduced.elements() <= CORES.reduced_short_row {
             true => Order::Columns,
             false => Order::Rows,
         }
@@ -116,18 +110,14 @@ impl<'a> ReduceAxes<'a> {
         }
         let inputs = views.inputs;
         let (mut results, mut elementwise) = (ArrayVec::new(), ArrayVec::new());
-        let mut reductions = AllStates::new();
         for (output, view) in outputs.iter().zip(views.outputs) {
-            match output.reduction {
-                Some(_) => {
-                    reductions.push(erased_states(output));
-                    results.push(view);
-                }
-                None => elementwise.push(view),
+            match Extent::of(output.kind) {
+                Extent::Results => results.push(view),
+                Extent::Elements => elementwise.push(view),
             }
         }
-        let largest = reductions.iter().map(|states| states.state_bytes()).max();
-        let most_states = REDUCED_STATE_BYTES / largest.unwrap_or(1);
+        let reductions = OutputStates::of(outputs.iter());
+        let most_states = CORES.reduced_state_bytes / reductions.largest_bytes().unwrap_or(1);
         let order = Order::of(axes, inputs);
         let in_place = match order {
             Order::Columns => in_place(program, bindings, axes.kept(), inputs),
@@ -159,33 +149,30 @@ impl<'a> ReduceAxes<'a> {
 
     /// The work of the only reduction, which adds the elements of each result to one of `states`, from number `first`
     /// on in the order of the kept axes, and ends with [`ReduceAxes::into_states`].
-    pub(super) fn adding_to(mut self, states: Box<dyn ErasedStates>, first: usize) -> Self {
+    pub(super) fn adding_to(mut self, states: OutputStates, first: usize) -> Self {
         self.first_wanted = Some(first);
-        *inner(&mut self.merged) = std::iter::once(states).collect();
+        *inner(&mut self.merged) = Some(states);
         self
     }
 
     /// Divides the work among threads: into parts of the elements of each result, if there are too few results.
     pub(super) fn divide(&mut self, threads: usize) {
         if threads > 1 {
-            let units = (threads * CHUNKS_PER_CORE).min(self.elements / REDUCED_PART);
+            let units = (threads * CORES.chunks_per_core).min(self.elements / CORES.reduced_part);
             self.parts = units.div_ceil(self.kept.count()).clamp(1, self.reduced.count());
         }
     }
 
     /// Stores the results of the work that has run, and passed the [check](ReduceAxes::check).
     pub(super) fn finish(mut self) -> Result<(), Error> {
-        let mut merged = std::mem::take(inner(&mut self.merged));
-        if merged.is_empty() {
-            return Ok(());
-        }
+        let Some(mut merged) = inner(&mut self.merged).take() else { return Ok(()) };
         let mut results = self.words(self.kept.elements()).map_err(|_| NO_BUFFERS)?;
         let mut first = 0;
         for block in self.kept.walk(0..self.kept.count()) {
             let results = &mut results[..block.space().elements()];
-            for (output, states) in merged.iter_mut().enumerate() {
+            for output in 0..merged.outputs() {
                 let of_block = results.iter_mut().zip(first..);
-                of_block.for_each(|(result, state)| *result = states.result(state));
+                of_block.for_each(|(result, state)| *result = merged.result(output, state));
                 self.store(&block, output, results);
             }
             first += results.len();
@@ -194,8 +181,8 @@ impl<'a> ReduceAxes<'a> {
     }
 
     /// The wanted states after the work has run, and passed the [check](ReduceAxes::check).
-    pub(super) fn into_states(mut self) -> Result<Box<dyn ErasedStates>, Error> {
-        inner(&mut self.merged).pop().ok_or(MISSING)
+    pub(super) fn into_states(mut self) -> Result<OutputStates, Error> {
+        inner(&mut self.merged).take().ok_or(MISSING)
     }
 
     /// Fails unless all units are done.
@@ -229,11 +216,6 @@ impl<'a> ReduceAxes<'a> {
         first(chunk.start())..first(chunk.start() + chunk.len())
     }
 
-    /// That number of states for each reduction.
-    fn states(&self, count: usize) -> Result<AllStates, TryReserveError> {
-        self.reductions.iter().map(|states| states.identities(count)).collect()
-    }
-
     /// Memory for that number of values.
     fn words(&self, count: usize) -> Result<Vec<u64>, TryReserveError> {
         let mut words = Vec::new();
@@ -261,10 +243,10 @@ impl ChunkWork for ReduceAxes<'_> {
         if self.first_wanted.is_some() {
             return;
         }
-        inner(&mut self.merged).clear();
+        *inner(&mut self.merged) = None;
         if self.parts > 1 {
-            match self.states(self.results) {
-                Ok(states) => *inner(&mut self.merged) = states,
+            match self.reductions.identities(self.results) {
+                Ok(states) => *inner(&mut self.merged) = Some(states),
                 Err(_) => *self.lacked_memory.get_mut() = true,
             }
         }
@@ -286,7 +268,7 @@ impl ChunkWork for ReduceAxes<'_> {
     fn take_states(&self, first: usize, words: &[u8], bytes: usize) {
         let first = self.first_wanted.unwrap_or(0) + first;
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
-        merged.iter_mut().for_each(|states| states.merge_words(first, words, bytes));
+        merged.iter_mut().for_each(|states| states.merge_words(0, first, words, bytes));
     }
 }
 
@@ -294,8 +276,8 @@ impl ChunkWork for ReduceAxes<'_> {
 struct Worker<'a> {
     of: &'a ReduceAxes<'a>,
     scratch: Scratch,
-    states: AllStates,
-    /// The results of a block, for each reduction.
+    states: OutputStates,
+    /// The results of a block, for each reduced output.
     results: ArrayVec<Vec<u64>, MAX_OUTPUTS>,
     /// The elements of a tile of each input, and then of each output that is not a reduction, one after the other,
     /// if they are copied.
@@ -316,11 +298,11 @@ impl<'a> Worker<'a> {
         let elements = of.kept.elements() * of.reduced.elements();
         let arrays = of.inputs.len() + of.elementwise.len();
         let copies = if of.in_place.is_empty() { arrays * elements } else { 0 };
-        let results = of.reductions.iter().map(|_| of.words(of.kept.elements()));
+        let results = of.outputs.iter().map(|_| of.words(of.kept.elements()));
         Ok(Worker {
             of,
             scratch: of.program.scratch(elements)?,
-            states: of.states(of.kept.elements())?,
+            states: of.reductions.identities(of.kept.elements())?,
             results: results.collect::<Result<_, _>>()?,
             copies: of.words(copies)?,
         })
@@ -331,7 +313,7 @@ impl<'a> Worker<'a> {
         let of = self.of;
         let (number, part) = (unit / of.parts, unit % of.parts);
         let block = of.kept.at(number);
-        self.states.iter_mut().for_each(|states| states.clear());
+        self.states.clear();
         let [begin, end] = [part, part + 1].map(|part| part * of.reduced.count() / of.parts);
         let mut first = of.reduced.first_element(begin);
         for reduced in of.reduced.walk(begin..end) {
@@ -346,17 +328,16 @@ impl<'a> Worker<'a> {
         let len = block.space().elements();
         if !of.merges() {
             for (output, results) in self.results.iter_mut().enumerate() {
-                if !of.has_whole_rows() {
-                    self.states[output].results(&mut results[..len]);
+                if !of.has_whole_rows() || !self.states.has_one_sum(output) {
+                    self.states.results(output, &mut results[..len]);
                 }
                 of.store(&block, output, &mut results[..len]);
             }
         } else {
-            self.states.iter_mut().for_each(|states| states.complete());
+            self.states.complete();
             let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number);
             let mut merged = of.merged.lock().unwrap_or_else(PoisonError::into_inner);
-            let all = merged.iter_mut().zip(&self.states);
-            all.for_each(|(all, part)| all.merge(first, &**part, len));
+            merged.iter_mut().for_each(|all| all.merge(first, &self.states, len));
         }
         of.units_done.fetch_add(1, Ordering::Relaxed);
     }
@@ -373,11 +354,17 @@ impl<'a> Worker<'a> {
         // SAFETY: the creator of the work promises the elements of the tile, which no other thread has; copies have
         // room for them. An output is exactly an input or overlaps none: they are the same memory, or a copy each.
         let range = unsafe { Range::new(self.of.bindings, &arrays, &outputs, tile.elements()) };
-        let has_whole_rows = self.of.has_whole_rows();
-        let (all, all_results) = (&mut self.states, &mut self.results);
+        let (len, has_whole_rows) = (tile.row(), self.of.has_whole_rows());
+        let range = range.with_reduced_at_once(match tile.order {
+            Order::Columns => usize::MAX,
+            Order::Rows if has_whole_rows => (CORES.reduced_at_once / len).max(1) * len,
+            Order::Rows => CORES.reduced_at_once,
+        });
+        let (all, results) = (&mut self.states, &mut self.results);
         let mut add = |number: usize, version, values: Values<'_>, start: usize| {
-            let (states, results) = (&mut all[number], &mut all_results[number]);
-            let len = tile.row();
+            // The output whose results are the sums of whole rows.
+            let of_rows = if has_whole_rows { all.only_output_of(number) } else { None };
+            let states = all.sum_mut(number);
             for part in parts(start..start + values.len(), len, tile.order) {
                 let (row, place) = (part.start / len, part.start % len);
                 let values = values.part(part.start - start, part.len());
@@ -386,15 +373,19 @@ impl<'a> Worker<'a> {
                         let columns = ValueColumns::of(values, len.min(part.len()));
                         states.add_columns(place, version, columns, tile.first + row);
                     }
-                    Order::Rows if has_whole_rows && part.len() == len => {
-                        results[row] = states.row(version, values);
-                    }
-                    Order::Rows => {
-                        states.add(row, version, values, tile.first + place);
-                        if has_whole_rows && place + part.len() == len {
-                            results[row] = states.result(row);
+                    Order::Rows => match of_rows {
+                        Some(output) if part.len() == len => {
+                            results[output][row] = states.row(version, values);
                         }
-                    }
+                        _ => {
+                            states.add(row, version, values, tile.first + place);
+                            if let Some(output) = of_rows
+                                && place + part.len() == len
+                            {
+                                results[output][row] = states.result(row);
+                            }
+                        }
+                    },
                 }
             }
         };
@@ -411,7 +402,7 @@ impl<'a> Worker<'a> {
     /// Adds the elements of columns of arrays to the states.
     fn add_in_place(&mut self, tile: &Tile<'_>) {
         let (version, len) = (self.of.program.version(), tile.kept.space().elements());
-        for (states, (ty, places)) in self.states.iter_mut().zip(&self.of.in_place) {
+        for (number, (ty, places)) in self.of.in_place.iter().enumerate() {
             let views = places.map(|place| &self.of.inputs[place]);
             let starts = views.map(|view| tile.start(view).cast_const());
             let strides =
@@ -421,7 +412,7 @@ impl<'a> Worker<'a> {
             let columns = unsafe {
                 ValueColumns::new(*ty, starts, strides, tile.reduced.space().elements(), len)
             };
-            states.add_columns(0, version, columns, tile.first);
+            self.states.sum_mut(number).add_columns(0, version, columns, tile.first);
         }
     }
 
@@ -499,21 +490,22 @@ fn tile(
     axes: &Axes, inputs: &[View], order: Order, is_in_place: bool, most_states: usize,
 ) -> [usize; 2] {
     let (kept, reduced) = (axes.kept(), axes.reduced());
-    let most_columns = REDUCED_COLUMNS.min(most_states);
+    let most_columns = CORES.reduced_columns.min(most_states);
     // Blocks of a length are about as long as each other.
     let balanced = |length: usize, most: usize| length.div_ceil(length.div_ceil(most));
     let innermost = |space: &Space| space.lengths().last().map_or(1, |length| *length);
     match order {
         Order::Columns if is_in_place => {
-            [balanced(innermost(kept), most_columns), innermost(reduced).min(REDUCED_ROWS)]
+            [balanced(innermost(kept), most_columns), innermost(reduced).min(CORES.reduced_rows)]
         }
         Order::Columns => {
             let results = balanced(kept.elements(), most_columns);
-            [results, (4 * STRIDED_BLOCK / results).max(1)]
+            [results, (4 * CORES.strided_block / results).max(1)]
         }
         Order::Rows => {
             let is_direct = |view| reduced.access(view) == Access::Direct;
-            let most = if inputs.iter().all(is_direct) { REDUCED_TILE } else { STRIDED_BLOCK };
+            let most =
+                if inputs.iter().all(is_direct) { CORES.reduced_tile } else { CORES.strided_block };
             [(most / reduced.elements()).min(most_states), most]
         }
     }
@@ -523,8 +515,8 @@ fn tile(
 /// axis, which has some.
 fn in_place(
     program: &BlockProgram, bindings: &[Binding], kept: &Space, inputs: &[View],
-) -> ArrayVec<(Type, [usize; 2]), MAX_OUTPUTS> {
-    let is_long = kept.lengths().last().is_some_and(|length| *length >= LEAST_COLUMNS);
+) -> ArrayVec<(Type, [usize; 2]), MOST_SUMS> {
+    let is_long = kept.lengths().last().is_some_and(|length| *length >= CORES.least_columns);
     if !is_long || !inputs.iter().all(|view| kept.inner(view) == Inner::Unit) {
         return ArrayVec::new();
     }

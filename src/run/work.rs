@@ -2,19 +2,18 @@
 
 use super::strided_iter::StridedIter;
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Binding, Call, ChunkWork, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Array, Binding, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
-    Add, AddValues, BlockProgram, ErasedStates, Range, ResultOf, Scratch, States, Values,
-    erased_states,
+    Add, AddValues, BlockProgram, OutputStates, Range, ResultOf, Scratch, States, Values,
 };
 use crate::error::Error;
+use crate::policy::CORES;
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_expr::Output;
 use gpuvec_ops::{Element, Op};
-use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -107,29 +106,26 @@ impl<S: Copy + Send + Sync> ChunkWork for Reducing<'_, S> {
 pub(super) struct ReducingSeveral<'a> {
     evaluating: &'a Evaluating<'a>,
     elements: usize,
-    merged: Mutex<Vec<ErasedMerged>>,
+    merged: Mutex<MergedOutputs>,
 }
 
-/// The state of the chunks of a reduction that were merged, and the number of their elements.
-struct ErasedMerged {
-    state: Box<dyn ErasedStates>,
-    elements: usize,
+/// One state of the chunks that were merged for each output, and the number of their elements.
+struct MergedOutputs {
+    states: OutputStates,
+    elements: ArrayVec<usize, MAX_OUTPUTS>,
 }
 
 impl<'a> ReducingSeveral<'a> {
-    /// The work with the state of each reduction for no elements; fails if there is no memory for states.
+    /// The work with a state of no elements for each output; fails if there is no memory for states.
     pub(super) fn new(
-        evaluating: &'a Evaluating<'a>, reductions: impl Iterator<Item = &'a Output>,
+        evaluating: &'a Evaluating<'a>, outputs: impl Iterator<Item = &'a Output>,
     ) -> Result<Self, Error> {
         if !memory::is_left() {
             return Err(NO_BUFFERS);
         }
-        let state = |output| {
-            let state = erased_states(output).identities(1)?;
-            Ok(ErasedMerged { state, elements: 0 })
-        };
-        let merged = reductions.map(state).collect::<Result<_, TryReserveError>>();
-        let merged = Mutex::new(merged.map_err(|_| NO_BUFFERS)?);
+        let states = OutputStates::of(outputs).identities(1).map_err(|_| NO_BUFFERS)?;
+        let elements = (0..states.outputs()).map(|_| 0).collect();
+        let merged = Mutex::new(MergedOutputs { states, elements });
         Ok(ReducingSeveral { evaluating, elements: 0, merged })
     }
 
@@ -138,18 +134,16 @@ impl<'a> ReducingSeveral<'a> {
         self, repeats: Option<usize>,
     ) -> Result<ArrayVec<u64, MAX_OUTPUTS>, Error> {
         let mut merged = self.merged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if merged.iter().any(|merged| merged.elements != self.elements) {
+        if merged.elements.iter().any(|elements| *elements != self.elements) {
             return Err(MISSING);
         }
         if let Some(n) = repeats {
-            for merged in &mut merged {
-                merged.state = merged.state.repeated(n).map_err(|_| NO_BUFFERS)?;
-            }
+            merged.states = merged.states.repeated(n).map_err(|_| NO_BUFFERS)?;
         }
-        Ok(merged.iter_mut().map(|merged| merged.state.result(0)).collect())
+        Ok((0..merged.states.outputs()).map(|output| merged.states.result(output, 0)).collect())
     }
 
-    fn merged(&self) -> MutexGuard<'_, Vec<ErasedMerged>> {
+    fn merged(&self) -> MutexGuard<'_, MergedOutputs> {
         self.merged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,34 +152,31 @@ impl ChunkWork for ReducingSeveral<'_> {
     fn begin(&mut self, elements: usize) {
         self.evaluating.forget_failure();
         self.elements = elements;
-        for merged in inner(&mut self.merged) {
-            merged.state.clear();
-            merged.elements = 0;
-        }
+        let merged = inner(&mut self.merged);
+        merged.states.clear();
+        merged.elements.fill(0);
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         if !memory::is_left() {
             return self.evaluating.note_failure();
         }
-        let identity = |merged: &ErasedMerged| merged.state.identities(1);
-        let states: Result<Vec<_>, _> = self.merged().iter().map(identity).collect();
+        let states = self.merged().states.identities(1);
         let Ok(mut states) = states else { return self.evaluating.note_failure() };
         let mut elements = 0;
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
         self.evaluating.accumulate(chunks, &mut |number, version, values, first| {
-            states[number].add(0, version, values, first);
+            states.sum_mut(number).add(0, version, values, first);
         });
-        for (merged, state) in self.merged().iter_mut().zip(&states) {
-            merged.state.merge(0, &**state, 1);
-            merged.elements += elements;
-        }
+        let mut merged = self.merged();
+        merged.states.merge(0, &states, 1);
+        merged.elements.iter_mut().for_each(|merged| *merged += elements);
     }
 
     fn take_state(&self, reduction: usize, words: &[u8], elements: usize) {
-        let merged = &mut self.merged()[reduction];
-        merged.state.merge_words(0, words, words.len());
-        merged.elements += elements;
+        let mut merged = self.merged();
+        merged.states.merge_words(reduction, 0, words, words.len());
+        merged.elements[reduction] += elements;
     }
 }
 
@@ -275,6 +266,7 @@ impl<'a> Evaluating<'a> {
             let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
             // SAFETY: the call promises the elements of the chunk, which no other thread has.
             let range = unsafe { Range::new(bindings, arrays, outputs, chunk.len()) };
+            let range = range.with_reduced_at_once(CORES.reduced_at_once);
             blocks.accumulate(&mut scratch, range, chunk.start(), add);
         });
     }
@@ -312,10 +304,10 @@ impl<'a> Evaluating<'a> {
         self.call.inputs().iter().map(address).collect()
     }
 
-    /// The addresses of a chunk in those outputs of an expression that are stored, not reduced.
+    /// The addresses of a chunk in the elementwise outputs of an expression.
     fn outputs(&self, chunk: &Chunk) -> ArrayVec<*mut c_void, MAX_OUTPUTS> {
-        let stored = self.call.outputs().iter().filter(|array| !array.is_value());
-        stored.map(|array| array.host_elements(chunk)).collect()
+        let elementwise = self.call.outputs_of(Extent::Elements);
+        elementwise.map(|(_, array)| array.host_elements(chunk)).collect()
     }
 }
 

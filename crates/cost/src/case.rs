@@ -3,7 +3,7 @@
 use crate::estimate::Cell;
 use crate::learner::hash;
 use crate::nanoseconds::Nanoseconds;
-use crate::tuning::LONG_CALL_NS;
+use crate::policy::LONG_CALL_NS;
 use crate::{CHOICES, Choice, Choices, Predictions, Processors};
 use std::array;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};

@@ -2,10 +2,7 @@
 
 use crate::case::{Case, Question, Standing};
 use crate::learner::Learner;
-use crate::tuning::{
-    CACHED_NS, CAUTION, CAUTION_IF_NEW, CAUTION_IN_A_CASE, LONG_CALL_NS, OPTIMISM, SHORT_TRIES,
-    STANDING_CALLS, TRIES, WAKING_NS, WELL_KNOWN,
-};
+use crate::policy::{LONG_CALL_NS, TRYING};
 use crate::{CHOICES, Choice, Choices, Processors, Work};
 
 /// The reason for a choice.
@@ -97,9 +94,9 @@ impl Learner {
         let (calls, standing) = if outlook.is_new[fastest as usize] {
             (tries(work, fastest, time), Standing::New)
         } else {
-            let is_well_known = outlook.deviations[fastest as usize] < WELL_KNOWN;
+            let is_well_known = outlook.deviations[fastest as usize] < TRYING.well_known;
             let is_short = time < LONG_CALL_NS;
-            (if is_well_known || is_short { STANDING_CALLS } else { 1 }, Standing::Known)
+            (if is_well_known || is_short { TRYING.standing_calls } else { 1 }, Standing::Known)
         };
         let others = among.iter().filter(|choice| *choice != fastest);
         let others = others.filter_map(|choice| outlook.alternative(work, choice, fastest));
@@ -145,7 +142,7 @@ fn explored(
     let is_due = |other: &Alternative| {
         let number = other.choice as usize;
         let may_pay = other.gain > 0.0
-            && learner.lost[number].exceed(calls * other.gain, CAUTION * other.cost);
+            && learner.lost[number].exceed(calls * other.gain, TRYING.caution * other.cost);
         // Now and then, however certain the predictions are.
         may_pay | case.spent[number].exceed(calls * fastest, other.caution * other.cost)
     };
@@ -159,8 +156,8 @@ fn explored(
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
     match work.is_repeated {
-        true if wakes_cores && time < WAKING_NS => SHORT_TRIES,
-        true if time < CACHED_NS => TRIES,
+        true if wakes_cores && time < TRYING.waking_ns => TRYING.short_tries,
+        true if time < TRYING.cached_ns => TRYING.tries,
         _ => 1,
     }
 }
@@ -180,8 +177,12 @@ impl Outlook {
         time.is_finite().then(|| Alternative {
             choice,
             cost: tries * (time * (0.5 * deviation * deviation).exp() - least),
-            gain: least - time * (-OPTIMISM * deviation).exp(),
-            caution: if self.is_new[choice as usize] { CAUTION_IF_NEW } else { CAUTION_IN_A_CASE },
+            gain: least - time * (-TRYING.optimism * deviation).exp(),
+            caution: if self.is_new[choice as usize] {
+                TRYING.caution_if_new
+            } else {
+                TRYING.caution_in_a_case
+            },
         })
     }
 }

@@ -4,10 +4,7 @@ use crate::case::Case;
 use crate::estimate::{Cell, Estimate, Prior, Step};
 use crate::model::{self, Factors, RATES, Time};
 use crate::nanoseconds::Nanoseconds;
-use crate::tuning::{
-    CASE, CHOICE, COMPILER, COMPILER_NOISE, COMPILER_SHARE, FRESH_DOUBT, FRESH_VARIANCE,
-    MISFIT_VARIANCE, NOISE_VARIANCE, OPERATION, RATE_DRIFT, RATE_VARIANCES, SIZE,
-};
+use crate::policy::{LEARNING, PRIOR};
 use crate::{CHOICES, Choice, Processors, Work};
 use std::array;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -103,46 +100,50 @@ impl Learner {
         let prediction = self.prediction(case, work, choice, processors, &rates);
         let now = self.time.fetch_add(1, Ordering::Relaxed) as u16;
         let Prediction { time, model, .. } = prediction;
-        let step = Step::new(ln - model.mean, model.variance + NOISE_VARIANCE);
+        let step = Step::new(ln - model.mean, model.variance + LEARNING.noise_variance);
         for (rate, before) in rates.estimates.into_iter().enumerate() {
             let weight = time.by_rate[rate] / time.ns;
-            if weight.abs() > LEAST_WEIGHT {
+            if weight.abs() > LEARNING.least_weight {
                 self.rates[rate].set(step.applied(before, weight), now, rate_prior(rate));
             }
         }
         for (cell, prior) in prediction.corrections {
             let moved = step.applied(at(cell, now, prior), 1.0);
-            let most = MOST_DEVIATIONS * prior.variance.sqrt();
+            let most = LEARNING.most_deviations * prior.variance.sqrt();
             cell.set(Estimate { mean: moved.mean.clamp(-most, most), ..moved }, now, prior);
         }
         let ratio = ln - prediction.prior;
         let seen = match prediction.seen {
-            Some(seen) => {
-                Step::new(ratio - seen.mean, seen.variance + NOISE_VARIANCE).applied(seen, 1.0)
-            }
-            None if step.is_slow => Estimate { mean: ratio, variance: CASE.variance },
+            Some(seen) => Step::new(ratio - seen.mean, seen.variance + LEARNING.noise_variance)
+                .applied(seen, 1.0),
+            None if step.is_slow => Estimate { mean: ratio, variance: LEARNING.case.variance },
             None => {
                 let excess = (ln - model.mean).max(0.0);
-                Estimate { mean: ratio, variance: FRESH_VARIANCE + FRESH_DOUBT * excess * excess }
+                Estimate {
+                    mean: ratio,
+                    variance: LEARNING.fresh_variance + LEARNING.fresh_doubt * excess * excess,
+                }
             }
         };
-        case.choices[choice as usize].set(seen, now, CASE);
+        case.choices[choice as usize].set(seen, now, LEARNING.case);
     }
 
     /// The time, in nanoseconds, that the driver is expected to take for a kernel if its compiler takes
     /// `full_ns`: less, since the driver may find the kernel on disk, as far as earlier kernels took less
     /// time, too.
     pub fn compiler_ns(&self, full_ns: f32) -> f32 {
-        full_ns * COMPILER_SHARE * at(&self.compiler, self.now(), COMPILER).mean.exp()
+        full_ns
+            * PRIOR.compiler_share
+            * at(&self.compiler, self.now(), LEARNING.compiler).mean.exp()
     }
 
     /// Learns from the time that the driver took for a kernel.
     pub fn observe_compiler(&self, full_ns: f32, ns: f32) {
         let now = self.now();
-        let before = at(&self.compiler, now, COMPILER);
-        let error = (ns.max(1.0) / (full_ns * COMPILER_SHARE)).ln() - before.mean;
-        let variance = before.variance + COMPILER_NOISE;
-        self.compiler.set(Step::new(error, variance).applied(before, 1.0), now, COMPILER);
+        let before = at(&self.compiler, now, LEARNING.compiler);
+        let error = (ns.max(1.0) / (full_ns * PRIOR.compiler_share)).ln() - before.mean;
+        let variance = before.variance + LEARNING.compiler_noise;
+        self.compiler.set(Step::new(error, variance).applied(before, 1.0), now, LEARNING.compiler);
     }
 
     pub(crate) fn rates(&self) -> Rates {
@@ -160,11 +161,11 @@ impl Learner {
         let number = choice as usize;
         let [is_staged, is_repeated] = [work.is_staged, work.is_repeated].map(usize::from);
         let corrections = [
-            (&self.choices[number][is_staged][is_repeated], CHOICE),
-            (&self.sizes[number][is_repeated][size(work)], SIZE),
-            (&self.operations[number][operation], OPERATION),
+            (&self.choices[number][is_staged][is_repeated], LEARNING.choice),
+            (&self.sizes[number][is_repeated][size(work)], LEARNING.size),
+            (&self.operations[number][operation], LEARNING.operation),
         ];
-        let mut model = Estimate { mean: time.ns.ln(), variance: MISFIT_VARIANCE };
+        let mut model = Estimate { mean: time.ns.ln(), variance: LEARNING.misfit_variance };
         for (cell, prior) in corrections {
             let correction = at(cell, now, prior);
             model.mean += correction.mean;
@@ -175,7 +176,7 @@ impl Learner {
             model.variance += weight * weight * rate.variance;
         }
         let prior = time.prior_ns.ln();
-        let seen = case.choices[number].at(now, CASE);
+        let seen = case.choices[number].at(now, LEARNING.case);
         Prediction { time, corrections, model, prior, seen }
     }
 
@@ -199,15 +200,11 @@ impl Learner {
     }
 }
 
-/// The most standard deviations of the prior that a correction is. Slow calls that are not alike, such as the first of
-/// a GPU after a while, must not add up.
-const MOST_DEVIATIONS: f32 = 3.0;
-
-/// The share of a prediction below which a rate learns nothing from it.
-const LEAST_WEIGHT: f32 = 0.01;
-
 fn rate_prior(rate: usize) -> Prior {
-    Prior { variance: RATE_VARIANCES[rate], drift: RATE_DRIFT * RATE_VARIANCES[rate] }
+    Prior {
+        variance: LEARNING.rate_variances[rate],
+        drift: LEARNING.rate_drift * LEARNING.rate_variances[rate],
+    }
 }
 
 /// The estimate of a cell at a time, or the prior.

@@ -16,12 +16,12 @@ mod estimate;
 mod learner;
 mod model;
 mod nanoseconds;
-mod tuning;
+mod policy;
 
 pub use break_even::BreakEven;
 pub use decide::{Decision, Predictions, Reason};
 pub use learner::Learner;
-pub use tuning::{LONG_CALL_NS, SHORT_CALL_NS};
+pub use policy::{LONG_CALL_NS, SHORT_CALL_NS};
 
 /// A choice of processors.
 #[repr(u8)]

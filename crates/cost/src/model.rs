@@ -1,6 +1,6 @@
 //! The prior: the time of a call on each choice of processors, by rates of the machine.
 
-use crate::tuning::*;
+use crate::policy::PRIOR;
 use crate::{Choice, Processors, Work};
 use std::ops::Add;
 
@@ -106,11 +106,11 @@ pub(crate) fn time(
     let gpus = |count: usize| on_gpus(work, count, factors);
     match choice {
         Choice::Gpu => gpus(1),
-        Choice::Gpus => gpus(processors.gpus) + Time::of(Rate::Sharing, SHARING_NS, factors),
+        Choice::Gpus => gpus(processors.gpus) + Time::of(Rate::Sharing, PRIOR.sharing_ns, factors),
         Choice::Together => {
             let cores =
                 on_cores(work, processors.cores.saturating_sub(processors.gpus).max(1), factors);
-            gpus(processors.gpus).shared(cores) + Time::of(Rate::Sharing, SHARING_NS, factors)
+            gpus(processors.gpus).shared(cores) + Time::of(Rate::Sharing, PRIOR.sharing_ns, factors)
         }
         of_cores => on_cores(work, of_cores.threads(work.most_threads, processors.cores), factors),
     }
@@ -119,30 +119,33 @@ pub(crate) fn time(
 fn on_cores(work: &Work, threads: usize, factors: &Factors) -> Time {
     let of = |rate, ns| Time::of(rate, ns, factors);
     let threads = threads as f32;
-    let cached = if work.is_repeated { CACHE_BYTES * threads } else { 0.0 };
+    let cached = if work.is_repeated { PRIOR.cache_bytes * threads } else { 0.0 };
     let past_cache = (work.bytes() - cached).max(0.0);
-    let memory = of(Rate::CoreMemory, past_cache * CORE_MEMORY_NS / threads)
-        .max(of(Rate::Memory, past_cache * MEMORY_NS));
+    let memory = of(Rate::CoreMemory, past_cache * PRIOR.core_memory_ns / threads)
+        .max(of(Rate::Memory, past_cache * PRIOR.memory_ns));
     let alone = of(Rate::Core, work.core_ns / threads) + memory;
     if threads == 1.0 {
         alone
     } else {
-        alone.crowded(threads, factors) + of(Rate::Wake, WAKE_NS + threads * WAKE_EACH_NS)
+        alone.crowded(threads, factors)
+            + of(Rate::Wake, PRIOR.wake_ns + threads * PRIOR.wake_each_ns)
     }
 }
 
 fn on_gpus(work: &Work, count: usize, factors: &Factors) -> Time {
     let of = |rate, ns| Time::of(rate, ns, factors);
     let each = 1.0 / count.max(1) as f32;
-    let latency = of(Rate::Latency, LATENCY_NS[usize::from(work.is_staged)]);
-    let arithmetic = of(Rate::Gpu, each * work.core_ns * GPU_SHARE);
+    let latency = of(Rate::Latency, PRIOR.latency_ns[usize::from(work.is_staged)]);
+    let arithmetic = of(Rate::Gpu, each * work.core_ns * PRIOR.gpu_share);
     let [more, less] =
         [work.input_bytes.max(work.output_bytes), work.input_bytes.min(work.output_bytes)];
-    let across = of(Rate::Bus, each * more * BUS_NS) + of(Rate::Reverse, each * less * REVERSE_NS);
+    let across = of(Rate::Bus, each * more * PRIOR.bus_ns)
+        + of(Rate::Reverse, each * less * PRIOR.reverse_ns);
     let busy = arithmetic.max(across);
     if work.is_staged {
-        let alone = work.bytes().min(STAGED_ALONE_BYTES) * STAGED_ALONE_NS;
-        return latency + busy.max(of(Rate::Staging, alone + each * work.bytes() * STAGED_NS));
+        let alone = work.bytes().min(PRIOR.staged_alone_bytes) * PRIOR.staged_alone_ns;
+        return latency
+            + busy.max(of(Rate::Staging, alone + each * work.bytes() * PRIOR.staged_ns));
     }
     latency + busy
 }

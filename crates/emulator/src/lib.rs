@@ -96,8 +96,10 @@ pub struct Kernel {
     has_barriers: bool,
     /// The file at the beginning: constants are in their slots.
     file: Vec<u64>,
-    /// The slots of the parameters, all of 64 bits.
+    /// The slots of the parameters' words of 64 bits.
     parameters: Vec<Slot>,
+    /// The words of each parameter.
+    words: Vec<usize>,
     /// The slots of %tid.x, %ctaid.x and %nctaid.x.
     special: [Slot; 3],
     reduction: Option<Elements>,
@@ -172,10 +174,10 @@ impl Kernel {
         &self.name
     }
 
-    /// The number of parameters, each of 64 bits.
+    /// The words of 64 bits of each parameter: one, or those of a structure.
     #[must_use]
-    pub fn parameters(&self) -> usize {
-        self.parameters.len()
+    pub fn words_of_parameters(&self) -> &[usize] {
+        &self.words
     }
 
     /// The reduction and the type of what it reduces, if it is one.
@@ -245,13 +247,15 @@ impl Kernel {
     fn reduce_along(
         &self, elements: &Elements, place: Place, parameters: &[u64], memory: &mut impl Memory,
     ) -> Result<(), String> {
-        let &[.., results, count, partition, _, first] = parameters else {
+        let &[.., results, count, _, first, a, b, c] = parameters else {
             return Err("a reduction without its parameters".into());
         };
+        // The fields of the structure Partition (kernels/axes.cu).
+        let fields = [a, b, c].map(|word| [word as u32, (word >> 32) as u32]);
+        let [[log_results, _], _, [in_vectors, stores_states]] = fields;
         let mut file = self.file_with(parameters)?;
         // A block may have more results than a warp has lanes.
-        let distance = (WARP >> (partition & 0x0F)).max(1);
-        let [in_vectors, stores_states] = [0x40, 0x80].map(|bit| partition & bit != 0);
+        let distance = (WARP >> log_results).max(1);
         file[place.step as usize] = distance as u64;
         file[place.has_elements as usize] = u64::from(count > 0);
         for number in 0..results {
@@ -260,16 +264,17 @@ impl Kernel {
                 self.whole(&mut file, memory)?;
             }
             let count = count as usize;
-            let found = self.elements(elements, &mut file, count, distance, in_vectors, memory)?;
+            let found =
+                self.elements(elements, &mut file, count, distance, in_vectors != 0, memory)?;
             let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
             (file[place.address as usize]..)
-                .zip(if stores_states { reduced.state } else { reduced.result })
+                .zip(if stores_states != 0 { reduced.state } else { reduced.result })
                 .try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))?;
         }
         Ok(())
     }
 
-    /// Runs all threads of a grid, and returns the number of instructions. For a reduction it runs the
+    /// Runs all threads of a grid with the parameters' words, and returns the number of instructions. For a reduction it runs the
     /// expression's part, and returns 0. A fault says which access failed.
     pub fn run(
         &self, parameters: &[u64], blocks: u32, memory: &mut impl Memory,

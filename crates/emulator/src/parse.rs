@@ -1,7 +1,7 @@
 //! Reads a text: functions, declarations, labels, one instruction a line.
 
 use crate::instructions::Compute;
-use crate::{Action, Elements, Instruction, Kernel, OWN, Place, Slot, instructions};
+use crate::{Action, Elements, Instruction, Kernel, OWN, Place, Slot, WORD, instructions};
 use std::collections::HashMap;
 
 /// The initial bits of registers and of local memory, which make a read before a write visible.
@@ -20,6 +20,8 @@ struct Parser<'t> {
     /// The slots of registers, constants and parameters, by their spelling.
     slots: HashMap<&'t str, Slot>,
     parameters: Vec<Slot>,
+    /// The words of each parameter.
+    words: Vec<usize>,
     instructions: Vec<Instruction>,
     /// Bytes of a thread's local memory.
     local: usize,
@@ -46,6 +48,7 @@ struct Function {
 const HEAD: [&str; 3] = [".version 8.0", ".target sm_60", ".address_size 64"];
 const ENTRY: &str = ".visible .entry ";
 const FUNCTION: &str = ".func ";
+const STRUCTURE: &str = ".param .align 4 .b8 ";
 const LOCAL: &str = ".local .align 8 .b8 ";
 const SHARED: &str = ".shared .align 128 .f32 ";
 const OWN_SHARED: &str = ".shared .align 16 .b8 ";
@@ -126,7 +129,9 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
         }
     }
     parser.end_scope()?;
-    let Parser { file, parameters, instructions, local, tables, shared, has_barriers, .. } = parser;
+    let Parser {
+        file, parameters, words, instructions, local, tables, shared, has_barriers, ..
+    } = parser;
     let name = name.ok_or("there is no kernel")?;
     Ok(Kernel {
         name,
@@ -138,6 +143,7 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
         has_barriers,
         file,
         parameters,
+        words,
         special,
         reduction,
     })
@@ -179,6 +185,18 @@ impl<'t> Parser<'t> {
         let start = self.instructions.len();
         let known = self.functions.insert(name, Function { start, result, parameters });
         known.is_none().then_some(())
+    }
+
+    /// Makes a slot for each word of a parameter that is a structure, as in `p4[24]`, which only the frame reads.
+    fn declare_structure(&mut self, declaration: &'t str) -> Option<()> {
+        let (_, bytes) = declaration.strip_suffix(']')?.split_once('[')?;
+        let words = bytes.parse::<usize>().ok()?.div_ceil(WORD);
+        for _ in 0..words {
+            self.parameters.push(self.file.len() as Slot);
+            self.file.push(0);
+        }
+        self.words.push(words);
+        Some(())
     }
 
     /// Makes the threads' local memory, as in `memory[16];`: at address 0.
@@ -248,7 +266,11 @@ impl<'t> Parser<'t> {
         if let Some(name) = line.strip_prefix(".param .u64 ") {
             let slot = self.slot(name.trim_end_matches(','), 0);
             self.parameters.push(slot);
+            self.words.push(1);
             return Ok(());
+        }
+        if let Some(structure) = line.strip_prefix(STRUCTURE) {
+            return self.declare_structure(structure).ok_or_else(|| "no structure".into());
         }
         if let Some(label) = line.strip_suffix(':') {
             let redefined = self.labels.insert(label, self.instructions.len()).is_some();

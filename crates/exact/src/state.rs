@@ -205,13 +205,8 @@ impl<K: Kind> State<K> {
     /// The sum, rounded to nearest, ties to even. As IEEE 754 has it, a NaN wins, Inf − Inf is NaN, and
     /// an infinity wins over finite terms; an exact zero is +0, as is the sum of no terms.
     pub fn value(&self) -> K::Element {
-        self.scaled_value(0)
-    }
-
-    /// The sum times 2^exponent, rounded likewise, in any format. The product is below 2^3000.
-    pub fn scaled_value<T: Float>(&self, exponent: i32) -> T {
         let mut words = self.words;
-        rounded(words.as_mut(), K::LOW + exponent)
+        rounded(words.as_mut(), K::LOW)
     }
 
     /// The number of elements.

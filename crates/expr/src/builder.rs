@@ -5,8 +5,8 @@ use crate::literal::{Folded, Number, fold};
 use crate::passes;
 use crate::types::Class;
 use crate::{
-    Element, Form, Input, MAX_INPUTS, MAX_NODES, Node, NodeId, Op, Output, Program, Reduction,
-    Rule, Source, Type,
+    Element, Form, Input, MAX_INPUTS, MAX_NODES, Node, NodeId, Op, Output, OutputKind, Program,
+    Reduction, Rule, Source, Type,
 };
 use std::collections::HashMap;
 
@@ -345,9 +345,9 @@ impl Builder {
         Ok(product)
     }
 
-    /// An output that reduces values.
+    /// The output of a reduction of values.
     pub(crate) fn reduce(
-        &mut self, reduction: Reduction, values: &[Value], place: usize,
+        &mut self, reduction: Reduction, ddof: i32, values: &[Value], place: usize,
     ) -> Result<Output> {
         let class = common(values);
         let Some((done, ty, element)) = reduction.types(class) else {
@@ -364,7 +364,8 @@ impl Builder {
             }
             _ => values.iter().map(node).collect::<Result<_>>()?,
         };
-        Ok(Output::new(Some(done), ty, element, &nodes))
+        let kind = OutputKind::Reduced { reduction: done, ddof };
+        Ok(Output::new(kind, ty, element, &nodes))
     }
 
     /// Two numbers of f64 whose sum is an integer of 64 bits: of its upper 32 bits, and of its lower ones.
@@ -387,7 +388,7 @@ impl Builder {
         let node = &self.nodes[usize::from(id)];
         let is_rounded = rounding(element).is_some_and(|op| node.source == Source::Op(op));
         let stored = if is_rounded { node.operands()[0] } else { id };
-        Ok(Output::new(None, ty, element, &[stored]))
+        Ok(Output::new(OutputKind::Elementwise, ty, element, &[stored]))
     }
 
     /// The result of a reduction as a value of later passes.

@@ -46,7 +46,7 @@ mod types;
 pub use error::Error;
 pub use integers::{Integers, Unfit};
 pub use parser::compile;
-pub use program::{Form, Input, Node, NodeId, Output, Program, Source};
+pub use program::{Form, Input, Node, NodeId, Output, OutputKind, Program, Source};
 pub use table::{Op, Reduction, Rule};
 pub use types::{Element, Type};
 

@@ -13,7 +13,7 @@ use crate::suggest::suggestion;
 use crate::types::Class;
 use crate::{
     Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output,
-    Program, Type,
+    OutputKind, Program, Reduction, Type,
 };
 
 /// Python's keywords, which cannot be names, with what to write instead.
@@ -155,7 +155,7 @@ struct Contents {
 
 impl Contents {
     /// True if there is one value, which is computed of reductions.
-    const fn is_single(self) -> bool {
+    const fn are_one_value(self) -> bool {
         self.has_reduction && !self.has_array
     }
 }
@@ -211,7 +211,9 @@ impl<'t> Parser<'t> {
         self.read()?;
         let values = std::mem::take(&mut self.values);
         let mut output = self.builder.output(values[0])?;
-        output.is_single = output.reduction.is_none() && self.contents[0].is_single();
+        if output.kind == OutputKind::Elementwise && self.contents[0].are_one_value() {
+            output.kind = OutputKind::Single;
+        }
         Ok(output)
     }
 
@@ -393,8 +395,9 @@ impl<'t> Parser<'t> {
     /// Reads what follows an argument: says whether another one begins.
     fn next_argument(&mut self, call: Call) -> Result<bool> {
         if self.token == Token::Symbol(",") {
-            let has_ddof = matches!(call.callee, Callee::Reduction(reduction) if reduction.takes_ddof())
-                && self.lexer.keyword("ddof");
+            let has_ddof =
+                matches!(call.callee, Callee::Reduction(Reduction::Var | Reduction::Std))
+                    && self.lexer.keyword("ddof");
             self.advance()?;
             if has_ddof {
                 self.ddof = self.whole_number(call)?;
@@ -445,7 +448,7 @@ impl<'t> Parser<'t> {
             Callee::Function(op) => self.builder.apply(op, arguments, place)?,
             Callee::Formula(formula) => expanded(self.builder, formula, arguments, place)?,
             Callee::Reduction(reduction) => {
-                if self.contents.pop().is_some_and(Contents::is_single) {
+                if self.contents.pop().is_some_and(Contents::are_one_value) {
                     return fault(
                         place,
                         "a reduction has arrays only inside other reductions, whose results are one value: leave it \
@@ -456,8 +459,8 @@ impl<'t> Parser<'t> {
                     contents.has_reduction = true;
                 }
                 let arguments = &self.values[first..];
-                let mut output = self.builder.reduce(reduction, arguments, place)?;
-                output.ddof = std::mem::take(&mut self.ddof);
+                let ddof = std::mem::take(&mut self.ddof);
+                let output = self.builder.reduce(reduction, ddof, arguments, place)?;
                 self.builder.reduced(output, place)?
             }
         };

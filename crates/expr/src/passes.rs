@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::program::needed;
 use crate::{
-    Form, Input, MAX_INPUTS, MAX_NODES, MAX_OUTPUTS, Node, NodeId, Output, Program, Source,
+    Form, Input, MAX_INPUTS, MAX_NODES, MAX_OUTPUTS, Node, NodeId, Output, OutputKind, Program,
+    Source,
 };
 
 /// The program of outputs after the passes of the reductions that these need. The nodes have the results of
@@ -12,8 +13,8 @@ pub(crate) fn program(
     inputs: &[Input<'_>], mut nodes: Vec<Node>, reductions: &[(Output, NodeId)],
     mut outputs: Vec<Output>,
 ) -> Result<Program, Error> {
-    for output in outputs.iter_mut().filter(|output| output.is_single) {
-        *output = output.as_single(&mut nodes);
+    for output in outputs.iter_mut().filter(|output| output.kind == OutputKind::Single) {
+        output.make_signed(&mut nodes);
     }
     let levels = levels(&nodes, reductions);
     let is_needed = needed_by(&nodes, reductions, &outputs);

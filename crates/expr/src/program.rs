@@ -79,77 +79,90 @@ impl Node {
     }
 }
 
-/// An output of a program: an array of as many elements as the call has or, of a reduction, one value.
+/// The kind of an output: the number of its elements, and how they follow from its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// As many elements as the call has: the only operand's.
+    Elementwise,
+    /// One result for each index of the axes that are not reduced. If all axes are reduced, this is one value.
+    Reduced {
+        /// The reduction of the operands.
+        reduction: Reduction,
+        /// For `Var` and `Std`, the number that is subtracted from the number of elements before the division.
+        ddof: i32,
+    },
+    /// One value that is computed of scalars, however many elements the call has.
+    Single,
+}
+
+/// An output of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The reduction of the operands. Without one, the only operand is what is stored.
-    pub reduction: Option<Reduction>,
+    /// The kind of the output.
+    pub kind: OutputKind,
     /// The type of the operands.
     pub ty: Type,
-    /// The type of its elements in memory.
+    /// The type of the output's elements in memory.
     pub element: Element,
-    /// Of `Var` and `Std`, the number that is subtracted from that of the elements to divide by; else 0.
-    pub ddof: i32,
-    /// True of one value that is computed of scalars: the reduction of one element, however many the call has.
-    pub is_single: bool,
     operands: [NodeId; 2],
     /// The number of operands.
     count: u8,
 }
 
 impl Output {
-    /// An output with operands: those of the reduction, or the two halves of an integer.
-    pub(crate) fn new(
-        reduction: Option<Reduction>, ty: Type, element: Element, nodes: &[NodeId],
-    ) -> Output {
+    /// An output of operands: the reduction's, or the two halves of an integer.
+    pub(crate) fn new(kind: OutputKind, ty: Type, element: Element, nodes: &[NodeId]) -> Output {
         let mut operands = [0; 2];
         operands[..nodes.len()].copy_from_slice(nodes);
-        let count = nodes.len() as u8;
-        Output { reduction, ty, element, ddof: 0, is_single: false, operands, count }
+        Output { kind, ty, element, operands, count: nodes.len() as u8 }
     }
 
-    /// The same as one value: that of a reduction which returns its only element.
-    pub(crate) fn as_single(self, nodes: &mut Vec<Node>) -> Output {
-        let single = |reduction| Output { reduction: Some(reduction), ..self };
-        match self.ty {
-            Type::Bool => single(Reduction::Any),
-            // The sum of integers of 64 bits is that of i64.
-            Type::U64 => {
-                let id = nodes.len() as NodeId;
-                nodes.push(Node::new(Source::Op(Op::Cast), Type::I64, self.operands()));
-                Output { ty: Type::I64, operands: [id, 0], ..single(Reduction::Sum) }
-            }
-            _ => single(Reduction::Max),
+    /// The reduction that computes the output, if one does. It returns the only element of an output of one value.
+    #[must_use]
+    pub fn reduction(&self) -> Option<Reduction> {
+        match self.kind {
+            OutputKind::Elementwise => None,
+            OutputKind::Reduced { reduction, .. } => Some(reduction),
+            OutputKind::Single => Some(match (self.ty, self.element) {
+                (Type::Bool, _) => Reduction::Any,
+                // A largest i64 would be converted from the order of i64 to that of u64.
+                (_, Element::U64) => Reduction::Sum,
+                _ => Reduction::Max,
+            }),
         }
     }
 
-    /// The exact sums from which the host computes a result, if it does: each by its reduction and its operands' places
-    /// among those of the output. An integer of 64 bits is the sum of two halves, which are exact in f64.
+    /// Replaces an operand of u64, which reductions do not take, by the i64 of the same bits.
+    pub(crate) fn make_signed(&mut self, nodes: &mut Vec<Node>) {
+        if self.ty == Type::U64 {
+            let id = nodes.len() as NodeId;
+            nodes.push(Node::new(Source::Op(Op::Cast), Type::I64, self.operands()));
+            (self.ty, self.operands) = (Type::I64, [id, 0]);
+        }
+    }
+
+    /// The exact sums from which the result is computed, if there are several: the reduction of each, and the places of
+    /// its operands among the output's. An integer of 64 bits is the sum of two operands, halves that are exact in f64.
     #[must_use]
     pub fn sums(&self) -> &'static [(Reduction, &'static [usize])] {
         use Reduction::{Dot, Mean, Norm, Std, Sum, Var};
         const OF_HALVES: [(Reduction, &[usize]); 5] =
             [(Sum, &[0]), (Sum, &[1]), (Dot, &[0, 0]), (Dot, &[0, 1]), (Dot, &[1, 1])];
-        match (self.reduction, self.is_in_halves()) {
-            (Some(Var | Std), false) => &[(Sum, &[0]), (Dot, &[0, 0])],
-            (Some(Var | Std), true) => &OF_HALVES,
-            (Some(Mean), true) => &OF_HALVES[..2],
-            (Some(Norm), true) => &OF_HALVES[2..],
+        match (self.reduction(), self.count) {
+            (Some(Var | Std), 1) => &[(Sum, &[0]), (Dot, &[0, 0])],
+            (Some(Var | Std), _) => &OF_HALVES,
+            (Some(Mean), 2) => &OF_HALVES[..2],
+            (Some(Norm), 2) => &OF_HALVES[2..],
             _ => &[],
         }
     }
 
-    /// True if each value is the sum of two operands.
-    #[must_use]
-    pub fn is_in_halves(&self) -> bool {
-        self.reduction.is_some_and(|reduction| usize::from(self.count) > reduction.arity())
-    }
-
-    /// The outputs of a kernel each: the sums from which one is computed, or the only one itself.
+    /// The outputs of a kernel each: the sums from which the result is computed, or else the output itself.
     fn of_kernels(&self) -> Vec<Output> {
-        let of_sum = |(reduction, places): &(Reduction, &[usize])| {
+        let of_sum = |&(reduction, places): &(Reduction, &[usize])| {
             let nodes: Vec<NodeId> = places.iter().map(|&place| self.operands[place]).collect();
-            Output::new(Some(*reduction), self.ty, self.element, &nodes)
+            let kind = OutputKind::Reduced { reduction, ddof: 0 };
+            Output::new(kind, self.ty, self.element, &nodes)
         };
         let sums: Vec<Output> = self.sums().iter().map(of_sum).collect();
         if sums.is_empty() { vec![*self] } else { sums }
@@ -161,20 +174,19 @@ impl Output {
         Output { element, ..self }
     }
 
-    /// Returns the conversion of the bits of a reduction's result to those in memory, if these have another type.
+    /// Returns the conversion of the bits of a reduction's result to its type in memory, if that is another one.
     #[must_use]
     pub fn conversion(&self) -> Option<fn(u64) -> u64> {
-        let is_value = matches!(self.reduction, Some(Reduction::Min | Reduction::Max));
-        match self.element {
-            Element::F16 => Some(|bits| half::f16_bits(f32::from_bits(bits as u32)).into()),
-            Element::Bf16 => Some(|bits| half::bf16_bits(f32::from_bits(bits as u32)).into()),
-            // The integers of i64 in their order stand for those of u64.
-            Element::U64 if is_value => Some(|bits| bits ^ 1 << 63),
+        match (self.element, self.reduction()) {
+            (Element::F16, _) => Some(|bits| half::f16_bits(f32::from_bits(bits as u32)).into()),
+            (Element::Bf16, _) => Some(|bits| half::bf16_bits(f32::from_bits(bits as u32)).into()),
+            // Each u64 was replaced by the i64 at the same place in the order.
+            (Element::U64, Some(Reduction::Min | Reduction::Max)) => Some(|bits| bits ^ 1 << 63),
             _ => None,
         }
     }
 
-    /// The nodes that it takes, each of the type [`ty`](Self::ty).
+    /// The nodes of the operands, each of the type [`ty`](Self::ty).
     #[must_use]
     pub fn operands(&self) -> &[NodeId] {
         &self.operands[..self.count.into()]
@@ -260,7 +272,7 @@ impl Program {
     #[must_use]
     pub fn reduction(&self) -> Option<(Reduction, Type)> {
         let [output] = self.outputs[..] else { return None };
-        output.reduction.map(|reduction| (reduction, output.ty))
+        output.reduction().map(|reduction| (reduction, output.ty))
     }
 
     /// The program of these outputs alone, given by their indices, of the same inputs.
@@ -333,9 +345,11 @@ impl fmt::Display for Program {
         }
         for output in &self.outputs {
             write!(f, "output: {} = ", output.element.name())?;
-            list(f, output.reduction.map_or("", Reduction::name), output.operands())?;
-            if output.reduction.is_some_and(Reduction::takes_ddof) {
-                write!(f, ", ddof={}", output.ddof)?;
+            list(f, output.reduction().map_or("", Reduction::name), output.operands())?;
+            if let OutputKind::Reduced { reduction: Reduction::Var | Reduction::Std, ddof } =
+                output.kind
+            {
+                write!(f, ", ddof={ddof}")?;
             }
             writeln!(f)?;
         }

@@ -169,12 +169,6 @@ macro_rules! reductions {
             pub const fn arity(self) -> usize {
                 match self { $(Reduction::$reduction => $arity,)+ }
             }
-
-            /// True if the text may say `ddof`, which the number of elements is reduced by.
-            #[must_use]
-            pub const fn takes_ddof(self) -> bool {
-                matches!(self, Reduction::Var | Reduction::Std)
-            }
         }
     };
 }

@@ -22,11 +22,11 @@ pub(crate) fn run(kernel: &Kernel, parameters: &[u64], blocks: usize) -> Result<
     let mut parameters = parameters.to_vec();
     let (mut memory, count) = (Reached::default(), parameters.len());
     // Behind the inputs: the output, the number of elements, the flags, and three more for reductions. Those
-    // along axes have no flags, and the scratch memory last but one.
+    // along axes have no flags. Behind the scratch memory they have a word and the partition's three.
     let (flags, scratch) = match (kernel.reduction(), kernel.is_along_axes()) {
         (None, _) => (Some(1), None),
         (_, false) => (Some(4), Some(parameters[count - 3])),
-        (_, true) => (None, Some(parameters[count - 2])),
+        (_, true) => (None, Some(parameters[count - 5])),
     };
     let flags = flags.map_or(0, |place| std::mem::take(&mut parameters[count - place]));
     let outcome = scratch

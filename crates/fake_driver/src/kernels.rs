@@ -6,7 +6,7 @@ use crate::memory::reach_by_kernel;
 use crate::timing::{self, Direction};
 use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
-use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Visitor};
+use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Step, Visitor};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -70,23 +70,24 @@ pub(crate) fn integer_sums() -> usize {
 }
 
 impl Kernel {
-    /// Returns the number of parameters, each of at most 64 bits.
-    pub(crate) fn parameters(&self) -> usize {
-        self.input_parameters()
-            + match self {
-                Kernel::Probe | Kernel::Expression(_) => 0,
-                Kernel::Compute(op) if op.is_reduction() => 6,
-                Kernel::Compute(_) | Kernel::Copy => 3,
-            }
+    /// Returns the words of 64 bits of each parameter.
+    pub(crate) fn words_of_parameters(&self) -> Vec<usize> {
+        let behind = match self {
+            Kernel::Probe => 0,
+            Kernel::Expression(kernel) => return kernel.words_of_parameters().to_vec(),
+            Kernel::Compute(op) if matches!(op.step(), Step::Reduce(_)) => 6,
+            Kernel::Compute(_) | Kernel::Copy => 3,
+        };
+        vec![1; self.input_parameters() + behind]
     }
 
-    /// Returns the number of parameters for inputs, or of all parameters of an expression.
+    /// Returns the number of parameters for inputs, or of all words of an expression's parameters.
     fn input_parameters(&self) -> usize {
         match self {
             Kernel::Probe => 0,
             Kernel::Compute(op) => op.inputs() + usize::from(op.has_alpha()),
             Kernel::Copy => 1,
-            Kernel::Expression(kernel) => kernel.parameters(),
+            Kernel::Expression(kernel) => kernel.words_of_parameters().iter().sum(),
         }
     }
 

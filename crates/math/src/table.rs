@@ -5,7 +5,7 @@
 /// A row has the function's operation in the language (crates/expr/src/table.rs), its name in this crate, for f32, and
 /// in [`double`](crate::double), for f64, and its arguments; then the kind of its loops on cores (`seldom`, with a rare
 /// sequence, if any; `fast`, with a faster sequence for most f32); the cost of an element on a core, for f32 and f64, in
-/// picoseconds, measured on a core of 2023 with AVX-512 (`benches/expression_table.py`, `benches/functions.py`); and
+/// picoseconds, measured on a core of 2023 with AVX-512 (`benches/bench.py`, `formulas-core` and `functions`); and
 /// CORE-MATH's function of f32, which rounds correctly.
 #[macro_export]
 macro_rules! functions {

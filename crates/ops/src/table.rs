@@ -1,7 +1,5 @@
-//! The table of operations: one row per operation and element type.
+//! The table of operations: types and their traits, made from the rows of rows.rs.
 //!
-//! A row gives the name, and the formula as the text of an expression and as the one step of its program;
-//! everything else follows from it. The formula of one element is there as Rust, too, for the loop of a core.
 //! To add an operation, see docs/contributing/adding.md.
 
 use crate::{Accumulator, Element, Max, Min, WrappingSum};
@@ -124,13 +122,15 @@ macro_rules! element {
 macro_rules! operations {
     (
         elementwise {
-            $($e_name:literal, $e_inputs:literal inputs, $e_formula:literal by $e_step:ident {
-                $($e:ident $(($alpha:ident))? of $e_type:ident: ($e_a:pat, $e_b:pat) => $e_out:expr;)+
+            $($(#[doc = $_e_doc:literal])+
+            $e_name:literal, $e_inputs:literal inputs, $e_formula:literal by $e_step:ident {
+                $($(#[doc = $_e_more:literal])* $e:ident $(($alpha:ident))? of $e_type:ident: ($e_a:pat, $e_b:pat) => $e_out:expr;)+
             })+
         }
         reduction {
-            $($r_name:literal, $r_inputs:literal inputs, $r_formula:literal by $r_step:ident {
-                $($r:ident of $r_type:ident => $r_out:ident by $accumulator:ty
+            $($(#[doc = $_r_doc:literal])+
+            $r_name:literal, $r_inputs:literal inputs, $r_formula:literal by $r_step:ident {
+                $($(#[doc = $_r_more:literal])* $r:ident of $r_type:ident => $r_out:ident by $accumulator:ty
                     $(: ($state:pat, $r_a:pat, $r_b:pat) => $added:expr)?;)+
             })+
         }
@@ -172,12 +172,6 @@ macro_rules! operations {
                     $($(Op::$e => Step::Map(gpuvec_expr::Op::$e_step),)+)+
                     $($(Op::$r => Step::Reduce(gpuvec_expr::Reduction::$r_step),)+)+
                 }
-            }
-
-            /// Says whether its output is one value.
-            #[must_use]
-            pub const fn is_reduction(self) -> bool {
-                matches!(self.step(), Step::Reduce(_))
             }
 
             /// The type of its inputs' elements.
@@ -318,70 +312,7 @@ macro_rules! operations {
     };
 }
 
-operations! {
-    elementwise {
-        "add", 2 inputs, "a + b" by Add {
-            AddF32 of f32: (a, b) => a + b;
-            AddF64 of f64: (a, b) => a + b;
-            AddI32 of i32: (a, b) => a.wrapping_add(b);
-            AddI64 of i64: (a, b) => a.wrapping_add(b);
-        }
-        "sub", 2 inputs, "a - b" by Sub {
-            SubF32 of f32: (a, b) => a - b;
-            SubF64 of f64: (a, b) => a - b;
-            SubI32 of i32: (a, b) => a.wrapping_sub(b);
-            SubI64 of i64: (a, b) => a.wrapping_sub(b);
-        }
-        "mul", 2 inputs, "a * b" by Mul {
-            MulF32 of f32: (a, b) => a * b;
-            MulF64 of f64: (a, b) => a * b;
-            MulI32 of i32: (a, b) => a.wrapping_mul(b);
-            MulI64 of i64: (a, b) => a.wrapping_mul(b);
-        }
-        "div", 2 inputs, "a / b" by Div {
-            DivF32 of f32: (a, b) => a / b;
-            DivF64 of f64: (a, b) => a / b;
-        }
-        "scale", 1 inputs, "alpha * a" by Mul {
-            ScaleF32(alpha) of f32: (a, _) => alpha * a;
-            ScaleF64(alpha) of f64: (a, _) => alpha * a;
-        }
-        "axpy", 2 inputs, "fma(alpha, a, b)" by Fma {
-            AxpyF32(alpha) of f32: (a, b) => alpha.mul_add(a, b);
-            AxpyF64(alpha) of f64: (a, b) => alpha.mul_add(a, b);
-        }
-    }
-    reduction {
-        "dot", 2 inputs, "dot(a, b)" by Dot {
-            DotF32 of f32 => f32 by Dot<f32>;
-            DotF64 of f64 => f64 by Dot<f64>;
-            DotI32 of i32 => i64 by WrappingSum: (sum, a, b) => {
-                *sum = sum.wrapping_add(i64::from(a) * i64::from(b))
-            };
-            DotI64 of i64 => i64 by WrappingSum: (sum, a, b) => {
-                *sum = sum.wrapping_add(a.wrapping_mul(b))
-            };
-        }
-        "sum", 1 inputs, "sum(a)" by Sum {
-            SumF32 of f32 => f32 by Sum<f32>;
-            SumF64 of f64 => f64 by Sum<f64>;
-            SumI32 of i32 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a.into());
-            SumI64 of i64 => i64 by WrappingSum: (sum, a, _) => *sum = sum.wrapping_add(a);
-        }
-        "min", 1 inputs, "min(a)" by Min {
-            MinF32 of f32 => f32 by Min<f32>: (min, a, _) => Min::<f32>::merge(min, &a);
-            MinF64 of f64 => f64 by Min<f64>: (min, a, _) => Min::<f64>::merge(min, &a);
-            MinI32 of i32 => i32 by Min<i32>: (min, a, _) => Min::<i32>::merge(min, &a);
-            MinI64 of i64 => i64 by Min<i64>: (min, a, _) => Min::<i64>::merge(min, &a);
-        }
-        "max", 1 inputs, "max(a)" by Max {
-            MaxF32 of f32 => f32 by Max<f32>: (max, a, _) => Max::<f32>::merge(max, &a);
-            MaxF64 of f64 => f64 by Max<f64>: (max, a, _) => Max::<f64>::merge(max, &a);
-            MaxI32 of i32 => i32 by Max<i32>: (max, a, _) => Max::<i32>::merge(max, &a);
-            MaxI64 of i64 => i64 by Max<i64>: (max, a, _) => Max::<i64>::merge(max, &a);
-        }
-    }
-}
+include!("rows.rs");
 
 impl Op {
     /// Its program, whose inputs are the arrays and then, if it multiplies by a number, that number.

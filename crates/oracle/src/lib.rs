@@ -47,7 +47,7 @@ pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
         let operands = first..first + output.operands().len();
         first = operands.end;
         let values: Vec<Vec<Value>> = all.iter().map(|of| of[operands.clone()].to_vec()).collect();
-        match output.reduction {
+        match output.reduction() {
             Some(reduction) => reduced(reduction, output.ty, &values).into_iter().collect(),
             None => values.iter().map(|of_element| of_element[0]).collect::<Vec<_>>(),
         }
@@ -62,7 +62,7 @@ pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
 /// The bits with which an output stores a value.
 #[must_use]
 pub fn stored(output: &Output, value: Value) -> u64 {
-    match (value, output.element, output.reduction) {
+    match (value, output.element, output.reduction()) {
         (Value::F32(x), Element::F16, _) => half::f16_bits(x).into(),
         (Value::F32(x), Element::Bf16, _) => half::bf16_bits(x).into(),
         // The least i64 stands for 0.

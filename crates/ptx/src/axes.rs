@@ -14,6 +14,7 @@
 
 use crate::elements::{Array, Elements, Loaded, VECTOR_BYTES, vector};
 use crate::hooks::BLOCKS;
+use crate::policy::POLICY;
 use crate::reduction::{BLOCKS_ALONG, adds_f64_products};
 use crate::strided::{divisors, indexes, moved};
 use crate::writer::{Class, Operand, Writer};
@@ -31,7 +32,7 @@ pub struct Along {
 
 /// The chains of additions that compute the addresses of a thread's elements: the last one of a single chain would be
 /// known, and so loaded, much later than the first one.
-const CHAINS: usize = 4;
+const CHAINS: usize = POLICY.address_chains;
 
 /// The letter of the shape's parameters.
 const LETTER: char = 's';

@@ -13,76 +13,9 @@ use crate::grid::Grid;
 use crate::hooks::least_blocks;
 use crate::large::Large;
 use crate::operation::operand_type;
+use crate::policy::{POLICY, PerThread};
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Node, Op, Program, Source, Type};
-
-/// The elements that each thread of a large grid takes.
-#[derive(Clone, Copy)]
-struct PerThread {
-    /// Elements of a pack, which are computed at once.
-    lanes: usize,
-    /// Packs, which follow one another.
-    packs: usize,
-    /// The blocks that a multiprocessor should hold at once: as many as spill no registers.
-    blocks: u32,
-}
-
-impl PerThread {
-    /// Chooses them for `instructions` for an element, and `arrays` with elements of up to `bytes`; `is_fast` if
-    /// there are fast functions, and no instructions of f64; `is_function` if the program is a fast one of an array.
-    ///
-    /// Arrays of 2^29 bytes, GB/s of an H200 with 1, 2 and 8 packs a thread: an add of f32 4363, 4350,
-    /// 4281; 20 operations 4104, 4205, 4080. Shares of a copy's rate on an H100, 2^27 elements, with 8 packs a
-    /// thread, 3 and 2: exponentials of f32 0.952, 0.979, 0.989; logarithms 0.951, 0.982, 0.986; log1p 0.953,
-    /// 0.991, 0.914. With one vector at once and two, 2^26 elements: sines of f32 0.925, 0.944; with 5 blocks 0.961
-    /// instead of those with 4. With 2 blocks, 3 and 4, of f64: sines 0.847, 0.927, 0.956; exponentials 0.973, 0.977,
-    /// 0.984. With one vector of 8 bytes at once and two, an H200, 2^27 elements: copies of f16 0.874, 0.995, an add
-    /// 0.994, 1.038, square roots 0.743, 0.924; bools of u8 0.502, 0.738. Functions of f32 alone there, with 4 blocks
-    /// and 3 packs, 5 and 6, 6 and 6: sines 0.80, 0.91, 0.95; inverse cosines 0.74, 0.84, 0.87; exponentials with 5
-    /// blocks and 3 packs 0.98, 6 packs 0.96.
-    fn new(
-        instructions: usize, arrays: usize, bytes: usize, is_fast: bool, is_function: bool,
-    ) -> PerThread {
-        let per_array = instructions / arrays;
-        let vector = if bytes <= 4 { 4 } else { 2 };
-        let most_of_two = if is_fast || bytes > 4 { 128 } else { 37 };
-        let lanes = match instructions {
-            _ if per_array >= 16 && instructions <= most_of_two => 2 * vector,
-            // One vector has 8 bytes at the most.
-            ..=128 if bytes <= 2 => 2 * vector,
-            ..=128 => vector,
-            // More at once would need too many registers.
-            129..=256 => 2,
-            _ => 1,
-        };
-        let packs = match per_array {
-            ..6 => 1,
-            6..16 => 2,
-            _ if is_function && instructions >= 60 => 6,
-            _ if is_fast && lanes == 2 * vector => 3,
-            _ => 4,
-        };
-        let blocks = match (instructions, is_function) {
-            _ if is_fast && packs >= 3 && lanes < 4 => 5,
-            _ if packs < 3 || lanes < 4 => 2,
-            (..=48, _) if is_fast => 5,
-            (_, true) => 6,
-            _ if is_fast => 4,
-            // Error functions of f64, with 100, spill.
-            (..=96, _) if arrays == 2 => 4,
-            _ => 3,
-        };
-        PerThread { lanes, packs, blocks }
-    }
-
-    /// Half as many elements at once: the driver compiles the text in less time.
-    ///
-    /// An H200, without this and with it: `pow(x, y) + log(x)` is compiled in 75 and 55 ms, and takes 635 and 656
-    /// µs for 2^26 elements; `sqrt(x * x + y * y) + atan2(y, x)` 73 and 60 ms, 382 and 404 µs.
-    fn halved(self) -> PerThread {
-        PerThread { lanes: (self.lanes / 2).max(1), packs: self.packs, blocks: 5 }
-    }
-}
 
 pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -> Kernel {
     let writer = Writer::new();
@@ -113,7 +46,7 @@ pub(crate) fn kernel(name: &str, program: &Program, large: Option<&Large<'_>>) -
                 _ => usual,
             }
         }
-        Some(_) => PerThread { lanes: 1, packs: 1, blocks: 2 },
+        Some(_) => PerThread::OF_PARTS,
     };
     let shortcut = match fast_function(program) {
         Some(op) if lanes > 1 && function::is_long(op) => Shortcut::Defer,
@@ -185,11 +118,11 @@ fn is_fast(program: &Program) -> bool {
 
 /// Says whether a program has a function with a long text, beside other operations: a power or an angle of f32.
 fn has_long_function(program: &Program) -> bool {
-    const LONG: usize = 256;
     let nodes = program.nodes();
     nodes.iter().any(|node| match node.source {
         Source::Op(op) if nodes.len() > 1 + op.arity() => {
-            operand_type(program, node) == Type::F32 && function::length(Type::F32, op) > Some(LONG)
+            operand_type(program, node) == Type::F32
+                && function::length(Type::F32, op) > Some(POLICY.long_function)
         }
         _ => false,
     })

@@ -25,7 +25,7 @@ impl Fold {
     pub(crate) fn of(program: &Program) -> Option<Fold> {
         let [output] = program.outputs() else { return None };
         let converted = output.conversion().map(|_| output.element);
-        Some(Fold { reduction: output.reduction?, ty: output.ty, converted })
+        Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
     }
 
     pub(crate) const fn reduction(self) -> Reduction {

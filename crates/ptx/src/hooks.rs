@@ -35,7 +35,7 @@ pub(crate) const ENTRY: &str = ".visible .entry ";
 /// Begins the names of frames of reductions along axes.
 pub(crate) const ALONG_AXES: &str = "axes_";
 
-/// The blocks for each multiprocessor that frames ask the driver for.
+/// The blocks for each multiprocessor that frames ask the driver for: `BLOCKS` of kernels/policy.cuh.
 pub(crate) const BLOCKS: u32 = 3;
 
 /// The line that asks for a number of blocks.

@@ -38,6 +38,7 @@ mod halves;
 mod hooks;
 mod large;
 mod operation;
+mod policy;
 mod reduction;
 mod strided;
 mod tiles;
@@ -63,7 +64,7 @@ pub const NAME: &str = "expression";
 pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
     let (mut kernels, mut stored) = (Vec::new(), Vec::new());
     for (number, output) in program.outputs().iter().enumerate() {
-        match output.reduction {
+        match output.reduction() {
             Some(_) => kernels.push(vec![number]),
             None => stored.push(number),
         }
@@ -86,7 +87,7 @@ pub struct Limits {
 
 impl Limits {
     /// The limits with which a driver compiles any program in some seconds.
-    pub const USUAL: Limits = Limits { instructions: 1 << 11, part: 128 };
+    pub const USUAL: Limits = policy::POLICY.limits;
 }
 
 /// A program's kernel.

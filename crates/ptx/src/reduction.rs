@@ -8,6 +8,7 @@ use crate::fold::Fold;
 use crate::function::Tables;
 use crate::hooks::{ALONG_AXES, BLOCKS, ENTRY, Hook, least_blocks};
 use crate::large::Large;
+use crate::policy::POLICY;
 use crate::writer::{Class, Operand, Writer, entry};
 use gpuvec_expr::{Program, Reduction, Type};
 
@@ -15,12 +16,12 @@ use gpuvec_expr::{Program, Reduction, Type};
 const FOLD_ELEMENTS: usize = 16;
 
 /// Limits of a loop's body: the bytes that a thread reads in it, and its instructions.
-const MOST_BYTES: usize = 64;
-const MOST_INSTRUCTIONS: usize = 512;
+const MOST_BYTES: usize = POLICY.body_bytes;
+const MOST_INSTRUCTIONS: usize = POLICY.body_instructions;
 
 /// The most instructions of a turn after which a kernel may ask the driver for more blocks on each multiprocessor
 /// than [`BLOCKS`]: it needs fewer registers than others.
-const MOST_INSTRUCTIONS_OF_SMALL: usize = 256;
+const MOST_INSTRUCTIONS_OF_SMALL: usize = POLICY.small_body;
 
 /// The name of the compiled kernel that a program's reduction needs: an image of kernels/ptx.
 #[must_use]
@@ -101,11 +102,11 @@ pub(crate) fn kernel(
 
 /// The blocks that a multiprocessor should hold at once of any reduction along axes: more would leave too few
 /// registers for the addresses.
-pub(crate) const BLOCKS_ALONG: u32 = 2;
+pub(crate) const BLOCKS_ALONG: u32 = POLICY.blocks_with_addresses;
 
 /// The blocks that a multiprocessor should hold at once: with one more, some architecture would spill registers.
 fn blocks(fold: Fold, is_small: bool) -> u32 {
-    if is_small && !adds_f64_products(fold.reduction(), fold.ty()) { 4 } else { BLOCKS }
+    if is_small && !adds_f64_products(fold.reduction(), fold.ty()) { BLOCKS + 1 } else { BLOCKS }
 }
 
 /// Says whether a reduction adds exact products of f64, which need more registers than other sums.

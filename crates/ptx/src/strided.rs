@@ -22,6 +22,7 @@ use crate::elements::{Array, Elements, Loaded};
 use crate::elementwise::whole;
 use crate::grid::Grid;
 use crate::large::Large;
+use crate::policy::POLICY;
 use crate::tiles;
 use crate::writer::{Class, Operand, Writer};
 use crate::{BLOCK_THREADS, Kernel};
@@ -67,7 +68,7 @@ pub enum Order {
 }
 
 /// The most elements apart that a thread takes at once: more would need too many registers for their addresses.
-pub const LANES_APART: usize = 4;
+pub const LANES_APART: usize = POLICY.elements_apart;
 
 /// Returns the alignment in bytes of a pack of `lanes` elements.
 #[must_use]
@@ -81,7 +82,7 @@ pub(crate) fn kernel(
     large: Option<&Large<'_>>,
 ) -> Kernel {
     // More blocks would leave too few registers for the addresses.
-    const BLOCKS: u32 = 2;
+    const BLOCKS: u32 = POLICY.blocks_with_addresses;
     let writer = Writer::new();
     let elements = Elements::new(program, &writer, large);
     let outputs = program.outputs().iter().enumerate();

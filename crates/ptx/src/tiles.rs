@@ -9,11 +9,12 @@
 use crate::BLOCK_THREADS;
 use crate::elements::Array;
 use crate::grid::Grid;
+use crate::policy::POLICY;
 use crate::strided::{Strided, Walk};
 use crate::writer::{Class, Operand, Writer};
 
 /// Shared memory for tiles: what each device has for a block, but for the tables of functions.
-const SHARED_BYTES: usize = 40 << 10;
+const SHARED_BYTES: usize = POLICY.tile_bytes;
 
 /// The name of a tile in shared memory, before its number.
 const TILE: &str = "tile_";

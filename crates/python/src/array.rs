@@ -256,12 +256,17 @@ impl Array<'_> {
         self.fields().flags & CONTIGUOUS != 0
     }
 
-    /// Says whether the library can read the array.
+    /// True if the array is contiguous and has a shape.
+    pub(crate) fn has_plain(&self, shape: &[isize]) -> bool {
+        self.is_contiguous() && self.shape() == shape
+    }
+
+    /// True if the library can read the array.
     pub(crate) fn is_input(&self) -> bool {
         self.fields().flags & ALIGNED != 0
     }
 
-    /// Says whether the library can write the array.
+    /// True if the library can write the array.
     pub(crate) fn is_output(&self) -> bool {
         self.is_input() && self.fields().flags & (WRITEABLE | WARNS) == WRITEABLE
     }

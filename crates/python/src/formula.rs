@@ -1,14 +1,13 @@
 //! Calls of compiled expressions with arrays and single values.
 
 use crate::array::{Array, Arrays, NumPy};
-use crate::function::{Run, RunStrided, StridedArray};
+use crate::function::{Layout, Run, RunStrided};
 use crate::input::Input;
 use crate::output::{Output, Target};
 use crate::queued::queue;
 use crate::strided::{Reduced, broadcast, order, strides_in};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
-use std::ffi::c_int;
 
 /// A compiled expression.
 #[pyclass(frozen, module = "gpuvec._native")]
@@ -19,6 +18,7 @@ pub(crate) struct Formula {
     handle: usize,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    has_reductions: bool,
     is_tuple: bool,
     most_axes: usize,
     is_of_passes: bool,
@@ -65,7 +65,8 @@ impl Formula {
         let (most_axes, is_of_passes) = limits;
         let (queued, failure) = calls;
         let output = |(dtype, is_reduction)| Output { dtype, is_reduction };
-        let outputs = outputs.into_iter().map(output).collect();
+        let outputs: Vec<_> = outputs.into_iter().map(output).collect();
+        let has_reductions = outputs.iter().any(|output| output.is_reduction);
         let numpy = NumPy::get(py)?;
         Ok(Formula {
             numpy,
@@ -74,6 +75,7 @@ impl Formula {
             handle,
             inputs,
             outputs,
+            has_reductions,
             is_tuple,
             most_axes,
             is_of_passes,
@@ -83,8 +85,7 @@ impl Formula {
     }
 
     /// Runs the expression with the values of its inputs. Returns None unless all are arrays, at least one, and
-    /// single values that this module knows, of shapes that fit each other, `out` and `axis`; of a call on a stream
-    /// also contiguous.
+    /// single values that this module knows, of shapes that fit each other, `out` and `axis`.
     fn call<'py>(
         &self, inputs: &Bound<'py, PyDict>, out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>,
         axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
@@ -92,65 +93,129 @@ impl Formula {
         let Some(arrays) = Arrays::of_call_on(self.numpy, stream)? else { return Ok(None) };
         let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
         let Some(values) = self.values(arrays, inputs)? else { return Ok(None) };
-        let call = Call { out, axis, keepdims: keepdims.is_true() };
-        if !call.is_along() && self.are_plain(&values) {
-            let (first, device) = (&values.arrays[0], values.device());
-            let target = |output: &Output, out: &_| output.target(arrays, out, first, device);
-            let fits = |output: &Output, out: &Array<'py>| output.fits(out, first);
-            if let Some(targets) = self.targets(out, target)?
-                && self.accepts(&values)
-                && self.are_plain(&values)
-                && self.fit(&targets, fits)
-            {
-                let to: Vec<usize> =
-                    targets.iter().map(|target| target.elements.address()).collect();
-                let (addresses, n) = (self.addresses(&values), first.size());
-                let (run, handle) = (self.run, self.handle);
-                // SAFETY: the package keeps the handle. The arrays have these lengths, and this call holds
-                // them and the single values; what is queued, the stream. Like NumPy's own functions it relies on
-                // other threads not to resize arrays against NumPy's advice.
-                let run = move |stream| unsafe { run.call(handle, &addresses, &to, n, stream) };
-                let mut status = 0;
-                if stream.is_none() {
-                    status = out.py().detach(|| run(0));
-                } else {
-                    let results = targets.iter().map(|target| target.array.clone());
-                    let objects = inputs.values().iter().chain(results).collect();
-                    let written = targets.iter().map(|target| &target.elements);
-                    let kept = values.arrays.iter().chain(&values.others).chain(written).collect();
-                    queue(&self.queued, stream, objects, kept, run)?;
-                }
-                return self.result(status, targets, out.py());
-            }
-        }
-        let is_general = self.is_of_passes || !stream.is_none();
-        if is_general { Ok(None) } else { self.call_strided(&values, call) }
+        let call = Call { arrays, out, stream, axis, keepdims: keepdims.is_true() };
+        self.run(&values, call, || inputs.values().iter().collect())
     }
 }
 
-/// The arguments that a caller passes beside the inputs.
+/// The arguments of a call beside its inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a, 'py> {
+    pub(crate) arrays: Arrays,
     pub(crate) out: &'a Bound<'py, PyAny>,
+    pub(crate) stream: &'a Bound<'py, PyAny>,
     pub(crate) axis: &'a Bound<'py, PyAny>,
     pub(crate) keepdims: bool,
-}
-
-impl Call<'_, '_> {
-    /// Says whether it is one for reductions alone.
-    fn is_along(&self) -> bool {
-        self.keepdims || !self.axis.is_none()
-    }
 }
 
 impl Formula {
     /// Runs the expression of an operation, whose inputs are arrays of its type and then perhaps a factor.
     /// Returns `None` if their shapes or `out` do not fit.
-    pub(crate) fn call_arrays<'py>(
+    pub(crate) fn run_arrays<'py>(
         &self, arrays: Vec<Array<'py>>, factor: Option<f64>, call: Call<'_, 'py>,
+        objects: impl FnOnce() -> Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let single = factor.map(f64::to_bits).into_iter().collect();
-        self.call_strided(&Values { single, arrays, others: Vec::new() }, call)
+        self.run(&Values { single, arrays, others: Vec::new() }, call, objects)
+    }
+
+    /// Runs the expression. `objects` returns the arguments among which are the arrays. Returns `None` if something
+    /// does not fit.
+    fn run<'py>(
+        &self, values: &Values<'py>, call: Call<'_, 'py>,
+        objects: impl FnOnce() -> Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(shape) = self.shape(&values.arrays) else { return Ok(None) };
+        let axes = shape.len();
+        let Some(reduced) = self.reduced(call, axes) else { return Ok(None) };
+        let result = reduced.result(&shape);
+        let order = order(&values.arrays, axes);
+        let target = |output: &Output, out: &_| match output.is_reduction {
+            true => {
+                let order = order.as_ref().map(|order| reduced.result_order(order));
+                output.target(call.arrays, out, &result, order, values.device())
+            }
+            false => output.target(call.arrays, out, &shape, order.clone(), values.device()),
+        };
+        let Some(targets) = self.targets(call.out, target)? else { return Ok(None) };
+        // From here to the library's call no Python code runs that could change an array.
+        let fits = |(output, target): (&Output, &Target<'py>)| match output.is_reduction {
+            true => output.fits(&target.elements, &result, reduced.is_full(axes)),
+            false => output.fits(&target.elements, &shape, false),
+        };
+        if !self.accepts(values)
+            || !self.have_shape(&values.arrays, &shape)
+            || !self.outputs.iter().zip(&targets).all(fits)
+        {
+            return Ok(None);
+        }
+        let (addresses, to) = (self.addresses(values), addresses_of(&targets));
+        let (handle, functions) = (self.handle, (self.run, self.run_strided));
+        let n = shape.iter().product::<isize>().unsigned_abs();
+        let is_plain = values.arrays.iter().all(|array| array.has_plain(&shape))
+            && targets.iter().all(|target| target.elements.is_contiguous())
+            && (!self.has_reductions || result.iter().all(|length| *length == 1));
+        let layout = (!is_plain).then(|| self.layout(values, &targets, shape, &reduced));
+        // SAFETY: the package keeps the handle. The arrays have these lengths and strides, and this call holds
+        // them and the single values; what is queued, the stream. Like NumPy's own functions it relies on other
+        // threads not to resize arrays against NumPy's advice.
+        let work = move |stream| unsafe {
+            match &layout {
+                None => functions.0.call(handle, &addresses, &to, n, stream),
+                Some(layout) => functions.1.call(handle, layout, &addresses, &to, stream),
+            }
+        };
+        let py = call.out.py();
+        if call.stream.is_none() {
+            let status = py.detach(|| work(0));
+            if status != 0 {
+                return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
+            }
+        } else {
+            let mut objects = objects();
+            objects.extend(targets.iter().map(|target| target.array.clone()));
+            let written = targets.iter().map(|target| &target.elements);
+            let kept = values.arrays.iter().chain(&values.others).chain(written).collect();
+            queue(&self.queued, call.stream, objects, kept, work)?;
+        }
+        let mut results = targets.into_iter().map(Target::result);
+        if !self.is_tuple {
+            return results.next().transpose();
+        }
+        let results = results.collect::<PyResult<Vec<_>>>()?;
+        Ok(Some(PyTuple::new(py, results)?.into_any()))
+    }
+
+    /// Returns the common shape of the inputs; `None` if they have none. Reductions inside the formula, and each of
+    /// several, may read other arrays: the package tells which of them have other elements, unless all arrays
+    /// have one shape.
+    fn shape(&self, arrays: &[Array]) -> Option<Vec<isize>> {
+        let shape = broadcast(arrays)?;
+        let needs_one = self.is_of_passes || (self.has_reductions && self.outputs.len() > 1);
+        (!needs_one || arrays.iter().all(|array| array.shape() == shape)).then_some(shape)
+    }
+
+    /// True if the inputs still have a common shape.
+    fn have_shape(&self, arrays: &[Array], shape: &[isize]) -> bool {
+        arrays.iter().all(|array| array.shape() == shape)
+            || self.shape(arrays).is_some_and(|common| common == shape)
+    }
+
+    /// Returns the layout of arrays of any strides.
+    fn layout(
+        &self, values: &Values, targets: &[Target], shape: Vec<isize>, reduced: &Reduced,
+    ) -> Layout {
+        let mut strides = Vec::with_capacity((values.arrays.len() + targets.len()) * shape.len());
+        values.arrays.iter().for_each(|array| strides.extend(strides_in(array, shape.len())));
+        for (output, Target { elements, .. }) in self.outputs.iter().zip(targets) {
+            match output.is_reduction {
+                true => strides.extend(reduced.strides(elements, shape.len())),
+                false => strides.extend(elements.strides()),
+            }
+        }
+        let have_strides = self.inputs.iter().map(|input| input.is_array() && input.is_counted);
+        let mask = if self.has_reductions { reduced.mask } else { 0 };
+        Layout { shape, strides, have_strides: have_strides.collect(), mask }
     }
 
     /// Returns the values in the order of the inputs. Returns `None` if an input is missing, has another type or is
@@ -218,20 +283,6 @@ impl Formula {
         self.arrays_of(values).all(|(input, array)| input.accepts(array))
     }
 
-    /// True if the arrays that have the elements' shape are contiguous, and have one shape.
-    fn are_plain(&self, values: &Values) -> bool {
-        let first = &values.arrays[0];
-        let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
-        values.arrays.iter().all(is_plain) && first.shape().len() <= self.most_axes
-    }
-
-    /// True if all outputs fit.
-    fn fit<'py>(
-        &self, targets: &[Target<'py>], fits: impl Fn(&Output, &Array<'py>) -> bool,
-    ) -> bool {
-        self.outputs.iter().zip(targets).all(|(output, target)| fits(output, &target.elements))
-    }
-
     /// The addresses of the inputs, as the library expects them.
     fn addresses(&self, values: &Values) -> Vec<usize> {
         let mut single = values.single.iter();
@@ -243,100 +294,16 @@ impl Formula {
         self.inputs.iter().filter_map(address).collect()
     }
 
-    /// Runs the expression on arrays of any strides and shapes.
-    fn call_strided<'py>(
-        &self, values: &Values<'py>, call: Call<'_, 'py>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let is_reduction = self.outputs[0].is_reduction;
-        if self.outputs.iter().any(|output| output.is_reduction != is_reduction) {
-            return Ok(None);
-        }
-        let Some(shape) = broadcast(&values.arrays) else { return Ok(None) };
-        // Each of several reductions may read other arrays: the package tells which of them have other elements.
-        let has_one_shape = values.arrays.iter().all(|array| array.shape() == shape);
-        if is_reduction && self.outputs.len() > 1 && !has_one_shape {
-            return Ok(None);
-        }
-        let axes = shape.len();
-        let Some(reduced) = self.reduced(call, axes, is_reduction) else { return Ok(None) };
-        let wanted = if is_reduction { reduced.result(&shape) } else { shape.clone() };
-        let target = |output: &Output, out: &_| {
-            self.strided_target(output, out, values, &wanted, (axes, &reduced))
-        };
-        let Some(targets) = self.targets(call.out, target)? else { return Ok(None) };
-        let is_single = is_reduction && reduced.is_full(axes);
-        let fits = |output: &Output, out: &Array<'py>| {
-            output.is_typed(out) && (out.shape() == wanted || (is_single && out.size() == 1))
-        };
-        let are_same = self.accepts(values) && broadcast(&values.arrays).as_ref() == Some(&shape);
-        if !are_same || !self.fit(&targets, fits) {
-            return Ok(None);
-        }
-        let mut numbers = Vec::with_capacity((values.arrays.len() + targets.len() + 1) * axes);
-        numbers.extend_from_slice(&shape);
-        values.arrays.iter().for_each(|array| numbers.extend(strides_in(array, axes)));
-        for Target { elements, .. } in &targets {
-            match is_reduction {
-                true => numbers.extend(reduced.strides(elements, axes)),
-                false => numbers.extend(elements.strides()),
-            }
-        }
-        let (lengths, strides) = numbers.split_at(axes);
-        let mut strides = strides.chunks_exact(axes.max(1)).map(<[isize]>::as_ptr);
-        let mut array = |data, has_strides: bool| {
-            let strides = has_strides.then(|| strides.next()).flatten();
-            StridedArray { data, strides: strides.map_or(0, <*const isize>::expose_provenance) }
-        };
-        let addresses = self.addresses(values);
-        let inputs = addresses.iter().zip(&self.inputs);
-        let inputs: Vec<_> = inputs
-            .map(|(data, input)| array(*data, input.is_array() && input.is_counted))
-            .collect();
-        let outputs: Vec<_> =
-            targets.iter().map(|target| array(target.elements.address(), true)).collect();
-        let mask = if is_reduction { reduced.mask } else { 0 };
-        let (run, handle, py) = (self.run_strided, self.handle, call.out.py());
-        // SAFETY: as in `call`; the elements are where the strides lead.
-        let status = py.detach(|| unsafe { run.call(handle, lengths, &inputs, &outputs, mask) });
-        self.result(status, targets, py)
-    }
-
     /// Returns the axes that a call reduces; `None` if they are wrong.
-    fn reduced(&self, call: Call<'_, '_>, axes: usize, is_reduction: bool) -> Option<Reduced> {
-        let fits =
-            (is_reduction || !call.is_along()) && (axes <= self.most_axes || !call.axis.is_none());
+    fn reduced(&self, call: Call<'_, '_>, axes: usize) -> Option<Reduced> {
+        let (is_along, has_axis) = (call.keepdims || !call.axis.is_none(), !call.axis.is_none());
+        let fits = (self.has_reductions || !is_along)
+            && (axes <= self.most_axes || has_axis)
+            && !(self.is_of_passes && has_axis);
         fits.then(|| Reduced::named(call.axis, call.keepdims, axes))?
     }
+}
 
-    /// Returns the caller's array, or a new one if `out` is None; `None` if the caller's is not an array.
-    fn strided_target<'py>(
-        &self, output: &Output, out: &Bound<'py, PyAny>, values: &Values<'py>, wanted: &[isize],
-        (axes, reduced): (usize, &Reduced),
-    ) -> PyResult<Option<Target<'py>>> {
-        let arrays = Arrays::of_call(self.numpy);
-        if !out.is_none() {
-            return Target::found(arrays, out.clone(), false);
-        }
-        let order = order(&values.arrays, axes);
-        let order = if output.is_reduction { reduced.result_order(&order) } else { order };
-        // A result of no axes is a value of the host's.
-        let device = values.device().filter(|_| !wanted.is_empty());
-        let array = self.numpy.empty_in_order(wanted, &order, out.py(), &output.dtype, device)?;
-        Target::found(arrays, array, output.is_reduction && wanted.is_empty())
-    }
-
-    /// Returns what a call returns, or its error.
-    fn result<'py>(
-        &self, status: c_int, targets: Vec<Target<'py>>, py: Python<'py>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if status != 0 {
-            return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
-        }
-        let mut results = targets.into_iter().map(Target::result);
-        if !self.is_tuple {
-            return results.next().transpose();
-        }
-        let results = results.collect::<PyResult<Vec<_>>>()?;
-        Ok(Some(PyTuple::new(py, results)?.into_any()))
-    }
+fn addresses_of(targets: &[Target]) -> Vec<usize> {
+    targets.iter().map(|target| target.elements.address()).collect()
 }

@@ -114,11 +114,22 @@ impl Run {
     }
 }
 
-/// `gpuvec_array`: the address of an array, or of a scalar, and that of the array's strides.
+/// `gpuvec_array`: the addresses of an array, or of a scalar, and of the array's strides.
 #[repr(C)]
-pub(crate) struct StridedArray {
-    pub(crate) data: usize,
-    pub(crate) strides: usize,
+struct StridedArray {
+    data: usize,
+    strides: usize,
+}
+
+/// The lengths and the strides of the arrays of a call.
+pub(crate) struct Layout {
+    pub(crate) shape: Vec<isize>,
+    /// The strides of each array that has some, the inputs' first.
+    pub(crate) strides: Vec<isize>,
+    /// For each input whether it has strides. Every output has.
+    pub(crate) have_strides: Vec<bool>,
+    /// A bit for each reduced axis.
+    pub(crate) mask: u64,
 }
 
 type ExprRunNd = unsafe extern "C" fn(
@@ -149,17 +160,25 @@ impl RunStrided {
         RunStrided(unsafe { transmute::<usize, ExprRunNd>(address) })
     }
 
-    /// Calls the function without a stream; returns its status. `mask` has a bit for each reduced axis.
+    /// Calls the function with a stream's handle, or 0; returns its status.
     ///
     /// # Safety
     ///
     /// As the header says.
     pub(crate) unsafe fn call(
-        self, handle: usize, shape: &[isize], inputs: &[StridedArray], outputs: &[StridedArray],
-        mask: u64,
+        self, handle: usize, layout: &Layout, inputs: &[usize], outputs: &[usize], stream: usize,
     ) -> c_int {
-        let (inputs, outputs) = (inputs.as_ptr(), outputs.as_ptr());
+        let shape = &layout.shape;
+        let mut strides = layout.strides.chunks_exact(shape.len().max(1)).map(<[isize]>::as_ptr);
+        let mut array = |(data, has_strides): (&usize, &bool)| {
+            let strides = has_strides.then(|| strides.next()).flatten();
+            let strides = strides.map_or(0, <*const isize>::expose_provenance);
+            StridedArray { data: *data, strides }
+        };
+        let inputs: Vec<_> = inputs.iter().zip(&layout.have_strides).map(&mut array).collect();
+        let outputs: Vec<_> = outputs.iter().map(|data| array((data, &true))).collect();
+        let (axes, inputs, outputs) = (shape.len() as i32, inputs.as_ptr(), outputs.as_ptr());
         // SAFETY: by the caller's promise. Callers pass as many axes as the library accepts.
-        unsafe { (self.0)(handle, shape.len() as i32, shape.as_ptr(), inputs, outputs, mask, 0) }
+        unsafe { (self.0)(handle, axes, shape.as_ptr(), inputs, outputs, layout.mask, stream) }
     }
 }

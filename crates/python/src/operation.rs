@@ -3,7 +3,7 @@
 use crate::array::{Array, Arrays, NumPy};
 use crate::formula::{Call, Formula};
 use crate::function::Function;
-use crate::output::Output;
+use crate::output::{Output, Target};
 use crate::queued::queue;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -66,7 +66,7 @@ impl Operation {
         Ok(Operation { numpy, inputs, typed, most_axes, formula, general, queued, failure })
     }
 
-    /// Calls the operation. One of a single input gets it as `a` and as `b`.
+    /// Calls the operation. An operation on one array gets it as `a` and as `b`.
     #[pyo3(signature = (a, b, out, stream, factor=None))]
     fn call<'py>(
         &self, py: Python<'py>, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>,
@@ -75,13 +75,10 @@ impl Operation {
         if let Some(arrays) = Arrays::of_call_on(self.numpy, stream)?
             && let Some((typed, inputs)) = self.arrays(arrays, a, b)?
         {
-            if self.are_plain(&inputs)
-                && let Some(target) =
-                    typed.output.target(arrays, out, &inputs.first, inputs.device())?
-                && inputs.iter().all(|array| typed.accepts(array))
-                && self.are_plain(&inputs)
-                && typed.output.fits(&target.elements, &inputs.first)
-            {
+            let objects = || vec![a.clone(), b.clone()];
+            let axis = &py.None().into_bound(py);
+            let call = Call { arrays, out, stream, axis, keepdims: false };
+            if let Some(target) = self.plain_target(typed, &inputs, call)? {
                 let (function, to) = (typed.function, target.elements.address());
                 let factor = factor.unwrap_or(0.0);
                 let (addresses, n) = (inputs.addresses(), inputs.first.size());
@@ -89,7 +86,8 @@ impl Operation {
                 // NumPy's own functions it relies on other threads not to resize arrays against NumPy's advice.
                 let run = move |stream| unsafe { function.call(factor, addresses, to, n, stream) };
                 if !stream.is_none() {
-                    let objects = vec![a.clone(), b.clone(), target.array.clone()];
+                    let mut objects = objects();
+                    objects.push(target.array.clone());
                     let kept = inputs.iter().chain([&target.elements]).collect();
                     queue(&self.queued, stream, objects, kept, run)?;
                 } else {
@@ -100,11 +98,7 @@ impl Operation {
                 }
                 return target.result();
             }
-            let axis = &py.None().into_bound(py);
-            let call = Call { out, axis, keepdims: false };
-            if stream.is_none()
-                && let Some(result) = self.strided(typed, inputs, factor, call)?
-            {
+            if let Some(result) = self.strided(typed, inputs, factor, call, objects)? {
                 return Ok(result);
             }
         }
@@ -118,26 +112,45 @@ impl Operation {
     /// Calls a reduction along axes. Returns None unless the arguments are ordinary arrays that fit.
     fn along<'py>(
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
-        axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
+        stream: &Bound<'py, PyAny>, axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let arrays = Arrays::of_call(self.numpy);
+        let Some(arrays) = Arrays::of_call_on(self.numpy, stream)? else { return Ok(None) };
         let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
         let Some((typed, inputs)) = self.arrays(arrays, a, b)? else { return Ok(None) };
-        self.strided(typed, inputs, None, Call { out, axis, keepdims: keepdims.is_true() })
+        let call = Call { arrays, out, stream, axis, keepdims: keepdims.is_true() };
+        self.strided(typed, inputs, None, call, || vec![a.clone(), b.clone()])
     }
 }
 
 impl Operation {
-    /// True if inputs are contiguous and have one shape.
-    fn are_plain(&self, inputs: &Inputs) -> bool {
-        let first = &inputs.first;
-        let is_plain = |array: &Array| array.is_contiguous() && array.shape() == first.shape();
-        inputs.iter().all(is_plain) && first.shape().len() <= self.most_axes
+    /// Returns the target of a call of the operation's own function; `None` unless all arrays are contiguous and
+    /// fit each other.
+    fn plain_target<'py>(
+        &self, typed: &Typed, inputs: &Inputs<'py>, call: Call<'_, 'py>,
+    ) -> PyResult<Option<Target<'py>>> {
+        let are_plain = || inputs.iter().all(|array| array.has_plain(inputs.first.shape()));
+        if inputs.first.shape().len() > self.most_axes || !are_plain() {
+            return Ok(None);
+        }
+        let output = &typed.output;
+        let is_new = call.out.is_none() && !output.is_reduction;
+        // A copy: to make the target runs Python code.
+        let shape = if is_new { inputs.first.shape().to_vec() } else { Vec::new() };
+        let target = output.target(call.arrays, call.out, &shape, None, inputs.device())?;
+        let fits = |out: &Array| match output.is_reduction {
+            true => output.fits(out, &[], true),
+            false => output.fits(out, inputs.first.shape(), false),
+        };
+        let accepts = |array: &Array<'py>| typed.accepts(array);
+        Ok(target.filter(|Target { elements, .. }| {
+            inputs.iter().all(accepts) && are_plain() && elements.is_contiguous() && fits(elements)
+        }))
     }
 
     /// Calls the operation as a formula, on arrays of any strides.
     fn strided<'py>(
         &self, typed: &Typed, inputs: Inputs<'py>, factor: Option<f64>, call: Call<'_, 'py>,
+        objects: impl FnOnce() -> Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         // A dot product of all elements broadcasts nothing, as NumPy's.
         let are_equal = inputs.iter().all(|array| array.shape() == inputs.first.shape());
@@ -157,7 +170,7 @@ impl Operation {
             }
         };
         let arrays = std::iter::once(inputs.first).chain(inputs.second).collect();
-        formula.get().call_arrays(arrays, factor, call)
+        formula.get().run_arrays(arrays, factor, call, objects)
     }
 
     /// Returns the inputs as arrays of one type, and its function.

@@ -21,33 +21,33 @@ pub(crate) struct Target<'py> {
 }
 
 impl Output {
-    /// Returns the caller's array, or a new one if `out` is None, for inputs like `first`: on a device, if
-    /// inputs are there. `None` if the caller's is not an array, or nothing has the shape of a new one on a device.
+    /// Returns the caller's array, or a new one of a shape if `out` is None: on a device, if inputs are there, and
+    /// with its axes in an order in memory. `None` if the caller's is not an array. The result of a full reduction is
+    /// in memory of the host.
     pub(crate) fn target<'py>(
-        &self, arrays: Arrays, out: &Bound<'py, PyAny>, first: &Array<'py>, device: Option<i32>,
+        &self, arrays: Arrays, out: &Bound<'py, PyAny>, shape: &[isize], order: Option<Vec<usize>>,
+        device: Option<i32>,
     ) -> PyResult<Option<Target<'py>>> {
         if !out.is_none() {
             return Target::found(arrays, out.clone(), false);
         }
-        let device = device.filter(|_| !self.is_reduction);
-        // A copy: allocating runs Python code.
-        let shape = if self.is_reduction { Vec::new() } else { first.shape().to_vec() };
-        if device.is_some() && shape.is_empty() {
-            return Ok(None);
-        }
-        let array = arrays.numpy.empty(shape.into_iter(), out.py(), &self.dtype, device)?;
-        Target::found(arrays, array, self.is_reduction)
+        let is_value = self.is_reduction && shape.is_empty();
+        let device = device.filter(|_| !is_value);
+        let (numpy, py) = (arrays.numpy, out.py());
+        let array = match order {
+            None => numpy.empty(shape.iter().copied(), py, &self.dtype, device)?,
+            Some(order) => numpy.empty_in_order(shape, &order, py, &self.dtype, device)?,
+        };
+        Target::found(arrays, array, is_value)
     }
 
-    /// True if the library can write the results there for contiguous inputs like `first`.
-    pub(crate) fn fits(&self, out: &Array, first: &Array) -> bool {
-        let is_long_enough =
-            if self.is_reduction { out.size() == 1 } else { out.shape() == first.shape() };
-        is_long_enough && out.is_contiguous() && self.is_typed(out)
+    /// True if the library can write results of a shape there, or a single one into an array of any shape.
+    pub(crate) fn fits(&self, out: &Array, shape: &[isize], is_single: bool) -> bool {
+        self.is_typed(out) && (out.shape() == shape || (is_single && out.size() == 1))
     }
 
     /// True if the library can write elements of the result's type there.
-    pub(crate) fn is_typed(&self, out: &Array) -> bool {
+    fn is_typed(&self, out: &Array) -> bool {
         out.is_output() && out.has_dtype(&self.dtype)
     }
 }

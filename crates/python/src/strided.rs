@@ -9,6 +9,10 @@ pub(crate) const MOST_AXES: usize = 32;
 
 /// Returns the common shape of arrays. `None` if they have none: the package tells what is wrong.
 pub(crate) fn broadcast(arrays: &[Array]) -> Option<Vec<isize>> {
+    let (first, others) = arrays.split_first()?;
+    if others.iter().all(|array| array.shape() == first.shape()) {
+        return (first.shape().len() <= MOST_AXES).then(|| first.shape().to_vec());
+    }
     let axes = arrays.iter().map(|array| array.shape().len()).max()?;
     let mut shape = vec![1; axes];
     for array in arrays {
@@ -107,9 +111,12 @@ pub(crate) fn strides_in(array: &Array, axes: usize) -> impl Iterator<Item = isi
     missing.chain(own.map(|(length, stride)| if *length == 1 { 0 } else { *stride }))
 }
 
-/// The axes of a shape in the order of arrays in memory, the outermost first: NumPy's order "K", as
-/// python/gpuvec/_shapes.py describes it.
-pub(crate) fn order(arrays: &[Array], axes: usize) -> Vec<usize> {
+/// The axes of a shape in the order of arrays in memory, the outermost first; `None` if that is C order. This is
+/// NumPy's order "K", as python/gpuvec/_shapes.py describes it.
+pub(crate) fn order(arrays: &[Array], axes: usize) -> Option<Vec<usize>> {
+    if axes < 2 || arrays.iter().all(Array::is_contiguous) {
+        return None;
+    }
     let each: Vec<Vec<isize>> =
         arrays.iter().map(|array| strides_in(array, axes).collect()).collect();
     // From the innermost axis to the outermost.
@@ -133,5 +140,5 @@ pub(crate) fn order(arrays: &[Array], axes: usize) -> Vec<usize> {
         order.insert(place, axis);
     }
     order.reverse();
-    order
+    (!order.is_sorted()).then_some(order)
 }

@@ -102,12 +102,8 @@ fn planned(
         layout: Layout::contiguous(element.bytes()),
     };
     let inputs: Vec<Input> = elements.iter().enumerate().map(input).collect();
-    let element_bytes = formula.program().outputs()[0].element.bytes();
-    let layout = match formula.reduction {
-        Some(_) => Layout::value(element_bytes),
-        None => Layout::contiguous(element_bytes),
-    };
-    let outputs = [Output { name: "out", pointer: pointer(elements.len()), layout }];
+    let outputs =
+        [Output { name: "out", pointer: pointer(elements.len()), layout: formula.output }];
     let mut arrays = Arrays::new();
     // SAFETY: the arrays are never accessed.
     let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
@@ -163,7 +159,7 @@ fn the_driver_is_opened_once_calls_have_lost_what_that_costs() {
     let (formula, host) = (formula(HEAVY, &TWO), Host::with(0, true));
     let (calls, lost) = until_moved(&formula, 1_000_000, &host, Reason::NoDriverYet);
     let loss = lost / calls as f32;
-    assert!(calls > 10 && lost <= tuning::OPENING_NS && lost + 2.0 * loss > tuning::OPENING_NS);
+    assert!(calls > 10 && lost <= GPU.opening_ns && lost + 2.0 * loss > GPU.opening_ns);
     assert_eq!(host.devices().open, 1);
 }
 
@@ -237,8 +233,8 @@ proptest! {
         let chunk = plan.chunk.min(n);
         let bytes = chunk * (elements.iter().map(|element| element.bytes()).sum::<usize>() + 8);
         match plan.transfers.slot_kind() {
-            SlotKind::Staged => prop_assert!(bytes <= tuning::STAGED_SLOT_BYTES),
-            SlotKind::Dma => prop_assert!(bytes <= tuning::DMA_SLOT_BYTES),
+            SlotKind::Staged => prop_assert!(bytes <= GPU.staged_slot_bytes),
+            SlotKind::Dma => prop_assert!(bytes <= GPU.dma_slot_bytes),
             SlotKind::InPlace => prop_assert!(!plan.transfers.any(Transfer::Dma)),
         }
         // Buffers of each array begin at multiples of a pack.

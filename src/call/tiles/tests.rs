@@ -122,7 +122,7 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &TilePlan, transfers: &
         let (kept, reduced) = lengths.split_at(tile.kept().lengths().len());
         let [results, n] = [kept, reduced].map(|axes| axes.iter().product::<usize>());
         assert!(results <= MOST_ELEMENTS && n <= MOST_ELEMENTS);
-        assert!(!call.task().is_mixed() || results * n <= MOST_ELEMENTS);
+        assert!(!(call.task().kind() == TaskKind::Mixed) || results * n <= MOST_ELEMENTS);
         // The tiles of a block of results follow each other.
         first = if tile.number == number { first } else { 0 };
         assert_eq!((tile.first, tile.number - number <= 1), (first, true));
@@ -144,7 +144,7 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &TilePlan, transfers: &
         }
         ends.sort_unstable();
         assert!(ends.windows(2).all(|pair| pair[0][1] <= pair[1][0]), "{ends:?}");
-        assert!(ends.iter().all(|end| end[1] <= tuning::STAGED_SLOT_BYTES), "{ends:?}");
+        assert!(ends.iter().all(|end| end[1] <= GPU.staged_slot_bytes), "{ends:?}");
     }
     if tiles.count() <= 5000 {
         assert_eq!(elements, call.n());
@@ -177,7 +177,7 @@ proptest! {
             lengths.iter().map(|(log2, less)| ((1i64 << log2) - less).max(1)).collect();
         let elements = shape.iter().try_fold(1i64, |all, length| all.checked_mul(*length));
         prop_assume!(elements.is_some_and(|elements| elements < 1 << 40));
-        let is_reduction = Formula::of(op).is_reduction;
+        let is_reduction = Formula::of(op).kind == TaskKind::Reduced;
         let reduced = if is_reduction { reduced & !(!0 << shape.len()) } else { 0 };
         let wants_states = is_reduction && !is_mixed && wants_states;
         let orders = orders.map(|keys| order(&keys, shape.len()));

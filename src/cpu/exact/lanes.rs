@@ -14,6 +14,7 @@
 
 use super::{Columns, Inputs, Vectorised};
 use crate::arch::{Set, Vector, Vectorized, Version, stay_a_loop};
+use crate::policy::CORES;
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
 use std::ops::{Add, Range, Sub};
@@ -277,7 +278,7 @@ pub(super) fn add_parts<K: Kind>(state: &mut State<K>, parts: [f64; 2], terms: u
 }
 
 /// The lanes hold their sums in two f64 once more than one in `FEW_INEXACT` is inexact.
-const FEW_INEXACT: usize = 32;
+const FEW_INEXACT: usize = CORES.few_inexact;
 
 /// The sums of columns, a lane each.
 pub(crate) struct LaneSums<K: Laned> {

@@ -22,6 +22,7 @@ mod uniform_exponent;
 mod window;
 
 use crate::arch::Version;
+use crate::policy::CORES;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 pub(crate) use lanes::{LaneSums, Laned, row};
@@ -34,18 +35,18 @@ use window::Window;
 
 /// The most terms to deposit one by one, because clearing and emptying the bins takes longer. (Terms of 2^-250 to 2^250,
 /// Xeon with AVX-512 and with AVX2: 300 terms take 0.52 to 0.68 of their time in bins, 512 products of f64 1.2 to 1.4.)
-const FEW_DEPOSITS: usize = 384;
+const FEW_DEPOSITS: usize = CORES.few_deposits;
 
 /// A block that no window holds is tried in parts of this many terms; at most so many parts are deposited term by term.
 /// (An outlier in 65,536 elements: sums take 0.52 to 0.8 of the time without parts, dot products the same time.)
-const PART: usize = 256;
-const MOST_PARTS: usize = 2;
+const PART: usize = CORES.unheld_part;
+const MOST_PARTS: usize = CORES.most_unheld_parts;
 
 /// Blocks of at most this many terms are not tried in parts.
-const FEWEST_IN_PARTS: usize = 1 << 10;
+const FEWEST_IN_PARTS: usize = CORES.fewest_in_parts;
 
 /// The most blocks to add as integers after windows failed, before a window is tried again.
-const MOST_SKIPPED: usize = 15;
+const MOST_SKIPPED: usize = CORES.most_skipped;
 
 /// Properties of a kind of sums on which its vector code depends.
 pub(crate) trait Vectorised: Windowed {
@@ -242,10 +243,10 @@ fn deposit_parts<K: Vectorised, C: Conditions>(
 }
 
 /// From this many products on, a bounded sum costs less on average, although an exact sum may have to follow.
-const BOUNDED_FROM: usize = 1 << 10;
+const BOUNDED_FROM: usize = CORES.bounded_from;
 
 /// Up to this many terms, a second window is tried for all of them before a state is made.
-const MOST_IN_ONE_WINDOW: usize = 1 << 12;
+const MOST_IN_ONE_WINDOW: usize = CORES.one_window;
 
 /// The sum of terms, rounded once. Sums of up to some thousand ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(

@@ -3,6 +3,7 @@
 use super::window::REACH;
 use super::{Conditions, Inputs, Vectorised};
 use crate::arch::{Set, Vector, prefetch};
+use crate::policy::CORES;
 use gpuvec_exact::power;
 use std::iter::zip;
 
@@ -10,7 +11,7 @@ use std::iter::zip;
 const CHAINS: usize = 4;
 
 /// The prefetch distance in each half, in bytes.
-const AHEAD: usize = 2 << 10;
+const AHEAD: usize = CORES.uniform_ahead;
 
 /// A block's sum in a window of one level, in units of 2^unit, if the encodings of its terms allow it.
 ///

@@ -3,6 +3,7 @@
 use super::uniform_exponent::uniform_sum;
 use super::{Conditions, Inputs, Vectorised};
 use crate::arch::{Set, Vector, Vectorized, Version, prefetch};
+use crate::policy::CORES;
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::iter::zip;
 use std::marker::PhantomData;
@@ -31,10 +32,10 @@ const FLAGS: usize = 2;
 const MAX_BLOCKS: usize = 1 << 6;
 
 /// The number of blocks to sum with witnesses after a block that needed them.
-const MOST_WITNESSED: usize = 1 << 3;
+const MOST_WITNESSED: usize = CORES.most_witnessed;
 
 /// The window is chosen for the largest of this many elements.
-const SAMPLE: usize = 128;
+const SAMPLE: usize = CORES.window_sample;
 
 /// Levels for deposits below 2^TOO_LARGE have accumulators below 2^1023.
 const TOO_LARGE: i32 = 1014;
@@ -42,7 +43,7 @@ const TOO_LARGE: i32 = 1014;
 /// The prefetch distance of exact sums in each array, in bytes: farther than the processor prefetches by itself. The
 /// distances differ, so that two arrays at the same page offset do not need the same sets of the cache at once. (Bounded
 /// sums, which read twice as fast, take 5 to 30 % longer with prefetches.)
-const AHEAD: [usize; 2] = [2 << 10, 3 << 10];
+const AHEAD: [usize; 2] = CORES.window_ahead;
 
 const SIGN: u64 = 1 << 63;
 const EXPONENT: u64 = 0x7FF << 52;

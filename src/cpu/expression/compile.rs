@@ -5,9 +5,9 @@ use super::loops::{GRAIN, Loop, Loops};
 use super::operations::{copy, load, operation, store};
 use crate::arch::Version;
 use crate::call::{MAX_OUTPUTS, picoseconds as cost};
-use crate::tuning::{EXPRESSION_BLOCK_BYTES, EXPRESSION_BYTES, SEARCHED_BLOCK, SEARCHED_COST};
+use crate::policy::CORES;
 use gpuvec_expr::{
-    Element, Form, Input, Node, NodeId, Op, Output, Program, Reduction, Source, Type,
+    Element, Form, Input, Node, NodeId, Op, Output, OutputKind, Program, Reduction, Source, Type,
 };
 use std::collections::TryReserveError;
 
@@ -84,7 +84,8 @@ pub(super) struct Step {
 }
 
 impl BlockProgram {
-    /// Compiles a program for a set of vector instructions, which the processor has. Fails if memory is too short.
+    /// Compiles a [program of sums](Program::of_sums) for a set of vector instructions, which the processor has. Fails
+    /// if memory is too short.
     pub(crate) fn new(program: &Program, version: Version) -> Result<Self, TryReserveError> {
         let mut compiler = Compiler::new(program, version);
         for id in 0..program.nodes().len() {
@@ -269,7 +270,7 @@ impl<'p> Compiler<'p> {
         // A copy of each value that is reduced or stored, and the store.
         self.compiled.steps.try_reserve(3 * MAX_OUTPUTS)?;
         for output in self.program.outputs() {
-            if let Some(reduction) = output.reduction {
+            if let Some(reduction) = output.reduction() {
                 self.reduce(reduction, output);
             }
         }
@@ -287,8 +288,7 @@ impl<'p> Compiler<'p> {
             if place.is_uniform { self.copied(ty, place) } else { place }
         });
         self.compiled.reduced.push(Reduced { ty, places });
-        let sums = output.sums().iter().map(|(sum, _)| cost::reduction(*sum, ty)).sum::<u32>();
-        self.compiled.cost += if sums > 0 { sums } else { cost::reduction(reduction, ty) };
+        self.compiled.cost += cost::reduction(reduction, ty);
     }
 
     /// Writes the outputs that no loop has written. Those of several that are in arrays are copied first:
@@ -334,18 +334,21 @@ impl<'p> Compiler<'p> {
         };
         if is_alone {
             let output = self.compiled.arrays.last();
-            return match self.compiled.cost {
-                SEARCHED_COST.. if output == Some(&size_of::<f64>()) => SEARCHED_BLOCK,
-                _ => usize::MAX - usize::MAX % GRAIN,
+            let is_searched =
+                self.compiled.cost >= CORES.searched_cost && output == Some(&size_of::<f64>());
+            return if is_searched {
+                CORES.searched_block
+            } else {
+                usize::MAX - usize::MAX % GRAIN
             };
         }
-        let [few_buffers, more_buffers, reduction] = EXPRESSION_BLOCK_BYTES;
+        let [few_buffers, more_buffers, reduction] = CORES.expression_block_bytes;
         let block = match self.compiled.reduced[..] {
             [] if registers <= 1 => few_buffers,
             [] => more_buffers,
             _ => reduction,
         };
-        let most = block.min(EXPRESSION_BYTES / registers.max(1));
+        let most = block.min(CORES.expression_bytes / registers.max(1));
         (most / self.compiled.register_bytes).max(GRAIN) / GRAIN * GRAIN
     }
 }
@@ -359,14 +362,14 @@ fn array(input: usize) -> Place {
 
 /// The outputs that are stored, not reduced.
 fn stored(program: &Program) -> impl Iterator<Item = &Output> {
-    program.outputs().iter().filter(|output| output.reduction.is_none())
+    program.outputs().iter().filter(|output| output.kind == OutputKind::Elementwise)
 }
 
 /// The loops that load the elements of an array, unless other loops read them where they are. What a reduction
 /// takes beside outputs that are stored is loaded, since the array may be one of these outputs.
 fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loops> {
     let is_reduced = || {
-        let mut reductions = program.outputs().iter().filter(|output| output.reduction.is_some());
+        let mut reductions = program.outputs().iter().filter(|output| output.reduction().is_some());
         let takes = |output: &Output| output.operands().iter().any(|&node| usize::from(node) == id);
         reductions.any(takes) && stored(program).next().is_some()
     };

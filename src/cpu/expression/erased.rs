@@ -1,17 +1,16 @@
 //! States of reductions without their types: for programs with several outputs, whose reductions go on together.
 
-use super::moments::Moments;
 use super::reduce::{Add, BlockReduction, ReductionVisitor, States, ValueColumns, Values, visit};
-use super::slab::{Laning, Slab};
+use super::slab::{Slab, SlabState};
 use crate::arch::Version;
-use gpuvec_expr::{Output, Reduction, Type};
+use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
 use std::collections::TryReserveError;
 
 /// States of a reduction, whose type is erased. They are counted from 0.
 pub(crate) trait ErasedStates: Any + Send + Sync {
-    /// As many states of no elements, of the same reduction.
+    /// Returns `count` states of the same reduction without elements.
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError>;
 
     /// Makes all states those of no elements.
@@ -34,11 +33,12 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Adds the elements of the first `count` of other states, which are complete, to the states from number `first` on.
     ///
     /// # Panics
-    /// If their type is another one.
+    /// If the others have another type.
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
-    /// Adds the elements of states that a kernel wrote, of `bytes` bytes each, to those from number `first` on.
-    fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize);
+    /// Adds the elements of states that a kernel wrote, a state every `stride` bytes, to those from number `first` on.
+    /// Returns the bytes of a kernel's state.
+    fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize;
 
     /// The bits of the result of a state.
     fn result(&mut self, state: usize) -> u64;
@@ -51,60 +51,29 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
 }
 
 impl dyn ErasedStates {
-    /// The state of `n` elements, which all have the first state: merged with itself for each bit of `n`.
-    pub(crate) fn repeated(&self, n: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
-        let mut state = self.copied()?;
-        for bit in (0..n.ilog2()).rev() {
-            let half = state.copied()?;
-            state.merge(0, &*half, 1);
-            if n >> bit & 1 == 1 {
-                state.merge(0, self, 1);
-            }
-        }
-        Ok(state)
-    }
-
-    fn copied(&self) -> Result<Box<dyn ErasedStates>, TryReserveError> {
-        let mut copy = self.identities(1)?;
-        copy.merge(0, self, 1);
-        Ok(copy)
+    /// No states of a reduction of values of a type, as a prototype of others. `conversion` converts the bits of a
+    /// result to the type in memory, if that is another one.
+    pub(super) fn of(reduction: Reduction, ty: Type, conversion: Option<Conversion>) -> Box<Self> {
+        visit(reduction, ty, Erase { conversion })
     }
 }
+
+/// Converts the bits of a result.
+type Conversion = fn(u64) -> u64;
 
 /// The states with elements and their numbers, of states of a known type that are complete.
 ///
 /// # Panics
-/// If their type is another one.
-pub(crate) fn begun_states<S: Laning>(
+/// If the states have another type.
+pub(crate) fn begun_states<S: SlabState>(
     states: &dyn ErasedStates,
 ) -> impl Iterator<Item = (usize, &S)> + Clone {
     StatesOf::<S>::of(states).slab.begun()
 }
 
-/// Empty states of an output that is a reduction, a prototype of others.
-///
-/// # Panics
-/// If it is not a reduction.
-pub(crate) fn erased_states(output: &Output) -> Box<dyn ErasedStates> {
-    match (output.reduction.expect("a reduction"), output.ty) {
-        (_, Type::F32) if !output.sums().is_empty() => Box::new(Moments::of::<f32>(output)),
-        _ if !output.sums().is_empty() => Box::new(Moments::of::<f64>(output)),
-        (reduction, ty) => {
-            let states = of_one_state(reduction, ty);
-            match output.conversion() {
-                Some(conversion) => Box::new(Converted { states, conversion }),
-                None => states,
-            }
-        }
-    }
+struct Erase {
+    conversion: Option<Conversion>,
 }
-
-/// The same of a reduction with one state.
-pub(super) fn of_one_state(reduction: Reduction, ty: Type) -> Box<dyn ErasedStates> {
-    visit(reduction, ty, Erase)
-}
-
-struct Erase;
 
 impl ReductionVisitor for Erase {
     type Result = Box<dyn ErasedStates>;
@@ -112,6 +81,7 @@ impl ReductionVisitor for Erase {
     fn visit<R: BlockReduction>(self) -> Self::Result {
         Box::new(StatesOf {
             slab: Slab::new(|| R::Accumulator::IDENTITY),
+            conversion: self.conversion,
             operations: Operations {
                 add: R::add,
                 add_columns: R::add_columns,
@@ -129,13 +99,14 @@ impl ReductionVisitor for Erase {
 }
 
 /// States with the operations of their reduction, which are the functions that a reduction alone calls, too.
-pub(super) struct StatesOf<S: Laning> {
+pub(super) struct StatesOf<S: SlabState> {
     slab: Slab<S>,
+    conversion: Option<Conversion>,
     operations: Operations<S>,
 }
 
 #[derive(Clone, Copy)]
-struct Operations<S: Laning> {
+struct Operations<S: SlabState> {
     add: Add<S>,
     add_columns: fn(Version, &mut Slab<S>, usize, ValueColumns<'_>, usize),
     states: States<S>,
@@ -144,31 +115,36 @@ struct Operations<S: Laning> {
     result: fn(&S) -> u64,
 }
 
-impl<S: Laning> StatesOf<S> {
-    /// A state, with what was in its lane.
+impl<S: SlabState> StatesOf<S> {
+    /// A state with the terms of its lane.
     ///
     /// # Panics
-    /// If its type is another one.
+    /// If the states have another type.
     pub(super) fn whole(states: &mut dyn ErasedStates, number: usize) -> &S {
         let states: &mut dyn Any = states;
         let states: &mut Self = states.downcast_mut().expect("states of the same type");
         states.slab.whole(number)
     }
 
-    /// States as what they are.
+    /// States with their type.
     ///
     /// # Panics
-    /// If their type is another one.
+    /// If the states have another type.
     fn of(states: &dyn ErasedStates) -> &Self {
         let states: &dyn Any = states;
         states.downcast_ref().expect("states of the same type")
     }
+
+    /// The bits of a result in memory.
+    fn converted(&self, bits: u64) -> u64 {
+        self.conversion.map_or(bits, |conversion| conversion(bits))
+    }
 }
 
-impl<S: Laning> ErasedStates for StatesOf<S> {
+impl<S: SlabState> ErasedStates for StatesOf<S> {
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
         let slab = self.slab.identities(count)?;
-        Ok(Box::new(StatesOf { slab, operations: self.operations }))
+        Ok(Box::new(StatesOf { slab, ..*self }))
     }
 
     fn clear(&mut self) {
@@ -186,7 +162,7 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
     }
 
     fn row(&self, version: Version, values: Values<'_>) -> u64 {
-        (self.operations.row)(version, values)
+        self.converted((self.operations.row)(version, values))
     }
 
     fn complete(&mut self) {
@@ -200,15 +176,17 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
         }
     }
 
-    fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize) {
-        let States { from_words, merge, .. } = self.operations.states;
-        for (state, words) in (first..).zip(words.chunks_exact(bytes)) {
-            merge(self.slab.state(state), &from_words(words));
+    fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize {
+        let States { from_words, merge, word_bytes, .. } = self.operations.states;
+        for (state, words) in (first..).zip(words.chunks(stride)) {
+            merge(self.slab.state(state), &from_words(&words[..word_bytes]));
         }
+        word_bytes
     }
 
     fn result(&mut self, state: usize) -> u64 {
-        (self.operations.result)(self.slab.whole(state))
+        let result = (self.operations.result)(self.slab.whole(state));
+        self.converted(result)
     }
 
     fn results(&mut self, results: &mut [u64]) {
@@ -216,6 +194,7 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
         let has_lanes = in_lanes.is_some();
         if let Some((parts, terms)) = in_lanes {
             (self.operations.of_parts)(parts, terms as usize, results);
+            results.iter_mut().for_each(|result| *result = self.converted(*result));
         }
         for (state, result) in results.iter_mut().enumerate() {
             if !has_lanes || self.slab.is_begun(state) {
@@ -226,73 +205,5 @@ impl<S: Laning> ErasedStates for StatesOf<S> {
 
     fn state_bytes(&self) -> usize {
         size_of::<S>()
-    }
-}
-
-/// States whose results are converted to another type.
-struct Converted {
-    states: Box<dyn ErasedStates>,
-    conversion: fn(u64) -> u64,
-}
-
-impl Converted {
-    /// The states of others that are converted likewise.
-    ///
-    /// # Panics
-    /// If they are not converted.
-    fn of(states: &dyn ErasedStates) -> &dyn ErasedStates {
-        let states: &dyn Any = states;
-        let converted: &Self = states.downcast_ref().expect("states of the same type");
-        &*converted.states
-    }
-}
-
-impl ErasedStates for Converted {
-    fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
-        let states = self.states.identities(count)?;
-        Ok(Box::new(Converted { states, conversion: self.conversion }))
-    }
-
-    fn clear(&mut self) {
-        self.states.clear();
-    }
-
-    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize) {
-        self.states.add(state, version, values, first);
-    }
-
-    fn add_columns(
-        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
-    ) {
-        self.states.add_columns(state, version, columns, first);
-    }
-
-    fn row(&self, version: Version, values: Values<'_>) -> u64 {
-        (self.conversion)(self.states.row(version, values))
-    }
-
-    fn complete(&mut self) {
-        self.states.complete();
-    }
-
-    fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize) {
-        self.states.merge(first, Self::of(others), count);
-    }
-
-    fn merge_words(&mut self, first: usize, words: &[u8], bytes: usize) {
-        self.states.merge_words(first, words, bytes);
-    }
-
-    fn result(&mut self, state: usize) -> u64 {
-        (self.conversion)(self.states.result(state))
-    }
-
-    fn results(&mut self, results: &mut [u64]) {
-        self.states.results(results);
-        results.iter_mut().for_each(|bits| *bits = (self.conversion)(*bits));
-    }
-
-    fn state_bytes(&self) -> usize {
-        self.states.state_bytes()
     }
 }

@@ -5,6 +5,7 @@
 
 use super::loops::{Args, GRAIN, Loops, Operand, PerElement, of_set};
 use crate::arch::{FusedSet, Pair, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
+use crate::policy::CORES;
 use gpuvec_math::fast::Halves;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -18,8 +19,8 @@ const MOST_LANES: usize = 2 * GRAIN;
 const WORDS: usize = BLOCK / 64;
 /// The elements of the first block, and of each block behind one with mostly wrong elements. Before such a block the
 /// exact loop computes `EXACT_PARTS` times as many elements.
-const PART: usize = 512;
-const EXACT_PARTS: usize = 3;
+const PART: usize = CORES.fast_part;
+const EXACT_PARTS: usize = CORES.fast_exact_parts;
 
 /// Says whether a function looks values up in tables of 32 entries.
 pub(super) const fn has_large_tables(function: &str) -> bool {

@@ -22,6 +22,7 @@ mod fuse;
 mod loops;
 mod moments;
 mod operations;
+mod output_states;
 mod reduce;
 mod run;
 mod slab;
@@ -31,11 +32,12 @@ mod two_parts;
 mod value;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use erased::{ErasedStates, begun_states, erased_states};
+pub(crate) use erased::{ErasedStates, begun_states};
 pub(crate) use loops::GRAIN;
+pub(crate) use output_states::{MOST_SUMS, OutputStates};
 pub(crate) use reduce::{
     Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, ValueColumns,
     Values, add_exactly, visit,
 };
 pub(crate) use run::{Range, Scratch};
-pub(crate) use slab::Laning;
+pub(crate) use slab::SlabState;

@@ -2,12 +2,13 @@
 
 use super::compile::BlockProgram;
 use super::run::{Range, Scratch};
-use super::slab::{Laning, Slab, SumKind};
-use super::two_parts::OfParts;
+use super::slab::{Slab, SlabState, SumKind};
+use super::two_parts::OfSum;
 use crate::arch::Version;
 use crate::cpu::exact::{self, Bounded, Columns, Inputs, Vectorised};
 use crate::cpu::fold::{fold, fold_columns};
-use gpuvec_exact::{Dot, Kind, State, Sum};
+use crate::policy::CORES;
+use gpuvec_exact::{Dot, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
     Accumulator, All, Any, ArgMax, ArgMin, DotI32, DotI64, Element, Fold, Indexed, MaxF32, MaxF64,
@@ -50,26 +51,16 @@ impl<'a> Values<'a> {
         Values { addresses, len, ..self }
     }
 
-    /// The values of one operand or of two, given by their places.
-    pub(crate) fn of_operands(self, places: &[usize]) -> Self {
-        Values { addresses: picked(self.addresses, places), ..self }
-    }
-
     /// The values as what they are.
     ///
     /// # Panics
     /// If they are of another type.
-    fn of<T: Element>(self) -> Inputs<'a, T> {
+    pub(super) fn of<T: Element>(self) -> Inputs<'a, T> {
         assert_eq!(self.ty, T::TYPE);
         // SAFETY: `new` was promised as many values of the type.
         let [a, b] = self.addresses.map(|at| unsafe { from_raw_parts(at.cast(), self.len) });
         Inputs::new(a, b)
     }
-}
-
-/// The elements at one place or at two: of one, twice.
-fn picked<T: Copy>(of_operands: [T; 2], places: &[usize]) -> [T; 2] {
-    [places[0], places[places.len() - 1]].map(|place| of_operands[place])
 }
 
 /// The values that reductions of columns take: rows of one length.
@@ -103,12 +94,6 @@ impl<'a> ValueColumns<'a> {
         ValueColumns { ty, addresses, strides: [stride; 2], rows, len, lifetime: PhantomData }
     }
 
-    /// The values of one operand or of two, given by their places.
-    pub(crate) fn of_operands(self, places: &[usize]) -> Self {
-        let (addresses, strides) = (picked(self.addresses, places), picked(self.strides, places));
-        ValueColumns { addresses, strides, ..self }
-    }
-
     /// The values as what they are.
     ///
     /// # Panics
@@ -128,6 +113,8 @@ pub(crate) struct States<S> {
     pub(crate) identity: fn() -> S,
     pub(crate) merge: fn(&mut S, &S),
     pub(crate) from_words: fn(&[u8]) -> S,
+    /// The bytes of a state as a kernel writes it.
+    pub(crate) word_bytes: usize,
 }
 
 impl<S> States<S> {
@@ -136,6 +123,7 @@ impl<S> States<S> {
             identity: || A::IDENTITY,
             merge: A::merge,
             from_words: |words| A::from_words(bytemuck::pod_read_unaligned(words)),
+            word_bytes: size_of::<A::Words>(),
         }
     }
 }
@@ -153,7 +141,7 @@ pub(crate) trait Reducer {
 /// A reduction of values of a type, as a type.
 pub(crate) trait BlockReduction: 'static {
     /// Its accumulator.
-    type Accumulator: Accumulator<State: Laning>;
+    type Accumulator: Accumulator<State: SlabState>;
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
     fn add(
@@ -263,62 +251,21 @@ where
         identity: || Bounded::<K>::ZERO,
         merge: Bounded::merge,
         from_words: |_| unreachable!("devices' sums are exact"),
+        word_bytes: 0,
     };
     let Some(ends) = reducer.reduce(states, add_bounded)?.ends() else { return Ok(None) };
     let [least, most] = ends.map(|end| A::finish(&end));
     Ok((least.bits() == most.bits()).then_some(least))
 }
 
-/// An exact sum.
-struct ExactSum<K>(PhantomData<K>);
-
-impl<K> BlockReduction for ExactSum<K>
-where
-    K: SumKind<Element: Element>
-        + Accumulator<State = State<K>, Result = <K as Kind>::Element>
-        + OfParts,
-    State<K>: Laning,
-{
-    type Accumulator = K;
-
-    fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
-        add_exactly(version, state, values, first);
-    }
-
-    fn add_columns(
-        version: Version, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>,
-        _: usize,
-    ) {
-        K::add_columns(version, slab, state, columns.typed());
-    }
-
-    fn row(version: Version, values: Values<'_>) -> K::Element {
-        match K::row(version, values.of()) {
-            Some(parts) => K::of_parts(parts, values.len),
-            None => exact::value::<K, exact::All>(version, values.of()),
-        }
-    }
-
-    fn of_parts(parts: [f64; 2], terms: usize) -> K::Element {
-        K::of_parts(parts, terms)
-    }
-
-    const RESULT: Option<ResultOf<K::Element>> =
-        Some(|version, values| exact::value::<K, exact::All>(version, values.of()));
-
-    fn bounded<R: Reducer>(reducer: &R) -> Result<Option<K::Element>, R::Error> {
-        bounded::<K, K, R>(reducer)
-    }
-}
-
-/// The accumulator `A`, computed from an exact sum of the kind `K`.
-struct Exact<K, A>(PhantomData<(K, A)>);
+/// The accumulator `A`, which is an exact sum of the kind `K` or is computed from one.
+struct Exact<K, A = K>(PhantomData<(K, A)>);
 
 impl<K, A> BlockReduction for Exact<K, A>
 where
     K: SumKind<Element: Element>,
-    A: OfParts<State = State<K>>,
-    State<K>: Laning,
+    A: OfSum<State = State<K>>,
+    State<K>: SlabState,
 {
     type Accumulator = A;
 
@@ -337,6 +284,9 @@ where
         if let Some(parts) = K::row(version, values.of()) {
             return A::of_parts(parts, values.len);
         }
+        if let Some(result) = A::OF_VALUES {
+            return result(version, values);
+        }
         let mut state = State::ZERO;
         add_exactly::<K>(version, &mut state, values, 0);
         A::finish(&state)
@@ -346,6 +296,8 @@ where
         A::of_parts(parts, terms)
     }
 
+    const RESULT: Option<ResultOf<A::Result>> = A::OF_VALUES;
+
     fn bounded<R: Reducer>(reducer: &R) -> Result<Option<A::Result>, R::Error> {
         bounded::<K, A, R>(reducer)
     }
@@ -354,7 +306,7 @@ where
 /// A state of one value.
 struct Folding<O>(PhantomData<O>);
 
-impl<O: Fold<Output: Laning> + Default> BlockReduction for Folding<O> {
+impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
     type Accumulator = O::Accumulator;
 
     fn add(version: Version, state: &mut O::Output, values: Values<'_>, _: usize) {
@@ -374,12 +326,12 @@ impl<O: Fold<Output: Laning> + Default> BlockReduction for Folding<O> {
 struct First<A, O>(PhantomData<(A, O)>);
 
 /// The number of values whose winner is found before its index is looked for.
-const SEARCHED: usize = 2048;
+const SEARCHED: usize = CORES.indexed_values;
 
 impl<A, O> BlockReduction for First<A, O>
 where
     A: Accumulator<State = Indexed<O::Element>>,
-    Indexed<O::Element>: Laning,
+    Indexed<O::Element>: SlabState,
     O: Fold<Output = <O as gpuvec_ops::Operation>::Element> + Default,
 {
     type Accumulator = A;
@@ -497,14 +449,14 @@ pub(crate) fn visit<V: ReductionVisitor>(reduction: Reduction, ty: Type, visitor
         };
     }
     rows! {
-        Sum F32: ExactSum<Sum<f32>>;
-        Sum F64: ExactSum<Sum<f64>>;
+        Sum F32: Exact<Sum<f32>>;
+        Sum F64: Exact<Sum<f64>>;
         Sum I32: Folding<SumI32>;
         Sum I64: Folding<SumI64>;
         Mean F32: Exact<Sum<f32>, Mean<f32>>;
         Mean F64: Exact<Sum<f64>, Mean<f64>>;
-        Dot F32: ExactSum<Dot<f32>>;
-        Dot F64: ExactSum<Dot<f64>>;
+        Dot F32: Exact<Dot<f32>>;
+        Dot F64: Exact<Dot<f64>>;
         Dot I32: Folding<DotI32>;
         Dot I64: Folding<DotI64>;
         Prod I32: Product<i32>;

@@ -15,6 +15,8 @@ pub(crate) struct Range<'a> {
     /// The arrays whose first [`GRAIN`] elements stand for all, a bit each.
     uniform: u64,
     len: usize,
+    /// The most values that a reduction takes before the next one takes the same.
+    reduced_at_once: usize,
 }
 
 impl<'a> Range<'a> {
@@ -29,13 +31,19 @@ impl<'a> Range<'a> {
         bindings: &'a [Binding], arrays: &'a [*const c_void], outputs: &'a [*mut c_void],
         len: usize,
     ) -> Self {
-        Range { bindings, arrays, outputs, uniform: 0, len }
+        Range { bindings, arrays, outputs, uniform: 0, len, reduced_at_once: usize::MAX }
     }
 
     /// The same where some arrays, a bit each, have [`GRAIN`] equal elements, which stand for all. Of a program
     /// without reductions.
     pub(crate) fn with_uniform(self, arrays: u64) -> Self {
         Range { uniform: arrays, ..self }
+    }
+
+    /// The same range, of which several reductions take at most that number of values in turn. So values that they
+    /// share are still in a core's nearest cache.
+    pub(crate) fn with_reduced_at_once(self, values: usize) -> Self {
+        Range { reduced_at_once: values, ..self }
     }
 }
 
@@ -99,14 +107,17 @@ impl BlockProgram {
         &self, scratch: &mut Scratch, range: Range<'_>,
         each: &mut dyn FnMut(usize, [*const u8; 2], usize, usize),
     ) {
-        let mut each = |addresses: &[*mut u8], start, len| {
-            for (number, reduced) in self.reduced.iter().enumerate() {
-                each(
-                    number,
-                    reduced.places.map(|place| addresses[usize::from(place.index)].cast_const()),
-                    start,
-                    len,
-                );
+        let at_once = if self.reduced.len() > 1 { range.reduced_at_once } else { usize::MAX };
+        let mut each = |addresses: &[*mut u8], start: usize, len: usize| {
+            for first in (0..len).step_by(at_once) {
+                for (number, reduced) in self.reduced.iter().enumerate() {
+                    let offset = first * reduced.ty.bytes();
+                    let address = |place: Place| {
+                        addresses[usize::from(place.index)].wrapping_add(offset).cast_const()
+                    };
+                    let values = reduced.places.map(address);
+                    each(number, values, start + first, at_once.min(len - first));
+                }
             }
         };
         debug_assert!(self.reduced.is_empty() || range.uniform == 0);

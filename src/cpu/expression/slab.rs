@@ -2,12 +2,13 @@
 
 use crate::arch::Version;
 use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Vectorised};
+use crate::policy::CORES;
 use gpuvec_exact::{Dot, Float, State, Sum};
 use gpuvec_ops::Indexed;
 use std::collections::TryReserveError;
 
 /// Lanes beside states of a type.
-pub(crate) trait LanesOf<S>: Default + Send + Sync {
+pub(crate) trait StateLanes<S>: Default + Send + Sync {
     /// Makes lanes without terms.
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError>;
     /// Forgets all terms.
@@ -19,16 +20,16 @@ pub(crate) trait LanesOf<S>: Default + Send + Sync {
 }
 
 /// A state that may have a lane beside it.
-pub(crate) trait Laning: Copy + Send + Sync + 'static {
+pub(crate) trait SlabState: Copy + Send + Sync + 'static {
     /// The lanes of states.
-    type Lanes: LanesOf<Self>;
+    type Lanes: StateLanes<Self>;
 }
 
 /// No lanes.
 #[derive(Default)]
 pub(crate) struct NoLanes;
 
-impl<S> LanesOf<S> for NoLanes {
+impl<S> StateLanes<S> for NoLanes {
     fn reserve(&mut self, _: usize) -> Result<(), TryReserveError> {
         Ok(())
     }
@@ -42,7 +43,7 @@ impl<S> LanesOf<S> for NoLanes {
     fn empty(&mut self, _: usize, _: &mut S) {}
 }
 
-impl<K: Laned> LanesOf<State<K>> for LaneSums<K> {
+impl<K: Laned> StateLanes<State<K>> for LaneSums<K> {
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
         self.reserve(lanes)
     }
@@ -62,7 +63,7 @@ impl<K: Laned> LanesOf<State<K>> for LaneSums<K> {
 
 macro_rules! lanes {
     ($($state:ty: $lanes:ty;)+) => {
-        $(impl Laning for $state {
+        $(impl SlabState for $state {
             type Lanes = $lanes;
         })+
     };
@@ -84,7 +85,7 @@ lanes! {
 }
 
 /// States, and lanes beside them: a result is that of both.
-pub(crate) struct Slab<S: Laning> {
+pub(crate) struct Slab<S: SlabState> {
     identity: fn() -> S,
     states: Vec<S>,
     /// Says of each state whether it was begun; others have no elements.
@@ -92,7 +93,7 @@ pub(crate) struct Slab<S: Laning> {
     lanes: S::Lanes,
 }
 
-impl<S: Laning> Slab<S> {
+impl<S: SlabState> Slab<S> {
     /// No states.
     pub(super) fn new(identity: fn() -> S) -> Self {
         Slab { identity, states: Vec::new(), is_begun: Vec::new(), lanes: S::Lanes::default() }
@@ -162,7 +163,7 @@ impl<S: Laning> Slab<S> {
 pub(super) fn add_columns_exactly<K: Laned>(
     version: Version, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
 ) where
-    State<K>: Laning<Lanes = LaneSums<K>>,
+    State<K>: SlabState<Lanes = LaneSums<K>>,
 {
     for start in (0..columns.rows()).step_by(MOST_ROWS) {
         let columns = columns.part(start..columns.rows().min(start + MOST_ROWS));
@@ -185,7 +186,7 @@ pub(super) fn add_columns_exactly<K: Laned>(
 }
 
 /// The most rows that are added to lanes at a time: with more, terms would be of too different sizes more often.
-const MOST_ROWS: usize = 256;
+const MOST_ROWS: usize = CORES.column_rows;
 
 /// Adds the terms of one of the columns to a state.
 pub(super) fn add_column<K: Vectorised>(
@@ -211,7 +212,7 @@ pub(crate) trait SumKind: Vectorised {
         version: Version, slab: &mut Slab<State<Self>>, first: usize,
         columns: Columns<'_, Self::Element>,
     ) where
-        State<Self>: Laning;
+        State<Self>: SlabState;
 
     /// The sum of a row in two parts, if lanes hold it.
     fn row(version: Version, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]>;

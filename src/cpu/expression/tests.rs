@@ -137,7 +137,7 @@ impl Case<'_> {
     /// The outputs that are stored, not reduced.
     fn stored(&self) -> Vec<Output> {
         let outputs = self.program.outputs().iter();
-        outputs.filter(|output| output.reduction.is_none()).copied().collect()
+        outputs.filter(|output| output.reduction().is_none()).copied().collect()
     }
 
     /// The parts in which a call is done: all at once, or in two.
@@ -205,7 +205,8 @@ impl Case<'_> {
     fn found(
         &self, version: Version, parts: &[(usize, usize)], places: &[Option<usize>],
     ) -> Vec<Vec<u64>> {
-        let program = BlockProgram::new(self.program, version).unwrap();
+        let (sums, _) = self.program.of_sums().unwrap();
+        let program = BlockProgram::new(&sums, version).unwrap();
         let mut scratch = program.scratch(self.n).expect("memory");
         let mut arrays = self.arrays();
         let stored = self.stored();
@@ -226,45 +227,39 @@ impl Case<'_> {
             let range = unsafe { Range::new(bindings, arrays, &targets, len) };
             let range = range.with_uniform(self.uniform_arrays());
             let mut of_part = self.states();
-            match &mut of_part[..] {
-                [] => program.map(&mut scratch, range),
-                of_part => program.accumulate(
+            match of_part.outputs() {
+                0 => program.map(&mut scratch, range),
+                _ => program.accumulate(
                     &mut scratch,
                     range,
                     start,
                     &mut |number, version, values, first| {
-                        of_part[number].add(0, version, values, first);
+                        of_part.sum_mut(number).add(0, version, values, first);
                     },
                 ),
             }
-            states.iter_mut().zip(&of_part).for_each(|(state, part)| state.merge(0, &**part, 1));
+            states.merge(0, &of_part, 1);
         }
         let values = |(size, (place, out)): (usize, (&Option<usize>, &mut Array))| match place {
             Some(input) => arrays[*input].values(size),
             None => out.values(size),
         };
         let mut values = sizes.zip(places.iter().zip(&mut outs)).map(values);
-        let mut states = states.iter_mut();
-        let of_output = |output: &Output| match output.reduction {
+        let mut results = 0..states.outputs();
+        let of_output = |output: &Output| match output.reduction() {
             None => values.next().expect("an array"),
             Some(reduction) => {
-                let state = states.next().expect("a state");
+                let result = results.next().expect("a state");
                 let has_result = self.n > 0 || visit(reduction, output.ty, HasEmptyResult);
-                Vec::from_iter(has_result.then(|| state.result(0)))
+                Vec::from_iter(has_result.then(|| states.result(result, 0)))
             }
         };
         self.program.outputs().iter().map(of_output).collect()
     }
 
-    /// The states of the reductions of no elements.
-    fn states(&self) -> Vec<Box<dyn ErasedStates>> {
-        let outputs = self.program.outputs().iter();
-        let state = |output: &Output| {
-            output.reduction?;
-            let none = erased_states(output);
-            Some(none.identities(1).expect("memory"))
-        };
-        outputs.filter_map(state).collect()
+    /// A state of no elements for each reduced output.
+    fn states(&self) -> OutputStates {
+        OutputStates::of(self.program.outputs().iter()).identities(1).expect("memory")
     }
 }
 

@@ -45,7 +45,7 @@ fn several_formulas_share_their_nodes() {
 fn up_to_eight_formulas_are_one_program() {
     let reductions = "max(a) ; any(m)\n;\n argmin(x_i64); mean(x_u8);dot(a, b);x_i16;norm(c); -a";
     let outputs = compile(reductions, &INPUTS).unwrap().outputs().to_vec();
-    let names: Vec<_> = outputs.iter().map(|output| output.reduction.map(|r| r.name())).collect();
+    let names: Vec<_> = outputs.iter().map(|output| output.reduction().map(|r| r.name())).collect();
     let (none, some) = (None, Some);
     assert_eq!(
         names,

@@ -31,7 +31,7 @@ fn check_written(text: &str) -> Result<(), TestCaseError> {
     let Ok(first) = compiled(text) else { return Ok(()) };
     check_invariants(&first)?;
     // No text has a value of f16 alone that is not rounded.
-    let is_of_halves = |output: &Output| output.reduction.is_some() && output.element.is_half();
+    let is_of_halves = |output: &Output| output.reduction().is_some() && output.element.is_half();
     if written_nodes(&first) > MOST_WRITTEN || first.outputs().iter().any(is_of_halves) {
         return Ok(());
     }

@@ -6,15 +6,17 @@ use gpuvec_expr::{Form, Input, Node, NodeId, Op, Output, Program, Source, Type};
 /// Writes a program as an expression, with every parenthesis and every type.
 pub(crate) fn written(program: &Program) -> String {
     let formula = |output: &Output| {
-        let is_ordered = output.reduction.is_some() && output.conversion().is_some();
+        let is_ordered = output.reduction().is_some() && output.conversion().is_some();
         let node = |&id: &NodeId| {
             written_node(program, if is_ordered { unsigned(program, id) } else { id })
         };
         let operands = match output.operands() {
-            [upper, _] if output.is_in_halves() => written_node(program, whole(program, *upper)),
+            [upper, _] if output.reduction().is_some_and(|reduction| reduction.arity() == 1) => {
+                written_node(program, whole(program, *upper))
+            }
             operands => operands.iter().map(node).collect::<Vec<_>>().join(", "),
         };
-        match output.reduction {
+        match output.reduction() {
             Some(reduction) => format!("{}({operands})", reduction.name()),
             None if output.element.is_half() => format!("{}({operands})", output.element.name()),
             None => operands,

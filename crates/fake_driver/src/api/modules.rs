@@ -84,10 +84,15 @@ pub unsafe extern "C" fn cuLaunchKernel(
 ) -> Code {
     call("cuLaunchKernel", |fails| {
         let kernel = module::kernel(function)?;
-        // SAFETY: the kernel has parameters of these numbers, and the library keeps each in a word of 64
+        // SAFETY: the kernel has parameters of these numbers, and the library keeps each in so many words of 64
         // bits; they are read before this returns.
-        let value = |i| unsafe { parameters.add(i).read().read() };
-        let values: Vec<u64> = (0..kernel.parameters()).map(value).collect();
+        let word = |(i, word): (usize, usize)| unsafe {
+            parameters.add(i).read().add(word).read_unaligned()
+        };
+        let words = kernel.words_of_parameters();
+        let numbered =
+            words.iter().enumerate().flat_map(|(i, &words)| (0..words).map(move |word| (i, word)));
+        let values: Vec<u64> = numbered.map(word).collect();
         let warps = grid_x as usize * block_x.div_ceil(32) as usize;
         // The kernel may be unloaded by the time that it runs.
         let run = move || module::kernel(function)?.run(&values, warps);

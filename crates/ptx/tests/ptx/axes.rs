@@ -112,8 +112,10 @@ fn check_along(random: &mut Random, program: &Program, element: Element, in_vect
     let with_output: Vec<_> = of_kept.into_iter().chain([of_output.clone()]).collect();
     parameters.extend(shape_parameters(&kept, &with_output, &sizes));
     parameters.extend(shape_parameters(&reduced, &of_reduced, &sizes));
-    let shares = 1 << 8 | u64::from(in_vectors) << 6 | random.below(6) as u64;
-    parameters.extend([address(arrays), results_count as u64, n as u64, shares, 0, 0]);
+    // The partition of one split: the logarithm of a block's results, and whether elements are in vectors.
+    let partition = [1 << 32 | random.below(6) as u64, 0, in_vectors.into()];
+    parameters.extend([address(arrays), results_count as u64, n as u64, 0, 0]);
+    parameters.extend(partition);
 
     let wanted = gpuvec_ptx::axes_frame(program).expect("a reduction");
     let (_, frame) = AXES_FRAMES.iter().find(|(name, _)| *name == wanted).expect("a frame");

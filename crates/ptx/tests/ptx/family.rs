@@ -3,12 +3,12 @@
 use crate::run::{Launch, run_text};
 use crate::values::{Bits, Random};
 use gpuvec_expr::Element;
-use gpuvec_ops::{Element as _, Elementwise, Exact, Fold, Op, Visitor};
+use gpuvec_ops::{Element as _, Elementwise, Exact, Fold, Op, Step, Visitor};
 use gpuvec_ptx::Kernel;
 
 /// The elementwise operations, with the types of their elements.
 fn operations() -> impl Iterator<Item = (Op, Element)> {
-    let elementwise = Op::ALL.iter().filter(|op| !op.is_reduction());
+    let elementwise = Op::ALL.iter().filter(|op| matches!(op.step(), Step::Map(_)));
     elementwise.map(move |&op| (op, op.element()))
 }
 

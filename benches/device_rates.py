@@ -1,0 +1,148 @@
+"""Rates on device arrays: functions beside a copy, and each kernel beside its ceiling."""
+
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from ctypes import byref, c_float, c_int
+from pathlib import Path
+from statistics import median
+from typing import Optional
+
+import numpy as np
+from bindings import Place, lib
+from calls import package
+from cases import fill, formula
+from device import DRIVER_ERRORS, ROOT, Device
+from expression_kernels import FOLDER
+from harness import Call, Row
+from operations import FAMILY, Operation
+from streams import Resources, ok
+
+# Pairs of arrays, whose places in the device's memory change rates by several per cent.
+PAIRS = 7
+LOCAL_BYTES, REGISTERS = 3, 4
+# The number of calls between two events.
+CALLS = 10
+PREFIX, COPY = "gpuvec_", "copy_bytes"
+
+
+def seconds(call: Call) -> float:
+    """Returns the time of a call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def functions(given: Namespace) -> Iterator[Row]:
+    """Times functions of f32 by the clock, and the copy by turns.
+
+    A function's share of the copy's rate is the median over the pairs of arrays; the range of the
+    pairs stands beside it.
+    """
+    gpuvec, n, pairs, gaps = package(), max(given.n), [], []
+    gpuvec.set_placement("gpu")
+    for number in range(PAIRS):
+        gaps.append(gpuvec.to_device(np.zeros((2 * number + 1) << 20, np.uint8)))
+        pairs.append([gpuvec.to_device(np.zeros(n, np.float32)) for _ in range(2)])
+    usual = np.empty(n, np.float32)
+    for name in given.calls:
+        function = gpuvec.Expression(formula(name).text, a=np.float32)
+        fill(usual, 1, formula(name).data[0])
+        found = []
+        for x, out in pairs:
+            gpuvec.copy(x, usual)
+            calls = (lambda: function(a=x, out=out), lambda: gpuvec.copy(out, x))  # noqa: B023
+            # The clocks rise in the first milliseconds.
+            for call in calls * 10:
+                call()
+            times = [[seconds(call) for call in calls] for _ in range(given.rounds)]
+            taken, copied = map(median, zip(*times))
+            found.append((copied / taken, taken))
+        shares = sorted(share for share, _ in found)
+        yield {
+            "what": name,
+            "ms": 1e3 * median(taken for _, taken in found),
+            "of copy": median(shares),
+            "least": shares[0],
+            "most": shares[-1],
+        }
+
+
+def image_of(kernel: str) -> Path:
+    """Returns a kernel's PTX: make gpu-bundle wrote those of operations."""
+    folder = ROOT / "kernels/ptx" if kernel == COPY else FOLDER / "operations"
+    return folder / f"{kernel}.ptx"
+
+
+def resources_of(device: Device, kernel: str) -> Optional[tuple[int, int]]:
+    """Returns a kernel's registers per thread and its spilled bytes (local memory)."""
+    try:
+        function = device.kernel(kernel, image_of(kernel).read_bytes())
+        values = [c_int(), c_int()]
+        for value, attribute in zip(values, (REGISTERS, LOCAL_BYTES)):
+            device.call("cuFuncGetAttribute", byref(value), attribute, function)
+    except (*DRIVER_ERRORS, FileNotFoundError):
+        return None
+    return values[0].value, values[1].value
+
+
+class Timed:
+    """Operations on the same three device arrays of `size` bytes, timed by gpuvec's events."""
+
+    def __init__(self, resources: Resources, size: int, rounds: int) -> None:
+        self.size, self.rounds = size, rounds
+        self.arrays = [resources.device_memory(size) for _ in range(3)]
+        # A bit pattern that is a finite number in every element type.
+        for array in self.arrays:
+            array.put(np.full(size // 4, 0x3F803F80, np.uint32))
+        self.stream = resources.stream()
+        self.events = [resources.event() for _ in range(2)]
+
+    def seconds(self, operation: Operation) -> float:
+        """Returns the median seconds per call, after a warm-up."""
+        n = self.size // np.dtype(operation.dtype).itemsize
+        a, b, out = (array.address for array in self.arrays)
+        function = getattr(lib, operation.name)
+        start, end = self.events
+
+        def one_round() -> float:
+            ok(lib.gpuvec_event_record(start, self.stream))
+            for _ in range(CALLS):
+                ok(function(*operation.inputs(a, b), out, n, self.stream))
+            ok(lib.gpuvec_event_record(end, self.stream))
+            ok(lib.gpuvec_event_synchronize(end))
+            ms = c_float()
+            ok(lib.gpuvec_event_elapsed(start, end, byref(ms)))
+            return 1e-3 * ms.value / CALLS
+
+        return median([one_round() for _ in range(self.rounds + 1)][1:])
+
+
+def kernels(given: Namespace) -> Iterator[Row]:
+    """Measures each kernel: registers, spills, bytes per element and memory rate."""
+    device = Device()
+    lib.gpuvec_set_placement(Place.GPU)
+    # Room for three arrays and for other processes.
+    size = min(int(given.bytes), device.free_bytes() // 4)
+    with Resources() as resources:
+        timed = Timed(resources, size - size % 8, given.rounds)
+        operations = {one.name[len(PREFIX) :]: one for one in FAMILY}
+        for kernel in sorted([COPY, *operations]):
+            registers, spilled = resources_of(device, kernel) or ("unknown", "unknown")
+            row = {"kernel": kernel, "registers": registers, "spilled bytes": spilled}
+            if kernel in operations:
+                row |= rate_of(operations[kernel], timed)
+            yield row
+
+
+def rate_of(operation: Operation, timed: Timed) -> Row:
+    """Measures an operation; names its ceiling: reading, or reading and writing."""
+    item = np.dtype(operation.dtype).itemsize
+    is_reduction = operation.kind == "reduction"
+    moved = len(operation.arrays) - is_reduction
+    loop = "fma_dot" if len(operation.arrays) == 3 else "plain_sum"
+    return {
+        "bytes per element": moved * item,
+        "GB/s": moved * timed.size / timed.seconds(operation) / 1e9,
+        "ceiling": f"{loop}_f{8 * item}" if is_reduction else "device_copy",
+    }

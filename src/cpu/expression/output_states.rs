@@ -1,0 +1,160 @@
+//! The states of a program's results: for each output that is reduced, one sequence of states, or one for each of the
+//! sums from which the output is computed.
+
+use super::erased::ErasedStates;
+use super::moments::Moments;
+use arrayvec::ArrayVec;
+use gpuvec_expr::{MAX_OUTPUTS, Output};
+use std::collections::TryReserveError;
+use std::ops::Range;
+
+/// The most sums of a program: five of each output.
+pub(crate) const MOST_SUMS: usize = 5 * MAX_OUTPUTS;
+
+/// The states of the outputs of a program that are reduced, with the same number of states for each.
+pub(crate) struct OutputStates {
+    outputs: ArrayVec<Sums, MAX_OUTPUTS>,
+    /// The states of each reduction of the [`BlockProgram`](super::BlockProgram), in its order.
+    sums: Vec<Box<dyn ErasedStates>>,
+}
+
+/// The sums of an output.
+#[derive(Clone)]
+struct Sums {
+    /// The numbers of the sums among those of all outputs.
+    numbers: Range<usize>,
+    /// The computation of the result, if there are several sums.
+    moments: Option<Moments>,
+}
+
+impl OutputStates {
+    /// No states, of those of a program's outputs that are reduced, as a prototype of others.
+    pub(crate) fn of<'o>(outputs: impl Iterator<Item = &'o Output>) -> Self {
+        let mut all = OutputStates { outputs: ArrayVec::new(), sums: Vec::new() };
+        for output in outputs {
+            let Some(reduction) = output.reduction() else { continue };
+            let (first, moments) = (all.sums.len(), Moments::of(output));
+            match &moments {
+                Some(moments) => all.sums.extend(moments.states()),
+                None => {
+                    let states = <dyn ErasedStates>::of(reduction, output.ty, output.conversion());
+                    all.sums.push(states);
+                }
+            }
+            all.outputs.push(Sums { numbers: first..all.sums.len(), moments });
+        }
+        all
+    }
+
+    /// `count` states without elements for each sum.
+    pub(crate) fn identities(&self, count: usize) -> Result<Self, TryReserveError> {
+        let mut sums = Vec::new();
+        sums.try_reserve_exact(self.sums.len())?;
+        for states in &self.sums {
+            sums.push(states.identities(count)?);
+        }
+        Ok(OutputStates { outputs: self.outputs.clone(), sums })
+    }
+
+    /// The number of outputs.
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Makes all states those of no elements.
+    pub(crate) fn clear(&mut self) {
+        self.sums.iter_mut().for_each(|states| states.clear());
+    }
+
+    /// The states of one of the block program's reductions.
+    pub(crate) fn sum(&self, number: usize) -> &dyn ErasedStates {
+        &*self.sums[number]
+    }
+
+    /// The same, to add values.
+    pub(crate) fn sum_mut(&mut self, number: usize) -> &mut dyn ErasedStates {
+        &mut *self.sums[number]
+    }
+
+    /// The output that is computed from no sum but the one of this number.
+    pub(crate) fn only_output_of(&self, sum: usize) -> Option<usize> {
+        self.outputs.iter().position(|output| output.numbers == (sum..sum + 1))
+    }
+
+    /// True if an output is computed from one sum.
+    pub(crate) fn has_one_sum(&self, output: usize) -> bool {
+        self.outputs[output].moments.is_none()
+    }
+
+    /// Completes the states, before they are merged into others.
+    pub(crate) fn complete(&mut self) {
+        self.sums.iter_mut().for_each(|states| states.complete());
+    }
+
+    /// Adds the elements of the first `count` states of others, which are complete, to the states from number `first`
+    /// on.
+    ///
+    /// # Panics
+    /// If the others are states of other reductions.
+    pub(crate) fn merge(&mut self, first: usize, others: &Self, count: usize) {
+        for (states, others) in self.sums.iter_mut().zip(&others.sums) {
+            states.merge(first, &**others, count);
+        }
+    }
+
+    /// Adds the elements of states that kernels wrote for an output, of `bytes` bytes each, to those from number
+    /// `first` on. A kernel's state has the words of each sum, one after the other.
+    pub(crate) fn merge_words(&mut self, output: usize, first: usize, words: &[u8], bytes: usize) {
+        let mut offset = 0;
+        for states in &mut self.sums[self.outputs[output].numbers.clone()] {
+            offset += states.merge_words(first, &words[offset..], bytes);
+        }
+    }
+
+    /// The bits of an output's result of one state.
+    pub(crate) fn result(&mut self, output: usize, state: usize) -> u64 {
+        let Sums { numbers, moments } = &self.outputs[output];
+        match moments {
+            Some(moments) => moments.result(&mut self.sums[numbers.clone()], state),
+            None => self.sums[numbers.start].result(state),
+        }
+    }
+
+    /// The bits of an output's results of the first states.
+    pub(crate) fn results(&mut self, output: usize, results: &mut [u64]) {
+        if let Sums { numbers, moments: None } = &self.outputs[output] {
+            return self.sums[numbers.start].results(results);
+        }
+        for (state, result) in results.iter_mut().enumerate() {
+            *result = self.result(output, state);
+        }
+    }
+
+    /// The bytes of a state of the output with the largest states.
+    pub(crate) fn largest_bytes(&self) -> Option<usize> {
+        let bytes = |sums: &Sums| {
+            self.sums[sums.numbers.clone()].iter().map(|states| states.state_bytes()).sum()
+        };
+        self.outputs.iter().map(bytes).max()
+    }
+
+    /// One state for each sum: the first state merged with itself until it is the state of `n` such elements, doubled
+    /// for each bit of `n`.
+    pub(crate) fn repeated(&self, n: usize) -> Result<Self, TryReserveError> {
+        let mut states = self.copied()?;
+        for bit in (0..n.ilog2()).rev() {
+            let half = states.copied()?;
+            states.merge(0, &half, 1);
+            if n >> bit & 1 == 1 {
+                states.merge(0, self, 1);
+            }
+        }
+        Ok(states)
+    }
+
+    fn copied(&self) -> Result<Self, TryReserveError> {
+        let mut copy = self.identities(1)?;
+        copy.merge(0, self, 1);
+        Ok(copy)
+    }
+}
