@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
         // SAFETY: the caller's promise, as the header says.
         unsafe {
             let shape = &*read_shape(ndim, shape)?;
-            let strided = Strided { shape, inputs, outputs, reduced_axes };
+            let strided = Strided::new(shape, inputs, outputs, reduced_axes);
             accumulate_strided(&accumulator, &strided, stream)
         }
     })

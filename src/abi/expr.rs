@@ -182,7 +182,7 @@ pub unsafe extern "C" fn gpuvec_expr_run_nd(
         // SAFETY: the caller's promise, as the header says.
         unsafe {
             let shape = &*read_shape(ndim, shape)?;
-            let strided = Strided { shape, inputs, outputs, reduced_axes };
+            let strided = Strided::new(shape, inputs, outputs, reduced_axes);
             evaluate_strided(&expression, &strided, stream)
         }
     })
@@ -357,7 +357,7 @@ unsafe fn declared<'a>(
 /// `outputs` points to `count` pointers.
 unsafe fn given_outputs(
     formula: &Formula, outputs: *const *mut c_void, count: usize,
-) -> Result<ArrayVec<Output<'static>, MAX_OUTPUTS>, Error> {
+) -> Result<ArrayVec<Output, MAX_OUTPUTS>, Error> {
     if count != formula.outputs().count() {
         return Err(Error::Value {
             argument: "num_outputs",

@@ -88,7 +88,7 @@ unsafe fn operation_of<const COUNT: usize>(
 }
 
 /// An operation's inputs, with the arguments' names.
-fn named<const COUNT: usize>(op: Op, inputs: [*const c_void; COUNT]) -> [Input<'static>; COUNT] {
+fn named<const COUNT: usize>(op: Op, inputs: [*const c_void; COUNT]) -> [Input; COUNT] {
     const NAMES: [&str; 2] = ["a", "b"];
     std::array::from_fn(|i| Input {
         name: NAMES[i],

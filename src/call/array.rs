@@ -1,24 +1,24 @@
-//! One array argument that has passed every check.
+//! An array argument that has passed every check.
 
 use super::chunk::Chunk;
 use gpuvec_expr::OutputKind;
 use std::ffi::c_void;
 
-/// The most inputs that a call has, and the most outputs.
+/// The most inputs of a call, and the most outputs.
 pub(crate) const MAX_INPUTS: usize = gpuvec_expr::MAX_INPUTS;
 pub(crate) const MAX_OUTPUTS: usize = gpuvec_expr::MAX_OUTPUTS;
 
-/// The most arrays that a call has.
+/// The most arrays of a call.
 pub(crate) const MAX_ARRAYS: usize = MAX_INPUTS + MAX_OUTPUTS;
 
-/// The kind of memory that an array is in.
+/// The kind of memory that contains an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryKind {
-    /// Ordinary host memory: no GPU reaches it.
+    /// Ordinary host memory, which no GPU reaches.
     Pageable,
-    /// Page-locked host memory, whichever library locked it: GPUs reach it across the bus.
+    /// Page-locked host memory, whichever library locked it. GPUs reach it across the bus.
     Pinned,
-    /// Page-locked host memory that was locked in several parts: no copy may go across their ends.
+    /// Page-locked host memory that was locked in several parts. No copy may cross the end of a part.
     PinnedInParts,
     /// Managed memory: host and devices reach it at the same address.
     Managed,
@@ -57,60 +57,46 @@ impl Extent {
     }
 }
 
-/// The layout of an array: the size of its elements and their number.
-#[derive(Debug, PartialEq, Eq)]
+/// The size of an array's elements, and their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) element_bytes: usize,
     pub(crate) extent: Extent,
 }
 
 impl Layout {
-    /// The layout of an array with an element for each of the call's.
-    pub(crate) const fn contiguous(element_bytes: usize) -> &'static Self {
-        Layout::of(OutputKind::Elementwise, element_bytes)
+    /// An array with an element for each of the call's.
+    pub(crate) const fn contiguous(element_bytes: usize) -> Self {
+        Layout { element_bytes, extent: Extent::Elements }
     }
 
-    /// The layout of an output of a kind, with elements of 1, 2, 4 or 8 bytes.
-    pub(crate) const fn of(kind: OutputKind, element_bytes: usize) -> &'static Self {
-        const fn layouts(extent: Extent) -> [Layout; 4] {
-            [
-                Layout { element_bytes: 1, extent },
-                Layout { element_bytes: 2, extent },
-                Layout { element_bytes: 4, extent },
-                Layout { element_bytes: 8, extent },
-            ]
-        }
-        static ELEMENTS: [Layout; 4] = layouts(Extent::Elements);
-        static RESULTS: [Layout; 4] = layouts(Extent::Results);
-        let place = element_bytes.ilog2() as usize;
-        match Extent::of(kind) {
-            Extent::Elements => &ELEMENTS[place],
-            Extent::Results => &RESULTS[place],
-        }
+    /// An output of a kind.
+    pub(crate) const fn of(kind: OutputKind, element_bytes: usize) -> Self {
+        Layout { element_bytes, extent: Extent::of(kind) }
     }
 
-    /// The bytes of the array in a contiguous call of `n` elements, which must fit into the address space.
+    /// The bytes of the array in a contiguous call of `n` elements. `None` if they exceed the address space.
     #[inline(always)]
-    pub(super) fn bytes(&self, n: usize) -> Option<usize> {
+    pub(super) fn bytes(self, n: usize) -> Option<usize> {
         let bytes = self.extent.elements(n).checked_mul(self.element_bytes)?;
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
 }
 
-/// An array, where a [`Call`](super::checked::Call) promises its elements.
+/// An array whose elements a [`Call`](super::checked::Call) promises.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Array<'a> {
+pub(crate) struct Array {
     /// The argument's name in the header.
     pub(crate) name: &'static str,
     pub(crate) address: usize,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: Layout,
     /// The bytes from the first element to the end of the last.
     pub(crate) bytes: usize,
     pub(crate) kind: MemoryKind,
 }
 
-impl Array<'_> {
-    /// The device that holds the array, if one does.
+impl Array {
+    /// The device whose memory contains the array, if one does.
     pub(crate) fn device(&self) -> Option<usize> {
         match self.kind {
             MemoryKind::Device { ordinal } => Some(ordinal),
@@ -141,7 +127,7 @@ impl Array<'_> {
     /// The address of a chunk's elements on the host.
     ///
     /// # Panics
-    /// If the array does not have the chunk, or is in device memory, which the host does not reach.
+    /// If the chunk exceeds the array, or the array is in device memory, which the host does not reach.
     pub(crate) fn host_elements(&self, chunk: &Chunk) -> *mut c_void {
         assert!(self.device().is_none(), "{} is device memory", self.name);
         let (start, bytes) = self.part(chunk);
@@ -158,12 +144,12 @@ impl Array<'_> {
         std::ptr::with_exposed_provenance_mut(self.address)
     }
 
-    /// Says whether both have the same elements at the same places.
-    pub(super) fn is(&self, other: &Array<'_>) -> bool {
-        self.address == other.address && *self.layout == *other.layout
+    /// True if both have the same elements at the same addresses.
+    pub(super) fn is(&self, other: &Array) -> bool {
+        self.address == other.address && self.layout == other.layout
     }
 
-    pub(super) fn overlaps(&self, other: &Array<'_>) -> bool {
+    pub(super) fn overlaps(&self, other: &Array) -> bool {
         self.address < other.address + other.bytes && other.address < self.address + self.bytes
     }
 }

@@ -1,46 +1,45 @@
-//! The one way from a caller's raw pointers to a [`Call`], whose promise the rest of the library relies on.
+//! Checks a caller's raw pointers and makes a [`Call`] of them. The rest of the library relies on the promise of calls.
 
 use super::array::{Array, Extent, Layout, MAX_ARRAYS, MemoryKind};
-use super::strided::Strides;
 use super::task::{Task, TaskKind};
+use super::tiles::Strides;
 use crate::error::Error;
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
 
 /// An input array, as the caller passed it.
-pub(crate) struct Input<'a> {
+pub(crate) struct Input {
     /// The argument's name in the header.
     pub(crate) name: &'static str,
     pub(crate) pointer: *const c_void,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: Layout,
 }
 
 /// The memory for an output, as the caller passed it.
-pub(crate) struct Output<'a> {
+pub(crate) struct Output {
     /// The argument's name in the header.
     pub(crate) name: &'static str,
     pub(crate) pointer: *mut c_void,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: Layout,
 }
 
-/// The arguments of a call on `n` elements. Where one exists, its caller has promised what the header
-/// demands.
+/// The arguments of a call. Whoever made them has promised what the header demands.
 pub(crate) struct Arguments<'a> {
     task: Task<'a>,
     n: usize,
-    inputs: &'a [Input<'a>],
-    outputs: &'a [Output<'a>],
+    inputs: &'a [Input],
+    outputs: &'a [Output],
 }
 
 impl<'a> Arguments<'a> {
     /// The arguments of a task on `n` elements.
     ///
     /// # Safety
-    /// The promise of the header: each pointer points to memory for `n` elements of its layout, unless the checks
-    /// refuse it; until the call returns or, on a stream, until the stream has done the work, and nothing else
-    /// changes it meanwhile.
+    /// The header's promise. Each pointer that passes the checks points to memory for `n` elements of its layout. The
+    /// memory is valid, and nothing else changes it, until the call returns or, on a stream, until the stream has done
+    /// the work.
     pub(crate) unsafe fn new(
-        task: Task<'a>, inputs: &'a [Input<'a>], outputs: &'a [Output<'a>], n: usize,
+        task: Task<'a>, inputs: &'a [Input], outputs: &'a [Output], n: usize,
     ) -> Self {
         Arguments { task, n, inputs, outputs }
     }
@@ -54,34 +53,32 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The memory for a call's arrays, which stay where they are: to move them would take as long as a short call's
-/// work.
-pub(crate) type Arrays<'a> = ArrayVec<Array<'a>, MAX_ARRAYS>;
+/// The arrays of a call, passed by reference: to move them costs as much as a short call.
+pub(crate) type Arrays = ArrayVec<Array, MAX_ARRAYS>;
 
-/// A checked call. Where one exists, its caller has promised the arrays: the inputs are readable and
-/// the outputs are writable, for all elements, until the call returns or, on a stream, until the stream
-/// has done the work; no other thread changes them meanwhile. An output is exactly one of the inputs
-/// or overlaps none, and no other output. Code that is given a call may rely on that, for the elements of a
-/// [`Chunk`](super::chunk::Chunk) that it has.
+/// A checked call, which carries its caller's promise. All elements of the inputs are readable and of the outputs
+/// writable until the call returns or, on a stream, until the stream has done the work. No other thread changes them
+/// meanwhile. An output is exactly one of the inputs or overlaps none, and overlaps no other output. Code with a
+/// [`Chunk`](super::chunk::Chunk) of a call may access the chunk's elements.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     task: Task<'a>,
     n: usize,
     /// The inputs, then the outputs.
-    arrays: &'a [Array<'a>],
-    inputs: &'a [Array<'a>],
-    outputs: &'a [Array<'a>],
-    /// The axes of arrays that are not contiguous, or that are reduced along some of them.
+    arrays: &'a [Array],
+    inputs: &'a [Array],
+    outputs: &'a [Array],
+    /// The axes, unless the arrays are contiguous and are reduced as a whole or not at all.
     strides: Option<Strides<'a>>,
 }
 
 impl<'a> Call<'a> {
-    /// Checks arguments, for whose promise the call stands from here on, and asks `kind_of` for the kind of
-    /// memory that each array is in. `arrays` is empty. Returns `None` if there is nothing to do.
+    /// Checks arguments, and takes over their promise. Asks `kind_of` for the memory kind of each array. `arrays` is
+    /// empty at first. Returns `None` if there is nothing to do.
     #[inline(always)]
-    pub(crate) fn new<'s: 'a>(
-        arrays: &'a mut Arrays<'s>, arguments: &Arguments<'s>,
-        mut kind_of: impl FnMut(&Array<'_>) -> Result<MemoryKind, Error>,
+    pub(crate) fn new(
+        arrays: &'a mut Arrays, arguments: &Arguments<'a>,
+        mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
     ) -> Result<Option<Self>, Error> {
         let Arguments { task, n, inputs, outputs } = *arguments;
         if n == 0 && !task.has_empty_result() {
@@ -100,8 +97,9 @@ impl<'a> Call<'a> {
                 Extent::Elements => {}
                 Extent::Results => {
                     if count == 0 {
-                        // As many bytes as if the reduced values were in an array.
-                        size(task, n, output.layout.element_bytes)?;
+                        // The same limit as for values in an array.
+                        let of_array = Layout::contiguous(output.layout.element_bytes);
+                        of_array.bytes(n).ok_or_else(|| too_long(task, n, output.layout))?;
                     }
                     if output.pointer.is_null() {
                         return Err(Error::NullResult { argument: output.name });
@@ -117,7 +115,7 @@ impl<'a> Call<'a> {
         }
         checked.refuse_overlap()?;
         for array in arrays.iter_mut() {
-            // Nothing is copied for what an array is taken for at first.
+            // Pageable is the default: no store for it.
             match kind_of(array)? {
                 MemoryKind::Pageable => {}
                 other => array.kind = other,
@@ -126,19 +124,19 @@ impl<'a> Call<'a> {
         Ok(Some(Call::of(task, n, arrays, count)))
     }
 
-    /// A call on arrays that were checked by their shape and strides, by which their `n` elements are found, too:
-    /// those that run it ask for no chunk of an array.
+    /// A call on arrays whose shape and strides were checked. Their `n` elements are found by the strides, never by
+    /// chunks of an array.
     ///
     /// # Safety
-    /// The promise of a call, of the elements that the strides lead to.
+    /// The promise of a call holds for the elements that the strides reach.
     pub(crate) unsafe fn strided(
-        task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize, strides: Strides<'a>,
+        task: Task<'a>, n: usize, arrays: &'a [Array], inputs: usize, strides: Strides<'a>,
     ) -> Self {
         Call { strides: Some(strides), ..Call::of(task, n, arrays, inputs) }
     }
 
-    /// The call on these arrays, of which the first `inputs` are inputs.
-    fn of(task: Task<'a>, n: usize, arrays: &'a [Array<'a>], inputs: usize) -> Self {
+    /// A call on contiguous arrays, of which the first `inputs` are inputs.
+    fn of(task: Task<'a>, n: usize, arrays: &'a [Array], inputs: usize) -> Self {
         let (inputs, outputs) = arrays.split_at(inputs);
         Call { task, n, arrays, inputs, outputs, strides: None }
     }
@@ -165,49 +163,49 @@ impl<'a> Call<'a> {
         self.task
     }
 
-    /// Elements in each input: 0 only for reductions, of which the call then has the outputs, and nothing else.
+    /// The number of elements in each input. It is 0 only for reductions; the call then has no inputs.
     pub(crate) fn n(&self) -> usize {
         self.n
     }
 
-    /// The axes of arrays of any strides; `None` of contiguous arrays that are one axis.
+    /// The axes; `None` for contiguous arrays, which have one.
     pub(crate) fn strides(&self) -> Option<Strides<'a>> {
         self.strides
     }
 
-    /// True if the call reads no array, and so reduces equal elements to one result.
+    /// True for a reduction that reads no array: all its elements are equal.
     pub(crate) fn is_uniform(&self) -> bool {
         let reduces_all = self.task.kind() == TaskKind::Reduced && self.strides.is_none();
         reduces_all && self.n > 0 && self.inputs.is_empty()
     }
 
-    pub(crate) fn inputs(&self) -> &[Array<'a>] {
+    pub(crate) fn inputs(&self) -> &[Array] {
         self.inputs
     }
 
-    /// The outputs: of `n` elements each, or of one value where the call reduces them.
-    pub(crate) fn outputs(&self) -> &[Array<'a>] {
+    /// The outputs. Each has `n` elements, or the one value of a reduction.
+    pub(crate) fn outputs(&self) -> &[Array] {
         self.outputs
     }
 
     /// The outputs of an extent, with their numbers among the outputs.
-    pub(crate) fn outputs_of(&self, extent: Extent) -> impl Iterator<Item = (usize, &Array<'a>)> {
+    pub(crate) fn outputs_of(&self, extent: Extent) -> impl Iterator<Item = (usize, &Array)> {
         self.outputs.iter().enumerate().filter(move |(_, output)| output.layout.extent == extent)
     }
 
-    /// Returns true if the result of a reduction replaces elements of an input.
+    /// True if the result of a reduction replaces an element of an input.
     pub(super) fn reduces_into_input(&self) -> bool {
         let mut results = self.outputs_of(Extent::Results);
         results.any(|(_, result)| self.inputs.iter().any(|input| input.overlaps(result)))
     }
 
     /// The inputs, then the outputs.
-    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array<'a>> {
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.arrays.iter()
     }
 
-    /// The array of this number: the inputs come before the outputs.
-    pub(crate) fn array(&self, number: usize) -> &Array<'a> {
+    /// Array `number`. The inputs come before the outputs.
+    pub(crate) fn array(&self, number: usize) -> &Array {
         &self.arrays[number]
     }
 
@@ -220,35 +218,36 @@ impl<'a> Call<'a> {
         self.arrays().map(Array::element_bytes).max().unwrap_or(1)
     }
 
-    /// Bytes of the longest array.
+    /// The bytes of the longest array.
     pub(crate) fn max_bytes(&self) -> usize {
         self.bytes().max().unwrap_or(0)
     }
 
-    /// Bytes of the elements of each array. Those that a broadcast array repeats count once.
+    /// The bytes of each array's elements. Elements that a broadcast array repeats count once.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = usize> {
-        let of = |(number, array): (usize, &Array<'_>)| match &self.strides {
+        let of = |(number, array): (usize, &Array)| match &self.strides {
             Some(strides) => strides.bytes(number),
             None => array.bytes,
         };
         self.arrays().enumerate().map(of)
     }
 
-    /// The device that holds an output, else an input; `None` if the host reaches all arrays.
+    /// The device whose memory contains an output or, if there is none, an input. `None` if the host reaches all
+    /// arrays.
     pub(crate) fn device(&self) -> Option<usize> {
         self.arrays.iter().rev().find_map(Array::device)
     }
 
-    /// Says whether an output is one of the inputs.
+    /// True if an output is one of the inputs.
     pub(crate) fn is_in_place(&self) -> bool {
         let is_input =
-            |output: &Array<'_>| self.inputs().iter().any(|input| input.address == output.address);
+            |output: &Array| self.inputs().iter().any(|input| input.address == output.address);
         self.outputs().iter().any(is_input)
     }
 }
 
-/// Returns true if an output may have an input's memory: for the same elements, or a result for the first element.
-fn may_share(input: &Array<'_>, output: &Array<'_>) -> bool {
+/// True if an output may share an input's memory: it is the same array or, for a reduction, its first element.
+fn may_share(input: &Array, output: &Array) -> bool {
     match output.layout.extent {
         Extent::Elements => input.is(output),
         Extent::Results => {
@@ -257,32 +256,26 @@ fn may_share(input: &Array<'_>, output: &Array<'_>) -> bool {
     }
 }
 
-/// An array of a call of `n` elements, aligned as its elements, in memory of a kind not yet known.
+/// Checks an array of a call of `n` elements: its size, address and alignment. Its memory kind is not yet known.
 #[inline(always)]
-fn array<'a>(
-    task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, layout: &'a Layout,
-) -> Result<Array<'a>, Error> {
+fn array(
+    task: Task<'_>, name: &'static str, pointer: *const c_void, n: usize, layout: Layout,
+) -> Result<Array, Error> {
     let (address, element_bytes) = (pointer.expose_provenance(), layout.element_bytes);
     let bytes = layout.bytes(n);
     let bytes = bytes.filter(|bytes| address.checked_add(*bytes).is_some());
-    let bytes = bytes.ok_or_else(|| too_long(task, n, element_bytes))?;
+    let bytes = bytes.ok_or_else(|| too_long(task, n, layout))?;
     if pointer.is_null() {
         return Err(Error::Null { argument: name, n });
     }
-    // Elements have a power of two bytes; a division takes longer than the other checks.
+    // Element sizes are powers of two. A division would take longer than the other checks.
     if address & (element_bytes - 1) != 0 {
         return Err(Error::Misaligned { argument: name, address, alignment: element_bytes });
     }
     Ok(Array { name, address, layout, bytes, kind: MemoryKind::Pageable })
 }
 
-/// The bytes of `n` elements, which must fit into the address space.
-fn size(task: Task<'_>, n: usize, element_bytes: usize) -> Result<usize, Error> {
-    let fits = |bytes: &usize| isize::try_from(*bytes).is_ok();
-    n.checked_mul(element_bytes).filter(fits).ok_or_else(|| too_long(task, n, element_bytes))
-}
-
-fn too_long(task: Task<'_>, n: usize, element_bytes: usize) -> Error {
+fn too_long(task: Task<'_>, n: usize, Layout { element_bytes, .. }: Layout) -> Error {
     match task {
         Task::Copy => Error::TooManyBytes { argument: "bytes", bytes: n },
         _ => Error::TooLong { n, element_bytes },
@@ -305,11 +298,10 @@ pub(crate) mod tests {
 
     fn with_kinds<R>(
         op: Op, inputs: &[usize], out: usize, n: usize,
-        kind_of: impl Fn(&Array<'_>) -> Result<MemoryKind, Error>,
-        then: impl FnOnce(&Call<'_>) -> R,
+        kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>, then: impl FnOnce(&Call<'_>) -> R,
     ) -> Result<Option<R>, Error> {
         let pointer = std::ptr::without_provenance_mut::<c_void>;
-        let inputs: Vec<Input<'_>> = ["a", "b"]
+        let inputs: Vec<Input> = ["a", "b"]
             .into_iter()
             .zip(inputs)
             .map(|(name, address)| Input {
@@ -333,7 +325,7 @@ pub(crate) mod tests {
     ) -> R {
         const SPACE: usize = 1 << 44;
         let [a, b, out] = [1, 2, 3].map(|place| place * SPACE);
-        let kind_of = |array: &Array<'_>| Ok(kinds[array.address / SPACE - 1]);
+        let kind_of = |array: &Array| Ok(kinds[array.address / SPACE - 1]);
         with_kinds(op, &[a, b][..op.inputs()], out, n, kind_of, then).unwrap().unwrap()
     }
 

@@ -9,18 +9,18 @@ use crate::policy::GPU;
 use crate::process::settings::Placement;
 use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
 
-/// The reason for a choice.
+/// The reason for which processors were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// It is predicted to be done first.
+    /// They are predicted to be done first.
     Fastest,
-    /// It is tried, to learn how long it takes.
+    /// They are tried, to learn how long they take.
     Explored,
-    /// A GPU might be done first, but opening it has not paid so far.
+    /// A GPU might be done first, but opening it does not pay yet.
     NoDriverYet,
-    /// A GPU might be done first, but having its driver compile the kernel has not paid so far.
+    /// A GPU might be done first, but compiling the kernel does not pay yet.
     Compiling,
-    /// The placement, or the memory that the arrays are in, leaves no other choice.
+    /// The placement, or the arrays' memory, allows no other choice.
     AskedFor,
 }
 
@@ -36,28 +36,28 @@ impl Reason {
 pub(crate) struct Chosen {
     pub(crate) choice: Choice,
     pub(crate) reason: Reason,
-    /// The predicted time of each choice, in nanoseconds; infinite where there is no prediction.
+    /// The predicted time of each choice in nanoseconds; infinite without a prediction.
     pub(crate) predicted: Predictions,
-    /// Says that the call is long enough to be timed.
+    /// True if the call is long enough to be timed.
     pub(crate) is_long: bool,
     /// The lesson from the call's time, if the library is to learn from it.
     pub(crate) lesson: Option<Lesson>,
-    /// Says that GPUs use pageable arrays in place, which they would be staged for otherwise.
+    /// True if GPUs use pageable arrays in place. Otherwise such arrays are staged.
     pub(crate) in_place: bool,
 }
 
-/// A lesson from the time of a call.
+/// The use of a call's time for the learner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lesson {
-    /// The time of such work on a machine.
+    /// The time is that of this work on these processors.
     Call { work: Work, processors: model::Processors, choice: Choice },
-    /// The driver's time to load a kernel. `full_ns` is the expected time of its compiler, and `call_ns` the
-    /// predicted time of the rest of the call.
+    /// The time includes loading a kernel. `full_ns` is the time that the driver's compiler is expected to take, and
+    /// `call_ns` the predicted time of the rest of the call.
     Compiler { full_ns: f32, call_ns: f32 },
 }
 
 impl Lesson {
-    /// Says whether it is about something that a call makes for all later ones.
+    /// True if the time includes work that later calls benefit from.
     pub(crate) fn is_of_warmup(&self) -> bool {
         matches!(self, Lesson::Compiler { .. })
     }
@@ -78,9 +78,9 @@ impl Lesson {
 /// The devices that can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Devices {
-    /// The number of all, as far as is known: 1 as long as the driver is closed.
+    /// The number of devices as far as known: 1 while the driver is closed.
     pub(crate) all: usize,
-    /// The number of those that are open.
+    /// The number of open devices.
     pub(crate) open: usize,
 }
 
@@ -111,7 +111,7 @@ impl Chosen {
     }
 }
 
-/// Says whether an array is out of the host's reach.
+/// True if the host does not reach an array.
 pub(super) fn needs_gpu(call: &Call<'_>) -> bool {
     call.device().is_some()
 }
@@ -158,7 +158,7 @@ pub(crate) fn fastest_cores(call: &Call<'_>, resources: &impl Resources) -> Chos
     })
 }
 
-/// The decision that stands for a short call, if there is one.
+/// The earlier decision that is reused for a short call, if there is one.
 fn standing(
     call: &Call<'_>, resources: &impl Resources, processors: &model::Processors, among: Choices,
 ) -> Option<Chosen> {
@@ -171,8 +171,8 @@ fn standing(
     Some(Chosen { is_long: false, ..Chosen::only(choice, Reason::Fastest) })
 }
 
-/// Chooses the processors that are predicted to be done first, among those that are ready. Makes faster ones
-/// ready once that pays.
+/// Chooses the processors that are predicted to be done first, of those that are ready. Makes faster processors
+/// ready as soon as that pays.
 fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     let devices = resources.devices();
     let processors = model::Processors { cores: resources.thread_limit(), gpus: devices.all };
@@ -208,7 +208,7 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
             call.task().formula().map_or(resources.opening(), |formula| &formula.compiling);
         losses.is_reached(loss, resources.learner().compiler_ns(full_ns))
     } else if call.arrays().any(|array| array.kind != MemoryKind::Pageable) {
-        // The driver knows their memory: the program, or another library, uses a GPU already.
+        // The driver allocated or registered the array: the program, or another library, uses a GPU already.
         true
     } else {
         let closed = gpus_of(faster, devices) - devices.open;
@@ -222,7 +222,7 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     }
 }
 
-/// The work of a call, and whether the thread repeats it.
+/// The features of a call for the cost model. A call is repeated if the thread's last long call had the same key.
 fn work(call: &Call<'_>, resources: &impl Resources) -> Work {
     let work = cost::work(call);
     let is_long = work.core_ns > model::LONG_CALL_NS;
@@ -233,7 +233,7 @@ fn work(call: &Call<'_>, resources: &impl Resources) -> Work {
     work
 }
 
-/// Work on pageable arrays that GPUs reach: staged or in place, as a GPU is predicted to be done sooner.
+/// Work on pageable arrays that GPUs reach: staged or in place, whichever a GPU is predicted to finish first.
 #[cold]
 fn staged_or_in_place(work: Work, resources: &impl Resources) -> Work {
     let in_place = Work { is_staged: false, operation: cost::in_place(work.operation), ..work };
@@ -261,13 +261,13 @@ fn gpus_of(choice: Choice, devices: Devices) -> usize {
     if choice == Choice::Gpu { 1 } else { devices.all }
 }
 
-/// Says whether cores and GPUs can work on a call at the same time. Arrays of any strides have tiles for GPUs, and
-/// smaller blocks for cores, which would overlap.
+/// True if cores and GPUs can share a call. Strided arrays cannot be shared: tiles for GPUs and the smaller blocks for
+/// cores would overlap.
 fn is_dividable(call: &Call<'_>) -> bool {
     call.strides().is_none()
 }
 
-/// Says whether placement all shares a call between cores and GPUs.
+/// True if placement `all` shares a call between cores and GPUs.
 fn pays_everywhere(call: &Call<'_>, resources: &impl Resources) -> bool {
     let is_long = cost::is_shareable(call) && call.max_bytes() > GPU.several_gpus_bytes;
     let waits_for_compiler = || {

@@ -1,11 +1,11 @@
-//! The unit of work, and the ways to hand it out.
+//! Chunks, the units of work, and the three ways to hand them out: in order, from a queue, and from ranges.
 
 use super::checked::Call;
-use super::strided::Tiles;
+use super::tiles::Tiles;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A run of elements of a call, or of its tiles, the unit of work. Only [`Partition`]s and [`Queue`]s make chunks:
-/// in a run of a call each is handed out once, so that one thread or stream works on it.
+/// Consecutive elements of a call, or consecutive tiles. Only a [`Partition`] and a [`Queue`] make chunks. In a run of
+/// a call each chunk is handed out once, so that one thread or stream works on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     start: usize,
@@ -13,12 +13,12 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// The first one.
+    /// The index of the first element.
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// Their number; not 0.
+    /// The number of elements, at least 1.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -32,12 +32,12 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Divides a call's elements into chunks of `chunk`, but for the last one.
+    /// Divides a call's elements into chunks of `chunk` elements. The last chunk may be shorter.
     pub(super) fn of(call: &Call<'_>, chunk: usize) -> Self {
         Partition { n: call.n(), chunk }
     }
 
-    /// One element, which stands for all of a call that reads no array.
+    /// One element, which stands for all elements of a call that reads no array.
     pub(super) const ONE: Partition = Partition { n: 1, chunk: 1 };
 
     /// The number of elements.
@@ -47,7 +47,7 @@ impl Partition {
 
     /// The number of chunks.
     pub(crate) fn chunks(self) -> usize {
-        // Short calls have one: a division takes as long as other steps of theirs.
+        // A short call has one chunk, and no time for a division.
         if self.n <= self.chunk { usize::from(self.n > 0) } else { self.n.div_ceil(self.chunk) }
     }
 
@@ -62,7 +62,7 @@ impl Partition {
     }
 }
 
-/// Hands out elements in order, to any worker that asks, in chunks of the lengths that it asks for.
+/// Hands out elements in order to any worker, in chunks of the length that the worker asks for.
 #[derive(Debug)]
 pub(crate) struct Queue {
     n: usize,
@@ -100,14 +100,14 @@ impl Queue {
         self.n.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Hands out no more elements.
+    /// Ends the queue: it hands out no more elements.
     pub(crate) fn close(&self) {
         self.next.store(self.n, Ordering::Relaxed);
     }
 }
 
-/// Hands out chunks to workers. Each worker has a range of its own, and then takes from the other ranges. In
-/// call after call a core finds the same part of the same arrays in its caches.
+/// Hands out chunks to workers. Each worker begins with a range of its own, and then takes chunks of the other ranges.
+/// If calls repeat, a core finds the same part of the arrays in its caches.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     partition: Partition,
@@ -115,10 +115,10 @@ pub(crate) struct Ranges {
     taken: [Taken; MAX_RANGES],
 }
 
-/// More workers than this share ranges.
+/// The most ranges. If there are more workers, some share a range.
 const MAX_RANGES: usize = 64;
 
-/// The number of chunks of a range that were taken, in a cache line of its own.
+/// The number of chunks that were taken from a range, in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Taken(AtomicUsize);
@@ -130,7 +130,7 @@ impl Ranges {
         Ranges { partition, count, taken: std::array::from_fn(|_| Taken::default()) }
     }
 
-    /// The chunks that a worker takes: those of its own range first.
+    /// The chunks for a worker: first those of its own range, then those left in the other ranges.
     pub(crate) fn of(&self, worker: usize) -> impl Iterator<Item = Chunk> {
         let ranges = (worker..worker + self.count).map(|range| range % self.count);
         ranges.flat_map(move |range| std::iter::from_fn(move || self.take(range)))
@@ -139,7 +139,7 @@ impl Ranges {
     fn take(&self, range: usize) -> Option<Chunk> {
         let [begin, end] = [range, range + 1].map(|r| r * self.partition.chunks() / self.count);
         let Taken(taken) = &self.taken[range];
-        // Looks before it takes: an empty range's cache line stays with the other workers.
+        // Reads before it writes, so that the cache line of an empty range stays shared.
         let is_left = |taken: usize| (begin + taken < end).then_some(begin + taken);
         is_left(taken.load(Ordering::Relaxed))?;
         self.partition.at(is_left(taken.fetch_add(1, Ordering::Relaxed))?)

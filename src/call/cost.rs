@@ -47,7 +47,7 @@ pub(super) fn core_ns(call: &Call<'_>) -> f32 {
 /// The bytes of each array that cross the bus, or that cores read. Elements that an array repeats count once.
 /// Across the bus kernels read and write whole sectors of arrays that they use in place.
 fn bytes(call: &Call<'_>) -> impl Iterator<Item = usize> {
-    let is_staged = |array: &Array<'_>| array.kind == MemoryKind::Pageable;
+    let is_staged = |array: &Array| array.kind == MemoryKind::Pageable;
     call.bytes().zip(call.arrays()).enumerate().map(move |(number, (bytes, array))| {
         let sectors = call.strides().filter(|_| !is_staged(array));
         sectors.map_or(bytes, |strides| strides.sector_bytes(number))
@@ -103,7 +103,7 @@ pub(super) fn is_staged(call: &Call<'_>) -> bool {
 /// short.
 pub(super) fn is_shareable(call: &Call<'_>) -> bool {
     let is_for_all =
-        |array: &Array<'_>| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
+        |array: &Array| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
     call.max_bytes() > GPU.shared_bytes
         && call.arrays().all(is_for_all)
         && !matches!(call.task(), Task::Copy)

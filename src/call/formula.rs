@@ -25,7 +25,7 @@ pub(crate) struct Formula {
     /// Says whether the last input is a number by which an operation multiplies.
     pub(crate) has_alpha: bool,
     /// The layout of the first output: an array, or the value of a reduction.
-    pub(crate) output: &'static Layout,
+    pub(crate) output: Layout,
     /// The further outputs, and the kernels, of a formula with several of either.
     several: Option<Box<Several>>,
     /// The size of a reduction's state as its kernel writes it.
@@ -49,7 +49,7 @@ pub(crate) struct Formula {
 #[derive(Debug)]
 struct Several {
     /// The layouts of the outputs but the first.
-    others: Vec<&'static Layout>,
+    others: Vec<Layout>,
     /// Formulas with a kernel each, which together compute all outputs, if there are several kernels; and the
     /// outputs of each. The sums from which one output is computed follow each other.
     kernels: Vec<(Formula, Vec<usize>)>,
@@ -168,14 +168,14 @@ impl Formula {
     }
 
     /// The layouts of the outputs.
-    pub(crate) fn outputs(&self) -> impl Iterator<Item = &'static Layout> {
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = Layout> {
         let others = self.several.as_ref().map_or(&[][..], |several| &several.others);
         std::iter::once(self.output).chain(others.iter().copied())
     }
 
     /// The layout of the only output; fails if there are several, and says which function the caller needs
     /// `instead`.
-    pub(crate) fn only_output(&self, instead: &'static str) -> Result<&'static Layout, Error> {
+    pub(crate) fn only_output(&self, instead: &'static str) -> Result<Layout, Error> {
         match self.outputs().count() {
             1 => Ok(self.output),
             outputs => Err(Error::SeveralOutputs { outputs, instead }),

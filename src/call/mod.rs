@@ -9,14 +9,14 @@ mod cost;
 mod formula;
 pub(crate) mod picoseconds;
 pub(crate) mod plan;
-mod strided;
 mod task;
+mod tiles;
 mod transfer;
 
 pub(crate) use array::{Array, Extent, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
 pub(crate) use checked::{Arguments, Arrays, Call, Input, Output};
 pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
-pub(crate) use strided::{OnStrides, SECTOR_BYTES, Strides, Tile, state_bytes};
-pub(crate) use task::{Task, TaskKind, Work};
+pub(crate) use task::{ChunkWork, Task, TaskKind};
+pub(crate) use tiles::{SECTOR_BYTES, Strides, Tile, TilePlan, state_bytes};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

@@ -1,12 +1,12 @@
 //! Plans a call on the processors that were chosen: its threads, its chunks, and how each array gets there.
 
-use super::array::{Array, Extent, MemoryKind};
+use super::array::{Array, MemoryKind};
 use super::checked::Call;
 use super::choice::{Chosen, Devices, Reach, needs_gpu};
 use super::chunk::Partition;
-use super::cost::{core_ns, is_staged, threads_worth};
-use super::strided::OnStrides;
+use super::cost::{core_ns, threads_worth};
 use super::task::{Task, TaskKind};
+use super::tiles::TilePlan;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::policy::{CORES, GPU};
@@ -61,7 +61,7 @@ pub(crate) struct OnGpus {
     pub(crate) devices: Vec<usize>,
     pub(crate) transfers: Transfers,
     /// The tiles of arrays of any strides: chunks are of tiles then, not of elements.
-    pub(crate) strided: Option<Box<OnStrides>>,
+    pub(crate) strided: Option<Box<TilePlan>>,
     /// The most elements of a device's chunk; the buffers of a slot hold as many.
     pub(crate) chunk: usize,
     /// The elements to which a device's chunks shrink near the end of a call that cores share, else `chunk`.
@@ -203,16 +203,12 @@ fn on_gpus(
         None if choice == Choice::Gpu => vec![resources.gpu()?],
         None => resources.gpus()?,
     };
-    let (strided, transfers) = match call.strides() {
-        None => {
-            let is_integrated = resources.reach().is_integrated;
-            (None, transfers(call, &devices, in_place, is_integrated))
-        }
-        Some(strides) => {
-            let (strided, transfers) = OnStrides::new(call, strides, &devices, in_place)?;
-            (Some(Box::new(strided)), transfers)
-        }
-    };
+    let is_integrated = call.strides().is_none() && resources.reach().is_integrated;
+    let mut transfers = Transfers::new(call, &devices, in_place, is_integrated)?;
+    let strided = call.strides().map(|strides| {
+        let tiles = TilePlan::new(call, strides, devices.len(), &mut transfers);
+        Box::new(tiles)
+    });
     let (units, mut chunk, buffers) = match &strided {
         None => (call.n(), gpu_chunk(call, &transfers, devices.len()), &transfers),
         Some(strided) => (strided.tiles.count(), 1, &strided.buffers),
@@ -303,43 +299,6 @@ fn can_signal_completion(
         && !call.any(MemoryKind::Managed)
 }
 
-/// The transfers of the arrays to `devices`. The first device holds the arrays that are in device memory.
-fn transfers(call: &Call<'_>, devices: &[usize], in_place: bool, is_integrated: bool) -> Transfers {
-    let uses_dma = !is_integrated && uses_dma(call, devices.len());
-    let transfer = |array: &Array<'_>| match (call.task(), array.kind) {
-        // The driver copies between all memory that it knows.
-        (Task::Copy, MemoryKind::Pageable | MemoryKind::PinnedInParts) => Transfer::Staged,
-        (Task::Copy, _) => Transfer::InPlace,
-        (_, MemoryKind::Device { ordinal }) if ordinal != devices[0] => Transfer::Dma,
-        (_, MemoryKind::Device { .. } | MemoryKind::Managed) => Transfer::InPlace,
-        (_, MemoryKind::Pageable) if in_place => Transfer::InPlace,
-        (_, MemoryKind::Pinned) if uses_dma => Transfer::Dma,
-        (_, MemoryKind::Pinned | MemoryKind::PinnedInParts) => Transfer::Mapped,
-        (_, MemoryKind::Pageable) => Transfer::Staged,
-    };
-    let outputs = call.outputs().iter().map(|output| match output.layout.extent {
-        Extent::Elements => transfer(output),
-        Extent::Results => Transfer::State,
-    });
-    let inputs = call.inputs();
-    Transfers { arrays: inputs.iter().map(transfer).chain(outputs).collect(), inputs: inputs.len() }
-}
-
-/// Says whether pinned arrays are copied to the device, and not read and written across the bus by
-/// the kernels themselves. Beside arrays that are staged copies do not pay; nor on several GPUs for an
-/// elementwise operation that reads more than it writes: together they get more from the host without.
-/// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
-fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
-    let [elementwise, reduction] = GPU.mapped_bytes;
-    let pays = match call.task().kind() {
-        TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
-            (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise
-        }
-        TaskKind::Reduced => call.max_bytes() > reduction,
-    };
-    pays && !is_staged(call)
-}
-
 /// The elements of a chunk, a power of two. Where one GPU works, arrays that no buffer holds a chunk of
 /// stay whole.
 fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
@@ -368,7 +327,7 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
 /// array where it is.
 fn is_queueable(call: &Call<'_>, device: usize) -> bool {
     let by_driver = is_copied_by_driver(call);
-    let is_reached = |array: &Array<'_>| match array.kind {
+    let is_reached = |array: &Array| match array.kind {
         MemoryKind::Device { ordinal } => ordinal == device || by_driver,
         MemoryKind::Managed | MemoryKind::Pinned | MemoryKind::PinnedInParts => true,
         MemoryKind::Pageable => false,
@@ -384,7 +343,7 @@ fn is_copied_by_driver(call: &Call<'_>) -> bool {
 
 fn queued(call: &Call<'_>) -> OnStream {
     let by_driver = is_copied_by_driver(call);
-    let transfer = |array: &Array<'_>| match array.kind {
+    let transfer = |array: &Array| match array.kind {
         MemoryKind::Pinned | MemoryKind::PinnedInParts if !by_driver => Transfer::Mapped,
         _ => Transfer::InPlace,
     };

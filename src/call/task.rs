@@ -113,7 +113,7 @@ impl<'a> Task<'a> {
 }
 
 /// Computes the chunks of a call; the types of elements and states are erased.
-pub(crate) trait Work: Sync {
+pub(crate) trait ChunkWork: Sync {
     /// Prepares for a run over that number of elements; forgets an earlier one.
     fn begin(&mut self, _elements: usize) {}
 

@@ -4,10 +4,10 @@ mod elementwise;
 mod exact;
 pub(crate) mod expression;
 mod fold;
-mod strided;
+mod gather;
 
 pub(crate) use elementwise::{Elements, elementwise};
-pub(crate) use strided::{Grid, gather, low_ends, scatter};
+pub(crate) use gather::{Grid, gather, low_ends, scatter};
 
 use crate::arch::Version;
 use crate::call::Call;

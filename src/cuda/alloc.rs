@@ -5,7 +5,7 @@ use super::driver::{
     self, Code, cuCtxSynchronize, cuMemHostRegister_v2, cuMemHostUnregister, cuMemcpyHtoD_v2,
 };
 use super::owned::{Owned, OwnedMemory, OwnedPinned, PORTABLE_MAPPED};
-use super::{kept, memory_kind};
+use super::{device_cache, memory_kind};
 use crate::call::Array;
 use crate::error::Error;
 use std::ffi::c_void;
@@ -21,8 +21,9 @@ impl Device {
     /// Allocates memory of the device, for a caller.
     pub(crate) fn device_alloc(&self, bytes: usize) -> Result<u64, Error> {
         let ordinal = self.ordinal();
-        let allocate =
-            || kept::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok);
+        let allocate = || {
+            device_cache::take(ordinal, bytes).map_or_else(|| OwnedMemory::new(bytes, ordinal), Ok)
+        };
         let address = self.within(allocate)?.into_address();
         let start = address as usize;
         memory_kind::DEVICE_MEMORY.note(start..=start + bytes - 1);
@@ -35,9 +36,9 @@ impl Device {
         let memory = OwnedMemory::returned(address, bytes, ordinal);
         self.within(|| {
             // SAFETY: takes no pointers.
-            if kept::is_kept(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
-                let refused = kept::keep(memory).err();
-                let excess = std::iter::from_fn(|| kept::take_excess(ordinal));
+            if device_cache::is_cached(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
+                let refused = device_cache::add(memory).err();
+                let excess = std::iter::from_fn(|| device_cache::take_excess(ordinal));
                 self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
                 return Ok(());
             }
@@ -105,7 +106,7 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64, bytes: usize) -> 
 ///
 /// # Panics
 /// If the output has more than 8 bytes.
-pub(crate) fn write_bits(output: &Array<'_>, bits: u64) -> Result<(), Error> {
+pub(crate) fn write_bits(output: &Array, bits: u64) -> Result<(), Error> {
     let bits = bits.to_le_bytes();
     let value = &bits[..output.bytes];
     let Some(ordinal) = output.device() else {

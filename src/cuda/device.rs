@@ -10,12 +10,12 @@ use super::driver::{
     cuDeviceGetCount, cuDeviceGetName,
 };
 use super::fallible_once::FallibleOnceCell;
-use super::held::{Held, Kind};
 use super::kernels::Kernels;
+use super::memory_stats::{Kind, MemoryStats};
 use super::modules::in_relaxed_mode;
-use super::owned::{Owned, Refused};
+use super::owned::{DeferredFrees, Owned};
 use super::slot::SlotPool;
-use super::{kept, memory_kind};
+use super::{device_cache, memory_kind};
 use crate::call::{Formula, Reach, SlotKind, Task};
 use crate::error::{Error, interned};
 use crate::policy::{GPU, KernelPolicy};
@@ -41,7 +41,7 @@ pub(crate) struct Gpu {
     handle: CUdevice,
     device: FallibleOnceCell<Device>,
     is_lost: AtomicBool,
-    held: Held,
+    memory: MemoryStats,
 }
 
 /// A device that is open, with what it needs to compute. Nothing of it is destroyed: at exit the
@@ -61,7 +61,7 @@ pub(crate) struct Device {
     /// Says that the device sums f32 faster by integers alone than with f64.
     pub(super) lacks_f64_units: bool,
     /// Objects that the driver refused to destroy so far.
-    refused: Refused,
+    refused: DeferredFrees,
 }
 
 const NO_DEVICE: &str = "the CUDA driver shows no device";
@@ -198,8 +198,8 @@ pub(crate) fn forget_failures() {
 }
 
 /// The memory that the library has from a device.
-pub(super) fn held(ordinal: usize) -> Option<&'static Held> {
-    Some(&GPUS.get()?.get(ordinal)?.held)
+pub(super) fn memory_stats(ordinal: usize) -> Option<&'static MemoryStats> {
+    Some(&GPUS.get()?.get(ordinal)?.memory)
 }
 
 /// The devices that this process has open. Opens none, and none in a forked child.
@@ -236,7 +236,7 @@ impl Gpu {
         let name =
             CStr::from_bytes_until_nul(&name).map_or_else(|_| CString::default(), CStr::to_owned);
         let (device, is_lost) = (FallibleOnceCell::new(), AtomicBool::new(false));
-        Ok(Gpu { ordinal, name, handle, device, is_lost, held: Held::new() })
+        Ok(Gpu { ordinal, name, handle, device, is_lost, memory: MemoryStats::new() })
     }
 
     fn open(&'static self) -> Result<&'static Device, Error> {
@@ -287,7 +287,7 @@ impl Device {
             policy,
             multiprocessors: multiprocessors.max(1).cast_unsigned(),
             lacks_f64_units: f64_ratio > policy.f64_ratio,
-            refused: Refused::new(),
+            refused: DeferredFrees::new(),
             context: ManuallyDrop::new(context),
         })
     }
@@ -322,9 +322,9 @@ impl Device {
     /// The bytes of page-locked memory and of the device's that the library has from the driver; those of the latter
     /// that callers freed; and the number of loaded modules.
     pub(crate) fn holdings(&self) -> [usize; 4] {
-        let held = &self.gpu.held;
-        let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| held.bytes(kind));
-        [pinned, device, kept::bytes(self.ordinal()), self.kernels.modules()]
+        let memory = &self.gpu.memory;
+        let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| memory.bytes(kind));
+        [pinned, device, device_cache::bytes(self.ordinal()), self.kernels.modules()]
     }
 
     /// Frees what no call uses: slots, memory that callers freed, kernels of expressions that are gone. Returns the
@@ -341,8 +341,8 @@ impl Device {
                     }
                 };
                 self.slots.iter().for_each(|slots| slots.trim(&mut destroy));
-                let kept = std::iter::from_fn(|| kept::take_oldest(self.ordinal()));
-                kept.take(GPU.kept_blocks).map(Owned::Memory).for_each(destroy);
+                let cached = std::iter::from_fn(|| device_cache::take_oldest(self.ordinal()));
+                cached.take(GPU.kept_blocks).map(Owned::Memory).for_each(destroy);
                 self.kernels.trim();
                 freed
             }))

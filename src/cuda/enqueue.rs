@@ -52,7 +52,7 @@ pub(crate) type Addresses = ArrayVec<u64, MAX_ARRAYS>;
 pub(super) fn addresses(
     device: &Device, call: &Call<'_>, transfers: &Transfers,
 ) -> Result<Addresses, Error> {
-    let address = |(array, transfer): (&Array<'_>, Transfer)| match transfer {
+    let address = |(array, transfer): (&Array, Transfer)| match transfer {
         Transfer::Mapped => device.address_of(array.address),
         _ => Ok(array.address as u64),
     };

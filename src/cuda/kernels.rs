@@ -119,7 +119,7 @@ pub(super) struct Kernels {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// That for contiguous arrays.
-    Contiguous,
+    ChunkJob,
     /// An elementwise one, for arrays of any strides.
     Strided(Variant),
     /// That of a reduction along axes.
@@ -170,9 +170,9 @@ impl Kernels {
 
     /// The kernel of a formula that has one, loaded now if it was not; other threads that need it wait.
     fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
-        let Some(op) = formula.op else { return self.expression(formula, Form::Contiguous) };
+        let Some(op) = formula.op else { return self.expression(formula, Form::ChunkJob) };
         self.operations[op as usize]
-            .get_or_try_init(|| self.load(formula, Form::Contiguous))
+            .get_or_try_init(|| self.load(formula, Form::ChunkJob))
             .map(Function::raw)
     }
 
@@ -185,7 +185,7 @@ impl Kernels {
     /// Loads a kernel of a formula.
     fn load(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
         let kernel = match form {
-            Form::Contiguous => {
+            Form::ChunkJob => {
                 let kernel = kernel_of(formula)?;
                 return self.modules.load(kernel.image(), kernel.name());
             }
@@ -235,7 +235,7 @@ impl Kernels {
             None => {
                 let expressions = self.expressions();
                 let known =
-                    expressions.get(&formula.id).and_then(|places| find(places, Form::Contiguous));
+                    expressions.get(&formula.id).and_then(|places| find(places, Form::ChunkJob));
                 known.is_some_and(|cell| cell.get().is_some())
             }
         }

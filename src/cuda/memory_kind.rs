@@ -1,9 +1,9 @@
 //! Asks the driver for the kind of memory that an array is in.
 
+use super::device_cache;
 use super::driver::{
     CUpointer_attribute as Attribute, Code, Driver, cuPointerGetAttribute, cuPointerGetAttributes,
 };
-use super::kept;
 use crate::call::{Array, MemoryKind};
 use crate::error::Error;
 use crate::policy::GPU;
@@ -29,7 +29,7 @@ struct Attributes {
 ///
 /// Page-locked memory counts as such only if all of the array is locked: otherwise it is pageable, and
 /// staged.
-pub(crate) fn kind_of(_: Driver, array: &Array<'_>) -> Result<MemoryKind, Error> {
+pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
     let attributes = attributes(array.address)?;
     let end = array.address + array.bytes;
     let available = available(&attributes, array.address);
@@ -43,7 +43,7 @@ pub(crate) fn kind_of(_: Driver, array: &Array<'_>) -> Result<MemoryKind, Error>
                 needed: array.bytes,
             });
         }
-        MEMORY_TYPE_DEVICE if kept::begins_at(attributes.range_start) => {
+        MEMORY_TYPE_DEVICE if device_cache::begins_at(attributes.range_start) => {
             return Err(Error::NoMemory { argument: array.name, address: array.address });
         }
         MEMORY_TYPE_HOST | MEMORY_TYPE_DEVICE if attributes.is_managed != 0 && is_whole => {
@@ -77,7 +77,7 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 
 /// Says whether memory that the driver does not know could be a device's that was freed, as far as it
 /// is worth the time to look: a small array outside of all device memory seen so far is the host's.
-fn could_be_freed_device_memory(array: &Array<'_>) -> bool {
+fn could_be_freed_device_memory(array: &Array) -> bool {
     array.bytes > GPU.small_array_bytes || DEVICE_MEMORY.may_have_any(array.ends())
 }
 
@@ -134,7 +134,7 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
 }
 
 /// Says whether the host can read both ends of an array.
-pub(crate) fn host_reads_ends(array: &Array<'_>) -> bool {
+pub(crate) fn host_reads_ends(array: &Array) -> bool {
     array.ends().into_iter().all(host_reads)
 }
 

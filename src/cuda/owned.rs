@@ -4,13 +4,13 @@
 //! A stream, an event or memory that the driver refuses to destroy, for a passing reason, is destroyed
 //! later: its owner is gone, and could not be told. Modules are unloaded by src/cuda/modules.rs.
 
+use super::device_cache;
 use super::driver::{
     CUdeviceptr, CUevent, CUmodule, CUstream, Code, cuEventCreate, cuEventDestroy_v2,
     cuMemAlloc_v2, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuModuleUnload,
     cuStreamCreateWithPriority, cuStreamDestroy_v2,
 };
-use super::held::{self, Kind};
-use super::kept;
+use super::memory_stats::{self, Kind};
 use crate::error::Error;
 use std::collections::VecDeque;
 use std::ffi::{c_uint, c_void};
@@ -119,11 +119,11 @@ impl OwnedMemory {
         // SAFETY: the driver writes one address into a local.
         let mut allocate = || unsafe { cuMemAlloc_v2(&raw mut address, bytes) };
         let mut code = allocate();
-        if code == Code::OUT_OF_MEMORY && kept::free_all(ordinal) {
+        if code == Code::OUT_OF_MEMORY && device_cache::free_all(ordinal) {
             code = allocate();
         }
         code.of("cuMemAlloc", ordinal)?;
-        held::add(ordinal, Kind::Device, bytes);
+        memory_stats::add(ordinal, Kind::Device, bytes);
         Ok(OwnedMemory { address, bytes, ordinal })
     }
 
@@ -137,7 +137,7 @@ impl OwnedMemory {
         // SAFETY: the memory exists, since only success, after which no owner uses it, frees it.
         let code = unsafe { cuMemFree_v2(self.address) };
         if code == Code::SUCCESS {
-            held::subtract(self.ordinal, Kind::Device, self.bytes);
+            memory_stats::subtract(self.ordinal, Kind::Device, self.bytes);
         }
         code
     }
@@ -174,7 +174,7 @@ impl OwnedPinned {
             .of("cuMemHostAlloc", ordinal)?;
         let address = NonNull::new(address)
             .ok_or(Error::OutOfHostMemory { bytes, purpose: "pinned memory" })?;
-        held::add(ordinal, Kind::Pinned, bytes);
+        memory_stats::add(ordinal, Kind::Pinned, bytes);
         Ok(OwnedPinned { address, bytes, ordinal })
     }
 
@@ -183,7 +183,7 @@ impl OwnedPinned {
         // SAFETY: the memory exists, since only success, after which no owner uses it, frees it.
         let code = unsafe { cuMemFreeHost(self.address.as_ptr()) };
         if code == Code::SUCCESS {
-            held::subtract(self.ordinal, Kind::Pinned, self.bytes);
+            memory_stats::subtract(self.ordinal, Kind::Pinned, self.bytes);
         }
         code
     }
@@ -244,14 +244,14 @@ impl Owned {
 }
 
 /// The objects of one device that the driver has refused to destroy so far.
-pub(super) struct Refused(Mutex<VecDeque<Owned>>);
+pub(super) struct DeferredFrees(Mutex<VecDeque<Owned>>);
 
-impl Refused {
+impl DeferredFrees {
     pub(super) const fn new() -> Self {
-        Refused(Mutex::new(VecDeque::new()))
+        DeferredFrees(Mutex::new(VecDeque::new()))
     }
 
-    /// Adds objects, for [`Refused::retry`].
+    /// Adds objects, for [`DeferredFrees::retry`].
     pub(super) fn add(&self, objects: impl IntoIterator<Item = Owned>) {
         let mut refused = self.lock();
         for object in objects {

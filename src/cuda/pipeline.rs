@@ -1,9 +1,9 @@
 //! Sends chunk after chunk through slots of a device: in, kernel, out.
 //!
-//! Chunks are in flight in as many slots as the plan gives a thread; the oldest is finished first. One
-//! pipeline serves contiguous arrays (contiguous.rs) and arrays of any strides (tiles.rs), in every mix: each is
-//! used where it is, copied by DMA, or staged, as the plan says. A thread that drives several devices has a
-//! pipeline for each, and starts a chunk in each by turns.
+//! As many chunks are in flight as the plan allows a thread slots. The oldest is finished first. One pipeline serves
+//! contiguous arrays (chunk_job.rs) and arrays of any strides (tile_job.rs). Each array is used where it is, copied by
+//! DMA, or staged, as the plan says. A thread that drives several devices has a pipeline for each, and starts a chunk
+//! in each by turns.
 
 use super::device::Device;
 use super::enqueue::Addresses;
@@ -16,11 +16,11 @@ use std::collections::VecDeque;
 
 /// A call, as a pipeline runs its chunks.
 pub(crate) trait Job: Sync {
-    /// Transfers for which a slot has all buffers of a chunk.
+    /// The transfers for which a slot needs buffers.
     fn buffers(&self) -> &Transfers;
 
-    /// The addresses at which a device reaches arrays in place, where it does. The device's context is current, and
-    /// the kernels are loaded when this returns, or when the first chunk starts.
+    /// Returns the addresses at which a device reaches the arrays that it uses in place. The device's context is
+    /// current. The kernels are loaded now, or when the first chunk starts.
     fn begin(&self, device: &Device) -> Result<Addresses, Error>;
 
     /// Brings a chunk's inputs in, and queues its kernels and the way out on the slot's stream.
@@ -28,7 +28,7 @@ pub(crate) trait Job: Sync {
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error>;
 
-    /// Puts the results of a chunk, which the slot was waited for, where they belong.
+    /// Stores the results of a chunk. The slot's work is done.
     fn finish(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error>;
@@ -43,15 +43,15 @@ pub(crate) struct OnDevice<'a> {
 /// The progress of one worker, a device or a core, on a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// Elements, or tiles, that it took from the queue.
+    /// The elements, or tiles, taken from the queue.
     pub(crate) taken: usize,
-    /// Those whose results are where they belong.
+    /// The elements, or tiles, whose results are stored.
     pub(crate) finished: usize,
-    /// Chunks that it finished completely.
+    /// The chunks whose results are stored.
     pub(crate) chunks: usize,
-    /// Bytes that went through pinned buffers of slots.
+    /// The bytes that went through pinned buffers of slots.
     pub(crate) bytes_staged: u64,
-    /// Says that the output may have been written, in whole or in part.
+    /// True if the output may have been written, in whole or in part.
     pub(crate) wrote: bool,
 }
 
@@ -70,8 +70,7 @@ impl Progress {
 pub(crate) type Outcome = (Progress, Result<(), Error>);
 
 /// Runs chunks from the queue through the devices until the queue is empty. Calls `end` with each device's outcome.
-/// When it returns, nothing is in flight in the call's arrays, unless the driver failed to wait: then its error
-/// says so.
+/// On return nothing is in flight in the call's arrays, unless the driver failed to wait: then an outcome says so.
 pub(crate) fn run(
     devices: &[&'static Device], job: &dyn Job, plan: &OnGpus, queue: &Queue,
     end: &dyn Fn(&'static Device, Outcome),
@@ -90,7 +89,7 @@ pub(crate) fn run(
         devices.iter().map(|device| Turns::new(device, job, plan)).collect();
     while turns.iter().any(Turns::goes_on) {
         for number in 0..turns.len() {
-            // A thread that holds slots must not wait for more: their holders may wait for its own.
+            // A thread that holds slots must not wait for another slot: its holder may be waiting for this thread's.
             let holds_slots = turns.iter().any(Turns::holds_slots);
             turns[number].take(queue, holds_slots);
         }
@@ -142,7 +141,7 @@ impl<'a> Turns<'a> {
         (self.progress, self.result)
     }
 
-    /// Lets the pipeline work, in the device's context. After an error it waits for its slots.
+    /// Runs `work` on the pipeline in the device's context. After an error, waits for the pipeline's slots.
     fn step(&mut self, work: impl FnOnce(&mut Pipeline<'a>) -> Result<bool, Error>) {
         let Some(pipeline) = &mut self.pipeline else { return };
         let stepped = self.device.within(|| work(pipeline));
@@ -184,13 +183,13 @@ impl<'a> Pipeline<'a> {
         self.drain()
     }
 
-    /// Starts one more chunk, and says whether more may follow. Waits for a slot that another caller has only
-    /// if the thread holds none.
+    /// Starts one more chunk. Returns true if another may follow. Waits for another caller's slot only if the thread
+    /// holds none.
     fn turn(&mut self, queue: &Queue, holds_slots: bool) -> Result<bool, Error> {
         if queue.left() == 0 {
             return Ok(false);
         }
-        // A slot first: a device that has none leaves the chunk to other workers.
+        // The slot comes first: without one, the chunk is left to other workers.
         let Some(slot) = self.free_slot(holds_slots)? else { return Ok(true) };
         let most = self.plan.next_chunk(queue.left());
         let Some(chunk) = queue.take(most) else { return Ok(false) };
@@ -207,9 +206,8 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// A slot with its buffers: where none is free, or none can be made, the oldest of this pipeline's, or
-    /// the next that another caller returns. `None` if the pipeline has none, and the thread holds other
-    /// slots.
+    /// Returns a slot with its buffers. If none is free and none can be made, it is this pipeline's oldest, or the next
+    /// that another caller returns. `None` if the pipeline has no slot while the thread holds others.
     fn free_slot(&mut self, holds_slots: bool) -> Result<Option<TakenSlot<'a>>, Error> {
         if self.in_flight.len() == self.plan.slots {
             self.finish_oldest()?;
@@ -233,7 +231,7 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Waits for the oldest chunk and puts its results where they belong.
+    /// Waits for the oldest chunk and stores its results.
     fn finish_oldest(&mut self) -> Result<(), Error> {
         let Some((mut slot, chunk)) = self.in_flight.pop_front() else { return Ok(()) };
         slot.wait()?;

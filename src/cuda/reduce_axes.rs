@@ -1,13 +1,13 @@
 //! Reductions of arrays of any strides along axes: their kernels (kernels/axes.cu), on a stream.
 
 use super::device::Device;
+use super::device_view::{DeviceView, DeviceViews};
 use super::driver::CUstream;
+use super::elementwise::{self, addresses_of_first};
 use super::enqueue::{Addresses, input_parameters, last_parameter};
 use super::grid::BLOCK_THREADS;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
-use super::placed::{Placed, PlacedArray};
 use super::scratch::Lent;
-use super::strided::{self, addresses_of_first};
 use crate::call::plan::BlockLimits;
 use crate::call::{
     Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task,
@@ -78,18 +78,18 @@ pub(super) struct PlacedTile {
     kept: usize,
     /// The number of the first element of each result.
     first: usize,
-    inputs: ArrayVec<PlacedArray, MAX_INPUTS>,
+    inputs: ArrayVec<DeviceView, MAX_INPUTS>,
     /// True if its results have elements.
     has_elements: bool,
     /// The outputs: elements, results, or states of results.
-    outputs: ArrayVec<PlacedArray, MAX_OUTPUTS>,
+    outputs: ArrayVec<DeviceView, MAX_OUTPUTS>,
     stores_states: bool,
 }
 
 impl PlacedTile {
     /// A tile with its arrays, the `inputs` first.
     pub(super) fn new(
-        tile: &Tile, arrays: impl Iterator<Item = PlacedArray>, inputs: usize, stores_states: bool,
+        tile: &Tile, arrays: impl Iterator<Item = DeviceView>, inputs: usize, stores_states: bool,
     ) -> Self {
         let (kept, mut arrays) = (tile.kept().lengths().len(), arrays);
         PlacedTile {
@@ -119,7 +119,7 @@ impl PlacedTile {
     /// Adds the parameters of kept or reduced axes: the divisors, and the strides of the declared inputs and of `output`.
     fn add_axes(
         &self, parameters: &mut Parameters, axes: Range<usize>, bindings: &[Binding],
-        output: Option<&PlacedArray>,
+        output: Option<&DeviceView>,
     ) {
         for length in self.lengths[axes.clone()].iter().skip(1) {
             // A length of 0 divides no number.
@@ -128,7 +128,7 @@ impl PlacedTile {
         }
         // A kernel has at least one axis of each kind.
         let missing = usize::from(axes.is_empty());
-        let mut add = |array: Option<&PlacedArray>| {
+        let mut add = |array: Option<&DeviceView>| {
             let strides =
                 array.map_or(&[0; MAX_AXES][axes.clone()], |array| array.strides(axes.clone()));
             parameters.extend(strides.iter().map(|stride| *stride as u64));
@@ -145,7 +145,7 @@ impl PlacedTile {
     /// elements of one, or where a result has too few elements for a block.
     fn partition(
         &self, policy: &AxisReductions, resident_blocks: usize, scratch: usize, formula: &Formula,
-        output: &PlacedArray,
+        output: &DeviceView,
     ) -> Partition {
         let is_sum_f32 = gpuvec_ptx::template(formula.program()) == Some("sum_f32");
         let shape = Shape {
@@ -162,16 +162,16 @@ impl PlacedTile {
         Partition { stores_states: self.stores_states.into(), ..partition }
     }
 
-    fn by_shape(&self, shape: &Shape<'_>, formula: &Formula, output: &PlacedArray) -> Partition {
+    fn by_shape(&self, shape: &Shape<'_>, formula: &Formula, output: &DeviceView) -> Partition {
         // An array that is the same for all elements of a result is read once for it, in any order.
-        let is_across = |array: &&PlacedArray| {
+        let is_across = |array: &&DeviceView| {
             let [kept, reduced] = [self.kept(), self.reduced()].map(|axes| array.strides(axes));
             reduced.last().is_some_and(|along| *along != 0) && are_columns(kept, reduced)
         };
-        match self.inputs.iter().filter(is_across).map(PlacedArray::element_bytes).max() {
+        match self.inputs.iter().filter(is_across).map(DeviceView::element_bytes).max() {
             Some(bytes) => shape.by_columns(bytes),
             None => {
-                let bytes = self.inputs.iter().map(PlacedArray::element_bytes).max();
+                let bytes = self.inputs.iter().map(DeviceView::element_bytes).max();
                 let by_rows =
                     shape.by_rows(bytes.unwrap_or(1), !formula.is_indexed() && self.has_vectors());
                 let has_tiles = shape.groups > 1 && self.is_dense(output);
@@ -181,13 +181,13 @@ impl PlacedTile {
     }
 
     /// True if the results and all their elements are contiguous words of 32 bits, and each array begins a vector.
-    fn is_dense(&self, output: &PlacedArray) -> bool {
+    fn is_dense(&self, output: &DeviceView) -> bool {
         let word = size_of::<f32>();
         let n = self.elements(self.reduced());
-        let is_dense = |array: &PlacedArray, n: usize| {
+        let is_dense = |array: &DeviceView, n: usize| {
             array.element_bytes() == word && array.strides(self.kept()) == [(n * word) as isize]
         };
-        let follow = |array: &PlacedArray| {
+        let follow = |array: &DeviceView| {
             is_dense(array, n)
                 && array.strides(self.reduced()) == [word as isize]
                 && array.address().is_multiple_of(VECTOR_BYTES as u64)
@@ -198,7 +198,7 @@ impl PlacedTile {
     /// True if the elements of each result are contiguous in all arrays, and begin a vector there.
     fn has_vectors(&self) -> bool {
         let vector = VECTOR_BYTES as isize;
-        let begins = |array: &PlacedArray| {
+        let begins = |array: &DeviceView| {
             let stride = array.strides(self.reduced()).last().copied();
             stride == Some(array.element_bytes() as isize)
                 && array.address().is_multiple_of(VECTOR_BYTES as u64)
@@ -217,7 +217,7 @@ impl PlacedTile {
         &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: Lent,
         block_limits: BlockLimits,
     ) -> Result<(), Error> {
-        let inputs: Addresses = self.inputs.iter().map(PlacedArray::address).collect();
+        let inputs: Addresses = self.inputs.iter().map(DeviceView::address).collect();
         let axes = |axes: Range<usize>| axes.len().max(1);
         let along = AxisReduction { outer: axes(self.kept()), reduced: axes(self.reduced()) };
         for (task, outputs) in task.kernels() {
@@ -273,13 +273,13 @@ impl PlacedTile {
         if !self.has_elements {
             return Ok(());
         }
-        let mut placed = Placed::new(&self.lengths);
+        let mut placed = DeviceViews::new(&self.lengths);
         self.inputs.iter().for_each(|input| placed.push(*input));
         outputs.iter().for_each(|output| placed.push(self.outputs[*output]));
         let inputs = self.inputs.len();
         placed.sort_by(inputs);
         // SAFETY: this function's promise.
-        unsafe { strided::launch(device, stream, task, placed, inputs, block_limit) }
+        unsafe { elementwise::launch(device, stream, task, placed, inputs, block_limit) }
     }
 }
 
@@ -296,7 +296,7 @@ pub(super) unsafe fn queue(
     let tiles = strides.tiles_in_place(call.task());
     for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
         let arrays = first.iter().zip(strides.views());
-        let arrays = arrays.map(|(first, view)| PlacedArray::in_place(*first, &tile, view));
+        let arrays = arrays.map(|(first, view)| DeviceView::in_place(*first, &tile, view));
         let placed = PlacedTile::new(&tile, arrays, call.inputs().len(), false);
         // SAFETY: this function's promise, and the call's.
         unsafe { placed.queue(device, stream, call.task(), scratch, block_limits)? };

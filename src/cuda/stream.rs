@@ -8,7 +8,7 @@ use super::driver::{
 use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
 use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::scratch::Scratch;
-use super::{reduce_axes, strided};
+use super::{elementwise, reduce_axes};
 use crate::call::plan::OnStream;
 use crate::call::{Call, Strides, Task, TaskKind};
 use crate::error::Error;
@@ -233,7 +233,7 @@ impl Stream {
             TaskKind::Copy | TaskKind::Elementwise => {
                 let block_limit = plan.block_limits.of(call.task());
                 // SAFETY: as above.
-                unsafe { strided::queue(device, raw, call, strides, transfers, block_limit) }
+                unsafe { elementwise::queue(device, raw, call, strides, transfers, block_limit) }
             }
         };
         // After an error nothing is in flight in the call's arrays.

@@ -102,7 +102,7 @@ static ALLOCATED: Extent = Extent::new();
 
 /// Fails if an array is partly in an allocation.
 #[inline(always)]
-pub(crate) fn check_bounds(array: &Array<'_>) -> Result<(), Error> {
+pub(crate) fn check_bounds(array: &Array) -> Result<(), Error> {
     match ALLOCATED.may_have_any(array.ends()) {
         true => check_known(array),
         false => Ok(()),
@@ -111,7 +111,7 @@ pub(crate) fn check_bounds(array: &Array<'_>) -> Result<(), Error> {
 
 /// Fails if an array is partly in an allocation: if its first byte and its last are not in the same, or both in none.
 #[inline(never)]
-fn check_known(array: &Array<'_>) -> Result<(), Error> {
+fn check_known(array: &Array) -> Result<(), Error> {
     let [first, last] = array.ends();
     let found = read(|registry| {
         [first, last].map(|address| {

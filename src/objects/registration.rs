@@ -116,7 +116,7 @@ pub(crate) fn bytes(ordinal: usize) -> usize {
 /// Returns the memory kind of an array. `ask` gets it from the driver, which reports every byte of a
 /// locked page as page-locked. An array that only shares pages with registered arrays is pageable.
 pub(crate) fn kind_of(
-    array: &Array<'_>, ask: impl Fn() -> Result<MemoryKind, Error>,
+    array: &Array, ask: impl Fn() -> Result<MemoryKind, Error>,
 ) -> Result<MemoryKind, Error> {
     REGISTRATIONS.kind_of(array, ask)
 }
@@ -215,7 +215,7 @@ impl Registrations {
     }
 
     fn kind_of(
-        &self, array: &Array<'_>, ask: impl Fn() -> Result<MemoryKind, Error>,
+        &self, array: &Array, ask: impl Fn() -> Result<MemoryKind, Error>,
     ) -> Result<MemoryKind, Error> {
         const ATTEMPTS: usize = 100;
         for _ in 0..ATTEMPTS {

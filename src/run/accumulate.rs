@@ -5,11 +5,11 @@
 //! that the placement demands, reduces them to states, which the host merges. Where states have more bytes than the
 //! elements behind them, the elements are copied from device memory, chunk by chunk, and cores add them.
 
-use super::log::{self, Subject};
-use super::strided::{
-    Checked, Given, GivenArray, Strided, contiguous, evaluate_part, gpuvec_array, is_contiguous,
+use super::evaluate::{
+    Checked, Given, GivenArray, Strided, evaluate_part, gpuvec_array, is_contiguous,
     saturated_elements,
 };
+use super::log::{self, Subject};
 use super::work::NO_BUFFERS;
 use super::{accumulate, last_run};
 use crate::call::{Array, Input, MemoryKind};
@@ -39,7 +39,7 @@ const MOST_INPUTS: usize = 2;
 /// # Safety
 /// As [`Arguments::new`](crate::call::Arguments::new). There are as many inputs as the accumulator's operation has.
 pub(crate) unsafe fn accumulate_contiguous(
-    accumulator: &Accumulator, inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream,
+    accumulator: &Accumulator, inputs: &[Input], n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     // SAFETY: this function's promise.
     unsafe {
@@ -57,7 +57,7 @@ pub(crate) unsafe fn accumulate_contiguous(
 /// # Safety
 /// As [`accumulate_contiguous`].
 unsafe fn add_terms<O: Exact>(
-    accumulator: &Accumulator, inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream,
+    accumulator: &Accumulator, inputs: &[Input], n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let mut state = State::<O::Kind>::ZERO;
     // SAFETY: this function's promise.
@@ -81,16 +81,17 @@ pub(crate) unsafe fn accumulate_strided(
     let results = gpuvec_array { data: accumulator.address(), strides: null() };
     let strided = &Strided { outputs: &raw const results, ..*strided };
     // SAFETY: this function's promise.
-    let part = unsafe { Part::read(expression, strided)? };
+    let mut part = unsafe { Part::read(expression, strided)? };
     let Some(axes) = part.axes.filter(|axes| axes.reduced().elements() > 0) else {
         last_run::clear();
         return Ok(());
     };
     let (inputs, outputs) = part.views.split_at(op.inputs());
     if is_contiguous(&expression.formula, &axes, inputs, outputs) {
-        let (inputs, n) = (contiguous(&part.given.bindings, inputs), axes.reduced().elements());
+        part.given.bindings.place_at(inputs);
+        let (inputs, n) = (&part.given.bindings.arrays, axes.reduced().elements());
         // SAFETY: this function's promise.
-        return unsafe { accumulate_contiguous(accumulator, &inputs, n, stream) };
+        return unsafe { accumulate_contiguous(accumulator, inputs, n, stream) };
     }
     let bindings = &part.given.bindings;
     let checked = Checked::new(expression, bindings, &axes, &part.views, stream)?;
@@ -122,7 +123,7 @@ pub(crate) unsafe fn accumulate_strided(
 /// unless a state has more bytes than these elements. A device does not reach arrays of others. (On an H100,
 /// 100,000 sums of 75 elements: f32 7.2 ms, 11.1 by copies for cores; products of f64 97 to 103 ms, 99 to 254 by
 /// copies.)
-fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array<'_>], placement: Placement) -> bool {
+fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array], placement: Placement) -> bool {
     let mut devices = arrays.iter().filter_map(Array::device);
     let first = devices.next();
     let bytes = n.saturating_mul(op.inputs() * op.element_bytes());
@@ -274,7 +275,7 @@ impl Source {
         let Some(words) = &mut self.copy else { return Ok(there) };
         let here = gpuvec_array { data: words.as_mut_ptr().cast(), strides: null() };
         let (inputs, outputs) = (&raw const there, &raw const here);
-        let strided = Strided { shape: &chunk.lengths, inputs, outputs, reduced_axes: 0 };
+        let strided = Strided::new(&chunk.lengths, inputs, outputs, 0);
         // SAFETY: this function's promise; the copy has room for the elements.
         unsafe { evaluate_part(copy, &strided, null_mut())? };
         Ok(here)

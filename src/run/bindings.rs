@@ -1,9 +1,11 @@
 //! Reads the arguments of expressions: arrays, and the values of scalars.
 
+use super::evaluate::pointer_to;
 use crate::call::{Binding, Input, Layout, MAX_INPUTS, MAX_OUTPUTS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use arrayvec::ArrayVec;
+use gpuvec_axes::View;
 use gpuvec_expr::{Element, Form};
 use std::ffi::c_void;
 
@@ -12,7 +14,7 @@ pub(super) struct Bindings {
     /// In the order of the declaration.
     pub(super) all: ArrayVec<Binding, MAX_INPUTS>,
     /// The arrays among them.
-    pub(super) arrays: ArrayVec<Input<'static>, MAX_INPUTS>,
+    pub(super) arrays: ArrayVec<Input, MAX_INPUTS>,
 }
 
 impl Bindings {
@@ -20,8 +22,8 @@ impl Bindings {
         Bindings { all: ArrayVec::new_const(), arrays: ArrayVec::new_const() }
     }
 
-    /// Adds the arguments of a call over `n` elements, but for those that it does not use. Reads scalars, which
-    /// must fit. (In place: a kilobyte that is returned takes a short call longer than its elements do.)
+    /// Adds the arguments of a call over `n` elements that the expression uses. Reads scalars, which must fit.
+    /// (Written in place: to return a kilobyte would take a short call longer than its elements.)
     ///
     /// # Safety
     /// `inputs` has a pointer for each declared input; those of scalars point to values in host memory.
@@ -59,6 +61,12 @@ impl Bindings {
             expression.check_integers(bits, |input| NAMES[input])?;
         }
         Ok(())
+    }
+
+    /// Moves the arrays to the first elements of these views.
+    pub(super) fn place_at(&mut self, views: &[View]) {
+        let arrays = self.arrays.iter_mut().zip(views);
+        arrays.for_each(|(array, view)| array.pointer = pointer_to(view).cast_const());
     }
 }
 

@@ -5,12 +5,12 @@ use super::last_run::{
 };
 use crate::call::chunk::Ranges;
 use crate::call::plan::OnCores;
-use crate::call::{Call, MemoryKind, Work};
+use crate::call::{Call, ChunkWork, MemoryKind};
 use crate::cuda::default_stream;
 use crate::pool;
 
 /// Computes all chunks of a call.
-pub(super) fn run(call: &Call<'_>, plan: &OnCores, selection: Selection, work: &dyn Work) {
+pub(super) fn run(call: &Call<'_>, plan: &OnCores, selection: Selection, work: &dyn ChunkWork) {
     if may_be_written_by_devices(call) {
         default_stream::synchronize_for_cores();
     }

@@ -1,7 +1,7 @@
 //! Reads tensors of DLPack as the arguments of an expression.
 
 use super::bindings::{NAMES, OUTPUT_NAMES};
-use super::strided::{Strided, evaluate_strided, gpuvec_array};
+use super::evaluate::{Strided, evaluate_strided, gpuvec_array};
 use crate::call::{Extent, MAX_ARRAYS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -111,7 +111,7 @@ pub(crate) unsafe fn evaluate_tensors(
         arrays.push(gpuvec_array { data, strides: strides[first..].as_ptr() });
     }
     let (inputs, outputs) = (arrays.as_ptr(), arrays[count..].as_ptr());
-    let strided = Strided { shape: &shape, inputs, outputs, reduced_axes };
+    let strided = Strided::new(&shape, inputs, outputs, reduced_axes);
     // SAFETY: this function's promise; there are strides for each axis.
     unsafe { evaluate_strided(expression, &strided, stream) }
 }

@@ -4,10 +4,10 @@ use super::cores::may_be_written_by_devices;
 use super::last_run::{self, Backend, Choice, Report, Selection};
 use crate::call::chunk::Queue;
 use crate::call::plan::OnGpus;
-use crate::call::{Array, Call, Task, Transfer, Transfers, Work};
-use crate::cuda::contiguous::Contiguous;
+use crate::call::{Array, Call, ChunkWork, Task, Transfer, Transfers};
+use crate::cuda::chunk_job::ChunkJob;
 use crate::cuda::pipeline::{self, Job, Progress};
-use crate::cuda::tiles::Tiled;
+use crate::cuda::tile_job::TileJob;
 use crate::cuda::{Device, default_stream, device};
 use crate::error::Error;
 use crate::pool;
@@ -27,7 +27,7 @@ impl From<Error> for Failure {
 
 /// Computes all chunks of a call: GPUs, and cores by `work`, which also gets the states of contiguous arrays.
 pub(super) fn run(
-    call: &Call<'_>, plan: &OnGpus, selection: Selection, work: &dyn Work,
+    call: &Call<'_>, plan: &OnGpus, selection: Selection, work: &dyn ChunkWork,
 ) -> Result<(), Failure> {
     let devices: Vec<&'static Device> =
         plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
@@ -35,12 +35,12 @@ pub(super) fn run(
     let (contiguous, tiled);
     let (job, queue): (&dyn Job, _) = match call.strides().zip(plan.strided.as_deref()) {
         None => {
-            contiguous = Contiguous { call, plan, work };
+            contiguous = ChunkJob { call, plan, work };
             (&contiguous, Queue::of(call))
         }
-        Some((strides, on_strides)) => {
-            tiled = Tiled::new(call, strides, plan, on_strides, work);
-            (&tiled, Queue::of_tiles(&on_strides.tiles))
+        Some((strides, tile_plan)) => {
+            tiled = TileJob::new(call, strides, plan, tile_plan, work);
+            (&tiled, Queue::of_tiles(&tile_plan.tiles))
         }
     };
     let outcome = Mutex::new(Outcome::default());
@@ -90,7 +90,7 @@ struct Parallel<'a> {
     plan: &'a OnGpus,
     /// The job of devices, and the work of cores.
     job: &'a dyn Job,
-    work: &'a dyn Work,
+    work: &'a dyn ChunkWork,
     queue: Queue,
     outcome: Mutex<Outcome>,
 }

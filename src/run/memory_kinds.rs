@@ -24,7 +24,7 @@ impl MemoryKinds {
     }
 
     /// The kind of memory that an array is in, for a copy.
-    pub(super) fn of_copied(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
+    pub(super) fn of_copied(&self, array: &Array) -> Result<MemoryKind, Error> {
         if let Some(driver) = self.driver {
             let found = registration::kind_of(array, || memory_kind::kind_of(driver, array));
             // The driver finds the whole of an array of another kind in one allocation.
@@ -44,7 +44,7 @@ impl MemoryKinds {
     /// The kind of memory that an array is in, for an operation: with placement `cpu` device memory is
     /// out of reach.
     #[inline(always)]
-    pub(super) fn of(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
+    pub(super) fn of(&self, array: &Array) -> Result<MemoryKind, Error> {
         // Spares short calls the question where the process has no driver.
         if self.driver.is_none() && !self.may_be_device {
             return allocation::check_bounds(array).map(|()| MemoryKind::Pageable);
@@ -53,7 +53,7 @@ impl MemoryKinds {
     }
 
     /// Asks the driver, or the host's memory.
-    fn ask(&self, array: &Array<'_>) -> Result<MemoryKind, Error> {
+    fn ask(&self, array: &Array) -> Result<MemoryKind, Error> {
         match self.of_copied(array)? {
             MemoryKind::Device { .. } if self.placement == Placement::Cpu => {
                 Err(Error::DeviceMemoryOnCpu { argument: array.name })

@@ -4,6 +4,7 @@ mod accumulate;
 mod bindings;
 mod cores;
 mod dlpack;
+mod evaluate;
 mod gpus;
 mod host;
 pub mod last_run;
@@ -11,14 +12,13 @@ pub(crate) mod log;
 mod memory_kinds;
 mod passes;
 mod reduce_axes;
-mod strided;
-mod walk;
+mod strided_iter;
 mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, Evaluation, Extent, Formula, Input, Layout, Output,
-    Task, Work, choose, fastest_cores,
+    Arguments, Array, Arrays, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Input, Layout,
+    Output, Task, choose, fastest_cores,
 };
 use crate::cpu::expression::{
     Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
@@ -31,9 +31,10 @@ use crate::policy::CORES;
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 pub(crate) use accumulate::{accumulate_contiguous, accumulate_strided};
-use bindings::Bindings;
 pub(crate) use bindings::OUTPUT_NAMES;
 pub(crate) use dlpack::evaluate_tensors;
+pub use evaluate::gpuvec_array;
+pub(crate) use evaluate::{Strided, evaluate, evaluate_strided, read_shape};
 use gpus::Failure;
 use gpuvec_exact::State;
 use gpuvec_ops::{Accumulator, Element, Exact, Op};
@@ -41,11 +42,9 @@ use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
-use passes::{Contiguous, evaluate_passes};
 use std::ffi::c_void;
-pub use strided::gpuvec_array;
-pub(crate) use strided::{Strided, evaluate_strided, read_shape};
-use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
+
+use work::{CpuProgram, Evaluating, Reducing, ReducingSeveral, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
 /// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
@@ -53,8 +52,7 @@ use work::{Evaluating, Reducing, ReducingSeveral, Steps, Whole};
 /// # Safety
 /// As [`Arguments::new`].
 pub(crate) unsafe fn operation(
-    op: Op, alpha: u64, inputs: &[Input<'_>], out: *mut c_void, n: usize,
-    stream: *mut gpuvec_stream,
+    op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Operation(op), n);
     let (formula, count) = (Formula::of(op), inputs.len());
@@ -64,47 +62,7 @@ pub(crate) unsafe fn operation(
     let outputs = [Output { name: "out", pointer: out, layout: formula.output }];
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(task, inputs, &outputs, n) };
-    run(&arguments, Steps::Operation { op, alpha }, stream, None)
-}
-
-/// Evaluates an expression over `n` elements of each input array, or queues that on a stream. `inputs` points
-/// to a pointer for each declared input: to an array, or to the value of a scalar. `outputs` are as many as the
-/// expression has, with their layouts.
-///
-/// # Safety
-/// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
-/// expression has inputs, and those of scalars point to values in host memory.
-pub(crate) unsafe fn evaluate(
-    expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    log::begin(Subject::Expression(Some(&expression.text)), n);
-    // SAFETY: this function's promise.
-    unsafe {
-        match expression.has_passes {
-            false => evaluate_pass(expression, inputs, outputs, n, stream),
-            true => evaluate_passes(expression, &Contiguous::new(inputs, outputs, n, stream)),
-        }
-    }
-}
-
-/// Evaluates one pass of an expression.
-///
-/// # Safety
-/// As [`evaluate`], of all inputs of the pass.
-unsafe fn evaluate_pass(
-    expression: &Expression, inputs: *const *const c_void, outputs: &[Output<'_>], n: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let mut bindings = Bindings::new();
-    // SAFETY: this function's promise.
-    unsafe { bindings.read(expression, inputs, n)? };
-    let formula = &expression.formula;
-    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings.all });
-    // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, &bindings.arrays, outputs, n) };
-    let steps = Steps::Blocks { blocks: &expression.blocks, bindings: &bindings.all };
-    run(&arguments, steps, stream, None)
+    run(&arguments, CpuProgram::Operation { op, alpha }, stream, None)
 }
 
 /// Copies bytes, or queues that on a stream.
@@ -120,7 +78,7 @@ pub(crate) unsafe fn copy(
     let output = [Output { name: "dst", pointer: dst, layout }];
     // SAFETY: this function's promise.
     let arguments = unsafe { Arguments::new(Task::Copy, &input, &output, bytes) };
-    run(&arguments, Steps::Copy, stream, None)
+    run(&arguments, CpuProgram::Copy, stream, None)
 }
 
 /// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
@@ -130,7 +88,7 @@ pub(crate) unsafe fn copy(
 /// # Safety
 /// As [`Arguments::new`], of the inputs.
 unsafe fn accumulate<O: Exact>(
-    inputs: &[Input<'_>], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
+    inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
 ) -> Result<(), Error> {
     log::begin(Subject::Accumulator(Some(O::OP)), n);
     let bindings = &[Binding::Array; 2][..O::OP.inputs()];
@@ -145,7 +103,7 @@ unsafe fn accumulate<O: Exact>(
         state.merge(&Reduction { runner, work }.reduce(States::of::<O::Kind>(), add_exactly)?);
         Ok(())
     };
-    run(&arguments, Steps::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
+    run(&arguments, CpuProgram::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
 }
 
 /// Makes the driver of a device compile an expression, where there is a GPU.
@@ -162,13 +120,13 @@ type Reduce<'a> = &'a mut dyn FnMut(&Runner<'_>, &Evaluating<'_>) -> Result<(), 
 /// Runs a call, or queues it on a stream; cores run it by `steps`. With `reduce` the call is not queued, and
 /// the reduction is left to `reduce`.
 fn run(
-    arguments: &Arguments<'_>, steps: Steps<'_>, stream: *mut gpuvec_stream,
+    arguments: &Arguments<'_>, steps: CpuProgram<'_>, stream: *mut gpuvec_stream,
     reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
     let (mut arrays, placement) = (Arrays::new(), settings::placement()?);
     let stream = given(stream)?;
     let mut kinds = None;
-    let kind_of = |array: &Array<'_>| {
+    let kind_of = |array: &Array| {
         let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
         match arguments.task() {
             Task::Copy => kinds.of_copied(array),
@@ -213,7 +171,7 @@ fn report_queued(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) {
 
 /// Plans a call, and does as the plan says, after the stream's earlier work.
 fn execute(
-    call: &Call<'_>, placement: Placement, stream: Option<&Stream>, steps: Steps<'_>,
+    call: &Call<'_>, placement: Placement, stream: Option<&Stream>, steps: CpuProgram<'_>,
     reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
     let warmups = warmup::count();
@@ -264,7 +222,7 @@ impl Runner<'_> {
     }
 
     /// Runs the work on the call's chunks, and says where. Where GPUs fail, cores do it if the plan says so.
-    fn run(&self, work: &mut dyn Work) -> Result<Backend, Error> {
+    fn run(&self, work: &mut dyn ChunkWork) -> Result<Backend, Error> {
         let on_gpus = match self.plan {
             Plan::Cores(plan) => {
                 self.run_on_cores(plan, self.selection, work);
@@ -291,7 +249,7 @@ impl Runner<'_> {
         }
     }
 
-    fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn Work) {
+    fn run_on_cores(&self, plan: &OnCores, selection: Selection, work: &mut dyn ChunkWork) {
         work.begin(plan.partition.elements());
         cores::run(self.call, plan, selection, work);
     }

@@ -11,10 +11,10 @@
 //! The program loads the values that reductions take before it stores the elements of other outputs. An output that
 //! is an input has the same elements in each tile, so no other tile reads what this one writes.
 
-use super::walk::address;
+use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, Extent, MAX_INPUTS, MAX_OUTPUTS, Work};
+use crate::call::{Binding, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{
     BlockProgram, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
 };
@@ -234,7 +234,7 @@ impl<'a> ReduceAxes<'a> {
     }
 }
 
-impl Work for ReduceAxes<'_> {
+impl ChunkWork for ReduceAxes<'_> {
     fn begin(&mut self, elements: usize) {
         self.elements = elements;
         *self.units_done.get_mut() = 0;

@@ -1,8 +1,8 @@
 //! The work of each kind of call, chunk by chunk.
 
-use super::walk::Walk;
+use super::strided_iter::StridedIter;
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Binding, Call, Extent, MAX_INPUTS, MAX_OUTPUTS, Work};
+use crate::call::{Array, Binding, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
@@ -78,7 +78,7 @@ pub(super) fn inner<T>(place: &mut Mutex<T>) -> &mut T {
 
 pub(super) const MISSING: Error = Error::Internal { text: "a chunk was not reduced" };
 
-impl<S: Copy + Send + Sync> Work for Reducing<'_, S> {
+impl<S: Copy + Send + Sync> ChunkWork for Reducing<'_, S> {
     fn begin(&mut self, elements: usize) {
         self.evaluating.forget_failure();
         self.elements = elements;
@@ -147,7 +147,7 @@ impl<'a> ReducingSeveral<'a> {
     }
 }
 
-impl Work for ReducingSeveral<'_> {
+impl ChunkWork for ReducingSeveral<'_> {
     fn begin(&mut self, elements: usize) {
         self.evaluating.forget_failure();
         self.elements = elements;
@@ -199,7 +199,7 @@ impl<'a, T: Element> Whole<'a, T> {
     }
 }
 
-impl<T: Element> Work for Whole<'_, T> {
+impl<T: Element> ChunkWork for Whole<'_, T> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let Some(chunk) = chunks.next() else { return };
         let result = (self.of)(cpu::version(), self.evaluating.values(&chunk));
@@ -210,7 +210,7 @@ impl<T: Element> Work for Whole<'_, T> {
 
 /// The steps by which cores do a call.
 #[derive(Clone, Copy)]
-pub(super) enum Steps<'a> {
+pub(super) enum CpuProgram<'a> {
     /// A copy.
     Copy,
     /// One loop over the arrays of an operation, with the bits of its number.
@@ -218,25 +218,25 @@ pub(super) enum Steps<'a> {
     /// Block after block of an expression with these inputs, in the order of the declaration.
     Blocks { blocks: &'a BlockProgram, bindings: &'a [Binding] },
     /// The same for arrays that are not contiguous.
-    Walk(&'a Walk<'a>),
+    Strided(&'a StridedIter<'a>),
 }
 
 /// A formula of the elements of a call.
 pub(super) struct Evaluating<'a> {
-    steps: Steps<'a>,
+    steps: CpuProgram<'a>,
     call: &'a Call<'a>,
     /// Says that a worker lacked memory: it has left its chunks undone.
     lacked_memory: AtomicBool,
 }
 
 impl<'a> Evaluating<'a> {
-    pub(super) fn new(steps: Steps<'a>, call: &'a Call<'a>) -> Self {
+    pub(super) fn new(steps: CpuProgram<'a>, call: &'a Call<'a>) -> Self {
         Evaluating { steps, call, lacked_memory: AtomicBool::new(false) }
     }
 
     /// Says whether what is reduced is in arrays, not computed.
     pub(super) fn reads_arrays_alone(&self) -> bool {
-        matches!(self.steps, Steps::Operation { .. }) && self.call.n() > 0
+        matches!(self.steps, CpuProgram::Operation { .. }) && self.call.n() > 0
     }
 
     /// Fails if a worker lacked memory.
@@ -258,7 +258,7 @@ impl<'a> Evaluating<'a> {
     fn accumulate(
         &self, chunks: &mut dyn Iterator<Item = Chunk>, at_once: usize, add: &mut AddValues<'_>,
     ) {
-        let Steps::Blocks { blocks, bindings } = self.steps else {
+        let CpuProgram::Blocks { blocks, bindings } = self.steps else {
             let version = cpu::version();
             return chunks.for_each(|chunk| {
                 add(0, version, self.values(&chunk), chunk.start());
@@ -292,7 +292,9 @@ impl<'a> Evaluating<'a> {
     /// The elements of a chunk that an operation reduces.
     #[inline(always)]
     fn values(&self, chunk: &Chunk) -> Values<'_> {
-        let Steps::Operation { op, .. } = self.steps else { unreachable!("an operation's values") };
+        let CpuProgram::Operation { op, .. } = self.steps else {
+            unreachable!("an operation's values")
+        };
         let addresses = self.arrays(chunk).map(<*const c_void>::cast);
         // SAFETY: the call promises the elements of the chunk, of the operation's type.
         unsafe { Values::new(op.element().widened(), addresses, chunk.len()) }
@@ -301,7 +303,7 @@ impl<'a> Evaluating<'a> {
     /// The addresses of a chunk in an expression's inputs.
     #[inline(never)]
     fn addresses(&self, chunk: &Chunk) -> ArrayVec<*const c_void, MAX_INPUTS> {
-        let address = |array: &Array<'_>| array.host_elements(chunk).cast_const();
+        let address = |array: &Array| array.host_elements(chunk).cast_const();
         self.call.inputs().iter().map(address).collect()
     }
 
@@ -315,26 +317,26 @@ impl<'a> Evaluating<'a> {
 pub(super) const NO_BUFFERS: Error =
     Error::OutOfHostMemory { bytes: 512 << 10, purpose: "the values of an expression" };
 
-impl Work for Evaluating<'_> {
+impl ChunkWork for Evaluating<'_> {
     fn begin(&mut self, _: usize) {
         self.forget_failure();
     }
 
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         match self.steps {
-            Steps::Copy => chunks.for_each(|chunk| cpu::copy(self.call, &chunk)),
-            Steps::Operation { op, alpha } => chunks.for_each(|chunk| {
+            CpuProgram::Copy => chunks.for_each(|chunk| cpu::copy(self.call, &chunk)),
+            CpuProgram::Operation { op, alpha } => chunks.for_each(|chunk| {
                 let out = self.call.outputs()[0].host_elements(&chunk);
                 let elements = Elements { inputs: self.arrays(&chunk), out, len: chunk.len() };
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };
             }),
-            Steps::Walk(walk) => {
+            CpuProgram::Strided(walk) => {
                 if walk.compute(chunks).is_err() {
                     self.lacked_memory.store(true, Ordering::Relaxed);
                 }
             }
-            Steps::Blocks { blocks, bindings } => {
+            CpuProgram::Blocks { blocks, bindings } => {
                 let Some(mut scratch) = self.scratch(blocks) else { return };
                 chunks.for_each(|chunk| {
                     let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));

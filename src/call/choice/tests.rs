@@ -101,7 +101,7 @@ fn planned(
         pointer: pointer(i),
         layout: Layout::contiguous(element.bytes()),
     };
-    let inputs: Vec<Input<'_>> = elements.iter().enumerate().map(input).collect();
+    let inputs: Vec<Input> = elements.iter().enumerate().map(input).collect();
     let outputs =
         [Output { name: "out", pointer: pointer(elements.len()), layout: formula.output }];
     let mut arrays = Arrays::new();

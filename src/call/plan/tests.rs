@@ -522,12 +522,12 @@ fn with_outputs<R>(
     let layout = Layout::contiguous(4);
     let (inputs, outputs) = arrays.split_at(2);
     let input = |array| Input { name: "input", pointer: pointer(array), layout };
-    let inputs: Vec<Input<'_>> = inputs.iter().map(input).collect();
+    let inputs: Vec<Input> = inputs.iter().map(input).collect();
     let output = |(array, layout)| Output { name: "output", pointer: pointer(array), layout };
-    let outputs: Vec<Output<'_>> = outputs.iter().zip(formula.outputs()).map(output).collect();
+    let outputs: Vec<Output> = outputs.iter().zip(formula.outputs()).map(output).collect();
     let bindings = [Binding::Array; 2];
     let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &bindings });
-    let kind_of = |array: &Array<'_>| {
+    let kind_of = |array: &Array| {
         let is_it = |(_, place): &&(MemoryKind, usize)| place * SPACE == array.address;
         Ok(arrays.iter().find(is_it).expect("an array").0)
     };

@@ -1,9 +1,9 @@
-//! Counts the bytes of memory that the library has from the driver, by device.
+//! Counts the bytes of memory that the library has allocated from the driver, by device.
 
 use super::device;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A kind of memory: of the device, or page-locked in its context.
+/// A kind of memory: the device's own, or host memory page-locked in its context.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Device,
@@ -11,11 +11,11 @@ pub(super) enum Kind {
 }
 
 /// The bytes of each kind.
-pub(super) struct Held([AtomicUsize; 2]);
+pub(super) struct MemoryStats([AtomicUsize; 2]);
 
-impl Held {
+impl MemoryStats {
     pub(super) const fn new() -> Self {
-        Held([const { AtomicUsize::new(0) }; 2])
+        MemoryStats([const { AtomicUsize::new(0) }; 2])
     }
 
     pub(super) fn bytes(&self, kind: Kind) -> usize {
@@ -29,14 +29,14 @@ impl Held {
 
 /// Counts memory that the driver has allocated.
 pub(super) fn add(ordinal: usize, kind: Kind, bytes: usize) {
-    if let Some(held) = device::held(ordinal) {
-        held.of(kind).fetch_add(bytes, Ordering::Relaxed);
+    if let Some(stats) = device::memory_stats(ordinal) {
+        stats.of(kind).fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 /// Counts memory that the driver has freed.
 pub(super) fn subtract(ordinal: usize, kind: Kind, bytes: usize) {
-    if let Some(held) = device::held(ordinal) {
-        held.of(kind).fetch_sub(bytes, Ordering::Relaxed);
+    if let Some(stats) = device::memory_stats(ordinal) {
+        stats.of(kind).fetch_sub(bytes, Ordering::Relaxed);
     }
 }

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 
 /// The walk of a program over arrays of any strides, in blocks of whole rows. Arrays that are contiguous in a block
 /// are read and written where they are; of others, the elements are copied.
-pub(super) struct Walk<'a> {
+pub(super) struct StridedIter<'a> {
     program: &'a BlockProgram,
     bindings: &'a [Binding],
     blocks: Blocks,
@@ -21,7 +21,7 @@ pub(super) struct Walk<'a> {
     outputs: &'a [View],
 }
 
-impl<'a> Walk<'a> {
+impl<'a> StridedIter<'a> {
     /// The walk over the kept axes of a call that reduces none. The views are those of the arrays among the
     /// bindings, and those of the program's outputs.
     ///
@@ -33,7 +33,7 @@ impl<'a> Walk<'a> {
         outputs: &'a [View],
     ) -> Self {
         let blocks = blocks(axes.kept(), inputs, outputs);
-        Walk { program, bindings, blocks, inputs, outputs }
+        StridedIter { program, bindings, blocks, inputs, outputs }
     }
 
     /// Computes the blocks that begin in chunks of the elements, in the order of the walk.
@@ -98,7 +98,7 @@ struct Copied {
 }
 
 impl<'a> Copies<'a> {
-    fn new(walk: &Walk<'_>, views: &'a [View]) -> Result<Self, TryReserveError> {
+    fn new(walk: &StridedIter<'_>, views: &'a [View]) -> Result<Self, TryReserveError> {
         let room = walk.blocks.elements().max(GRAIN);
         let (mut count, mut uniform) = (0, 0);
         let copied = |(number, view): (usize, &View)| {

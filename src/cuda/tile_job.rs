@@ -1,17 +1,17 @@
-//! Calls on arrays of any strides, tile after tile.
+//! The job of a call on arrays of any strides: the kernels of each tile, and the merging of reductions' states.
 
 use super::device::Device;
+use super::device_view::{DeviceView, DeviceViews, StagingLayout};
 use super::driver::CUstream;
+use super::elementwise::{self, addresses_of_first};
 use super::enqueue::{self, Addresses};
 use super::pipeline::{Job, OnDevice, Progress};
-use super::placed::{Packed, Placed, PlacedArray};
 use super::reduce_axes::PlacedTile;
 use super::slot::Slot;
-use super::strided::{self, addresses_of_first};
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Call, Extent, MAX_ARRAYS, OnStrides, Strides, TaskKind, Tile, Transfer, Transfers, Work,
+    Call, ChunkWork, Extent, MAX_ARRAYS, Strides, TaskKind, Tile, TilePlan, Transfer, Transfers,
     state_bytes,
 };
 use crate::cpu::expression::OutputStates;
@@ -23,18 +23,18 @@ use gpuvec_axes::View;
 use std::sync::{Mutex, PoisonError};
 
 /// A call on arrays of any strides.
-pub(crate) struct Tiled<'a> {
+pub(crate) struct TileJob<'a> {
     call: &'a Call<'a>,
     strides: Strides<'a>,
     plan: &'a OnGpus,
-    on_strides: &'a OnStrides,
-    /// Takes states, if they are wanted.
-    work: &'a dyn Work,
-    /// Blocks of results that still lack some of their tiles.
+    tile_plan: &'a TilePlan,
+    /// Takes the states, if they are wanted.
+    work: &'a dyn ChunkWork,
+    /// The blocks of results of which some tiles are not merged yet.
     merging: Mutex<Vec<Merging>>,
 }
 
-/// The results of a block of kept axes. Each tile has a part of their elements.
+/// The results of a block of kept axes, whose elements are in one or more tiles.
 struct Merging {
     /// The number of the block.
     number: usize,
@@ -47,12 +47,12 @@ struct Merging {
 const NO_STATES: Error =
     Error::OutOfHostMemory { bytes: 1 << 20, purpose: "the states of a reduction" };
 
-impl<'a> Tiled<'a> {
+impl<'a> TileJob<'a> {
     pub(crate) fn new(
-        call: &'a Call<'a>, strides: Strides<'a>, plan: &'a OnGpus, on_strides: &'a OnStrides,
-        work: &'a dyn Work,
+        call: &'a Call<'a>, strides: Strides<'a>, plan: &'a OnGpus, tile_plan: &'a TilePlan,
+        work: &'a dyn ChunkWork,
     ) -> Self {
-        Tiled { call, strides, plan, on_strides, work, merging: Mutex::default() }
+        TileJob { call, strides, plan, tile_plan, work, merging: Mutex::default() }
     }
 
     fn inputs(&self) -> usize {
@@ -64,53 +64,53 @@ impl<'a> Tiled<'a> {
         self.strides.views().iter().enumerate().skip(self.inputs())
     }
 
-    /// Says whether the host merges the states of several tiles.
+    /// True if the host merges the states of several tiles.
     fn merges(&self) -> bool {
         self.plan.transfers.outputs().contains(&Transfer::State)
     }
 
-    /// An array of a tile, which is gathered if need be.
+    /// The view of array `number` for a tile's kernels. Gathers the elements of a staged or copied input.
     fn placed(
         &self, on: &OnDevice<'_>, slot: &Slot, stream: CUstream, tile: &Tile, number: usize,
         progress: &mut Progress,
-    ) -> Result<PlacedArray, Error> {
+    ) -> Result<DeviceView, Error> {
         let view = &self.strides.views()[number];
-        let (transfer, offset) = (self.plan.transfers.of(number), self.on_strides.offsets[number]);
+        let (transfer, offset) = (self.plan.transfers.of(number), self.tile_plan.offsets[number]);
         if let Transfer::InPlace | Transfer::Mapped = transfer {
-            return Ok(PlacedArray::in_place(on.in_place[number], tile, view));
+            return Ok(DeviceView::in_place(on.in_place[number], tile, view));
         }
         let buffer = slot.pinned()?.as_ptr().wrapping_add(offset);
         let mut at = buffer.addr() as u64;
         if transfer == Transfer::State {
             let bytes = state_bytes(self.call, number - self.inputs());
-            return Ok(PlacedArray::states(at, tile, bytes));
+            return Ok(DeviceView::states(at, tile, bytes));
         }
         let is_input = number < self.inputs();
         let packed = self.packed(tile, number);
         if is_input {
-            // SAFETY: the call promises the tile's elements, and the buffer, which is the slot's alone, has room
-            // for them.
+            // SAFETY: the call promises the tile's elements. They fit into the buffer, which is the slot's alone.
             unsafe { gather(packed.grid(), address(tile, view), buffer) };
             progress.bytes_staged += packed.bytes() as u64;
         }
         if transfer == Transfer::Dma {
             let from = std::mem::replace(&mut at, slot.device()? + offset as u64);
-            // SAFETY: the buffers are the slot's alone, which is waited for before the call returns.
+            // SAFETY: the buffers are the slot's alone. The slot is waited for before the call returns.
             unsafe { enqueue::copy(on.device, stream, from, at, packed.bytes())? };
         }
-        Ok(PlacedArray::dense(at, &packed, view.element_bytes))
+        Ok(DeviceView::dense(at, &packed, view.element_bytes))
     }
 
     /// The elements of an array in a tile, as they are in a buffer.
-    fn packed(&self, tile: &Tile, number: usize) -> Packed {
+    fn packed(&self, tile: &Tile, number: usize) -> StagingLayout {
         let in_memory_order = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise => false,
             TaskKind::Reduced | TaskKind::Mixed => true,
         };
-        Packed::of(tile, &self.strides.views()[number], in_memory_order)
+        StagingLayout::of(tile, &self.strides.views()[number], in_memory_order)
     }
 
-    /// Merges the states of a tile with those of others of the same results. Returns them once no tile is missing.
+    /// Merges the states of a tile with those of other tiles of the same results. Returns all states once no tile is
+    /// missing.
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;
@@ -118,7 +118,7 @@ impl<'a> Tiled<'a> {
             let (words, bytes) = self.states(slot, tile, output)?;
             merging.states.merge_words(number, 0, words, bytes);
         }
-        while merging.parts < self.on_strides.tiles.parts() {
+        while merging.parts < self.tile_plan.tiles.parts() {
             let mut all = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(place) = all.iter().position(|other| other.number == tile.number) else {
                 all.try_reserve(1).map_err(|_| NO_STATES)?;
@@ -133,21 +133,21 @@ impl<'a> Tiled<'a> {
         Ok(Some(merging))
     }
 
-    /// The outputs that are results of reductions.
+    /// The outputs that are results of reductions, by number.
     fn reduced(&self) -> impl Iterator<Item = usize> {
         self.call.outputs_of(Extent::Results).map(|(output, _)| output)
     }
 
-    /// The states of a tile's results that the kernels of an output wrote, and the bytes of each.
+    /// The states of a tile's results that an output's kernels wrote, and the bytes of each state.
     fn states<'s>(
         &self, slot: &'s Slot, tile: &Tile, output: usize,
     ) -> Result<(&'s [u8], usize), Error> {
         let bytes = state_bytes(self.call, output);
-        let place = self.on_strides.offsets[self.inputs() + output];
+        let place = self.tile_plan.offsets[self.inputs() + output];
         Ok((slot.pinned_bytes(place, bytes * tile.kept().elements())?, bytes))
     }
 
-    /// States of a tile's results, for no elements.
+    /// The states of a tile's results without elements.
     fn without_elements(&self, tile: &Tile) -> Result<Merging, Error> {
         if !memory::is_left() {
             return Err(NO_STATES);
@@ -157,7 +157,7 @@ impl<'a> Tiled<'a> {
         Ok(Merging { number: tile.number, states, parts: 0 })
     }
 
-    /// Stores the results of a tile, whose states are those of all elements.
+    /// Stores the results of a tile, computed from the states of all elements.
     fn store(
         &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, mut merging: Merging,
     ) -> Result<(), Error> {
@@ -186,7 +186,7 @@ impl<'a> Tiled<'a> {
         &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, number: usize, results: &[u8],
     ) -> Result<(), Error> {
         let view = &self.strides.views()[number];
-        let buffer = slot.pinned()?.as_ptr().wrapping_add(self.on_strides.offsets[number]);
+        let buffer = slot.pinned()?.as_ptr().wrapping_add(self.tile_plan.offsets[number]);
         // SAFETY: the buffer is the slot's, with room for states, which are longer than results; no device has it.
         unsafe { buffer.copy_from_nonoverlapping(results.as_ptr(), results.len()) };
         let mut from = buffer.addr() as u64;
@@ -205,9 +205,9 @@ impl<'a> Tiled<'a> {
     }
 }
 
-impl Job for Tiled<'_> {
+impl Job for TileJob<'_> {
     fn buffers(&self) -> &Transfers {
-        &self.on_strides.buffers
+        &self.tile_plan.buffers
     }
 
     fn begin(&self, device: &Device) -> Result<Addresses, Error> {
@@ -217,7 +217,7 @@ impl Job for Tiled<'_> {
     fn start(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
-        let (tile, task) = (self.on_strides.tiles.at(chunk.start()), self.call.task());
+        let (tile, task) = (self.tile_plan.tiles.at(chunk.start()), self.call.task());
         let (stream, inputs) = (slot.begin(), self.inputs());
         let arrays = (0..inputs + self.call.outputs().len())
             .map(|number| self.placed(on, slot, stream, &tile, number, progress))
@@ -225,12 +225,12 @@ impl Job for Tiled<'_> {
         match task.kind() {
             TaskKind::Copy | TaskKind::Elementwise => {
                 progress.wrote = true;
-                let mut placed = Placed::new(tile.kept().lengths());
+                let mut placed = DeviceViews::new(tile.kept().lengths());
                 arrays.into_iter().for_each(|array| placed.push(array));
                 let block_limit = self.plan.block_limits.of(task);
                 // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for before
                 // the call returns; by its transfer the device reaches each of them.
-                unsafe { strided::launch(on.device, stream, task, placed, inputs, block_limit) }
+                unsafe { elementwise::launch(on.device, stream, task, placed, inputs, block_limit) }
             }
             kind @ (TaskKind::Reduced | TaskKind::Mixed) => {
                 progress.wrote |= !self.merges() || kind == TaskKind::Mixed;
@@ -247,16 +247,16 @@ impl Job for Tiled<'_> {
     fn finish(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
-        let tile = self.on_strides.tiles.at(chunk.start());
+        let tile = self.tile_plan.tiles.at(chunk.start());
         if self.strides.wants_states {
             let (words, bytes) = self.states(slot, &tile, 0)?;
-            self.work.take_states(self.on_strides.tiles.first_result(&tile), words, bytes);
+            self.work.take_states(self.tile_plan.tiles.first_result(&tile), words, bytes);
             return Ok(());
         }
         for (number, view) in self.outputs() {
             if self.plan.transfers.of(number) == Transfer::Staged {
                 let packed = self.packed(&tile, number);
-                let buffer = slot.pinned_bytes(self.on_strides.offsets[number], packed.bytes())?;
+                let buffer = slot.pinned_bytes(self.tile_plan.offsets[number], packed.bytes())?;
                 // SAFETY: the call promises the tile's elements, which no other thread has.
                 unsafe { scatter(packed.grid(), buffer.as_ptr(), address(&tile, view)) };
                 progress.bytes_staged += packed.bytes() as u64;

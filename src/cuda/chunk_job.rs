@@ -1,25 +1,25 @@
-//! Calls on contiguous arrays, chunk after chunk.
+//! The job of a call on contiguous arrays: a kernel, or a copy, for each chunk.
 
+use super::chunk_view::ChunkView;
 use super::device::Device;
 use super::driver::CUstream;
 use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
 use super::pipeline::{Job, OnDevice, Progress};
 use super::slot::{STATE_BYTES, Slot};
-use super::transfer::ChunkView;
 use crate::call::chunk::Chunk;
 use crate::call::plan::OnGpus;
-use crate::call::{Call, Extent, Task, TaskKind, Transfer, Transfers, Work, state_bytes};
+use crate::call::{Call, ChunkWork, Extent, Task, TaskKind, Transfer, Transfers, state_bytes};
 use crate::error::Error;
 
 /// A call on contiguous arrays.
-pub(crate) struct Contiguous<'a> {
+pub(crate) struct ChunkJob<'a> {
     pub(crate) call: &'a Call<'a>,
     pub(crate) plan: &'a OnGpus,
-    /// Gets the states of reductions.
-    pub(crate) work: &'a dyn Work,
+    /// Merges the states of reductions.
+    pub(crate) work: &'a dyn ChunkWork,
 }
 
-impl Job for Contiguous<'_> {
+impl Job for ChunkJob<'_> {
     fn buffers(&self) -> &Transfers {
         &self.plan.transfers
     }
@@ -68,8 +68,9 @@ impl Job for Contiguous<'_> {
     }
 }
 
-impl Contiguous<'_> {
-    /// Queues a kernel, or a copy, on the addresses of the chunk in the inputs and in the kernel's outputs.
+impl ChunkJob<'_> {
+    /// Queues a kernel, or a copy, of a chunk. `arrays` has the chunk's addresses in the inputs and the kernel's
+    /// outputs.
     fn enqueue(
         &self, device: &Device, slot: &mut Slot, stream: CUstream, chunk: &Chunk, task: Task<'_>,
         arrays: &Addresses,
@@ -79,8 +80,8 @@ impl Contiguous<'_> {
         let enqueue = |contents| {
             let (first, n) = (chunk.start(), chunk.len());
             let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
-            // SAFETY: the call promises the arrays, and the buffers are the slot's, which is waited for
-            // before the call returns; by its transfer the device reaches each of them.
+            // SAFETY: the call promises the arrays. The buffers are the slot's, which is waited for before the call
+            // returns. By its transfer the device reaches each array.
             unsafe { enqueue(device, stream, part) }
         };
         slot.flagged_warps = match task.kind() {
@@ -93,13 +94,13 @@ impl Contiguous<'_> {
         Ok(())
     }
 
-    /// The views of a chunk in the outputs.
+    /// The chunk's part of each output.
     fn outputs(&self, on: &OnDevice<'_>, chunk: &Chunk) -> impl Iterator<Item = ChunkView> {
         let inputs = self.call.inputs().len();
         (inputs..inputs + self.call.outputs().len()).map(|number| self.view(on, number, chunk))
     }
 
-    /// The view of a chunk in the array of this number.
+    /// The chunk's part of array `number`.
     #[inline(never)]
     fn view(&self, on: &OnDevice<'_>, number: usize, chunk: &Chunk) -> ChunkView {
         let (array, transfer) = (self.call.array(number), self.plan.transfers.of(number));

@@ -1,4 +1,4 @@
-//! Device memory that callers freed, kept for their next allocations of the same size.
+//! The cache of device memory that callers freed, for their next allocations of the same size.
 //!
 //! The driver takes up to a millisecond to map memory and to unmap it, and the results of a loop's calls have
 //! the same sizes again and again. A block serves only allocations of exactly its size, so that the driver
@@ -10,13 +10,13 @@ use super::owned::OwnedMemory;
 use crate::policy::GPU;
 use std::sync::{Mutex, PoisonError};
 
-/// Says whether blocks of a size are worth keeping, and not too large.
-pub(super) fn is_kept(bytes: usize) -> bool {
+/// True for sizes that are worth caching and not too large.
+pub(super) fn is_cached(bytes: usize) -> bool {
     (GPU.least_kept_bytes..=GPU.kept_bytes).contains(&bytes)
 }
 
-/// Keeps a block that the device no longer uses. Returns the memory if the list of blocks cannot grow.
-pub(super) fn keep(memory: OwnedMemory) -> Result<(), OwnedMemory> {
+/// Adds a block that the device no longer uses. Returns the memory if the list of blocks cannot grow.
+pub(super) fn add(memory: OwnedMemory) -> Result<(), OwnedMemory> {
     with_blocks(|blocks| {
         if blocks.try_reserve(1).is_err() {
             return Err(memory);
@@ -49,13 +49,13 @@ pub(super) fn take_oldest(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| remove_oldest(blocks, ordinal))
 }
 
-/// Frees the blocks of a device, whose context is current; says whether it freed any.
+/// Frees the blocks of a device, whose context is current. Returns true if it freed any.
 pub(super) fn free_all(ordinal: usize) -> bool {
     let mut has_freed = false;
     while let Some(block) = take_oldest(ordinal) {
         if let Err(block) = block.free() {
             // A later call tries again. If the list cannot grow, the memory stays allocated.
-            let _ = keep(block);
+            let _ = add(block);
             break;
         }
         has_freed = true;
@@ -63,7 +63,7 @@ pub(super) fn free_all(ordinal: usize) -> bool {
     has_freed
 }
 
-/// Says whether a block begins at an address: its former owner must not use it any more.
+/// True if a block begins at an address. Its former owner must not use it any more.
 pub(super) fn begins_at(address: u64) -> bool {
     with_blocks(|blocks| blocks.iter().any(|block| block.address() == address))
 }
@@ -84,8 +84,8 @@ fn remove_oldest(blocks: &mut Vec<OwnedMemory>, ordinal: usize) -> Option<OwnedM
     Some(blocks.remove(place))
 }
 
-/// Runs `work` with the blocks of all devices, the oldest first. A forked child, in which there are none of its
-/// parent's, never comes here.
+/// Runs `work` with the blocks of all devices, the oldest first. A forked child never calls this: its parent's blocks
+/// are not its own.
 fn with_blocks<T>(work: impl FnOnce(&mut Vec<OwnedMemory>) -> T) -> T {
     static BLOCKS: Mutex<Vec<OwnedMemory>> = Mutex::new(Vec::new());
     work(&mut BLOCKS.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,11 +1,11 @@
-//! Elementwise calls on arrays of any strides: their kernels, on a stream.
+//! Launches the kernels of elementwise calls on arrays of any strides.
 
 use super::device::Device;
+use super::device_view::{DeviceView, DeviceViews};
 use super::driver::CUstream;
 use super::enqueue::{self, Addresses, Contents, Part, addresses, input_parameters};
 use super::grid;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS, packs};
-use super::placed::{Placed, PlacedArray};
 use crate::call::{Call, Evaluation, Strides, Task, Transfers};
 use crate::error::Error;
 use arrayvec::ArrayVec;
@@ -24,7 +24,7 @@ pub(super) fn addresses_of_first(
 /// Queues a call on a stream of a device, whose context is current and which reaches all arrays in place.
 ///
 /// # Safety
-/// The stream must be the device's. The arrays must be there until it has done the work.
+/// The stream must be the device's. The arrays must be valid until it has done the work.
 pub(super) unsafe fn queue(
     device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
     transfers: &Transfers, block_limit: u32,
@@ -32,9 +32,9 @@ pub(super) unsafe fn queue(
     let first = addresses_of_first(device, call, strides, transfers)?;
     let tiles = strides.tiles_in_place(call.task());
     for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
-        let mut placed = Placed::new(tile.kept().lengths());
+        let mut placed = DeviceViews::new(tile.kept().lengths());
         for (first, view) in first.iter().zip(strides.views()) {
-            placed.push(PlacedArray::in_place(*first, &tile, view));
+            placed.push(DeviceView::in_place(*first, &tile, view));
         }
         let inputs = call.inputs().len();
         // SAFETY: this function's promise, and the call's.
@@ -43,13 +43,13 @@ pub(super) unsafe fn queue(
     Ok(())
 }
 
-/// Queues the kernel of an elementwise task on placed arrays, the first `inputs` as inputs. Contiguous arrays get the
-/// kernel for contiguous arrays.
+/// Queues the kernel of an elementwise task, whose first `inputs` arrays are inputs. Contiguous arrays have a kernel of
+/// their own.
 ///
 /// # Safety
 /// As [`enqueue::enqueue`].
 pub(super) unsafe fn launch(
-    device: &Device, stream: CUstream, task: Task<'_>, mut placed: Placed, inputs: usize,
+    device: &Device, stream: CUstream, task: Task<'_>, mut placed: DeviceViews, inputs: usize,
     block_limit: u32,
 ) -> Result<(), Error> {
     placed.merge();

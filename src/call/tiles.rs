@@ -1,25 +1,24 @@
-//! Calls on arrays of any strides, as GPUs run them: tile after tile.
+//! The axes of calls on arrays of any strides, and the tiles in which GPUs run such calls.
 
-use super::array::{Array, Extent, MAX_ARRAYS, MemoryKind};
+use super::array::MAX_ARRAYS;
 use super::checked::Call;
 use super::task::{Task, TaskKind};
 use super::transfer::{Transfer, Transfers};
-use crate::error::Error;
 use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View, are_columns};
 
-/// The axes of a call on arrays of any strides.
+/// The axes of a call, and the strides of its arrays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strides<'a> {
     axes: &'a Axes,
-    /// The views of the inputs, then those of the outputs.
+    /// A view for each input, then for each output.
     views: &'a [View],
-    /// Says that the call's work takes the states of the results, which are not written.
+    /// True if the call's work takes the states of the results, and no results are written.
     pub(crate) wants_states: bool,
 }
 
-/// The tiles of a call: each is a block of the kept axes with a block of the reduced ones.
+/// The tiles of a call. Each is a block of the kept axes with a block of the reduced axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tiles {
     kept: Blocks,
@@ -32,31 +31,31 @@ pub(crate) struct Tile {
     /// The number of its block of kept axes.
     pub(crate) number: usize,
     kept: Block,
-    /// None if results have no elements.
+    /// `None` if results have no elements.
     reduced: Option<Block>,
-    /// The number of its first element among those of each result.
+    /// The index of its first element among the elements of each result.
     pub(crate) first: usize,
 }
 
-/// How GPUs run a call on arrays of any strides, tile after tile, beside the transfers of the arrays. Of arrays
-/// that are [`Staged`](Transfer::Staged) a tile's elements are gathered in a pinned buffer, which kernels use where
-/// it is, or scattered from there. Of those with [`Dma`](Transfer::Dma), inputs that repeat elements, the distinct
-/// ones are gathered and then copied to a device buffer. Outputs of reductions are [`State`](Transfer::State) if
-/// several tiles have elements of a result, or if states are wanted: the host merges them.
+/// The tiles in which GPUs run a call on arrays of any strides. For a [`Staged`](Transfer::Staged) array, a tile's
+/// elements are gathered into a pinned buffer, which kernels access in place, or scattered from it. For an array with
+/// [`Dma`](Transfer::Dma), an input that repeats elements, the distinct elements are gathered and then copied to a
+/// device buffer. Outputs of reductions are [`State`](Transfer::State)s if several tiles have elements of a result, or
+/// if states are wanted. The host merges these states.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OnStrides {
+pub(crate) struct TilePlan {
     pub(crate) tiles: Tiles,
-    /// The places of arrays, or of outputs' states, in a slot's buffers.
+    /// The offsets of arrays, or of outputs' states, in a slot's buffers.
     pub(crate) offsets: ArrayVec<usize, MAX_ARRAYS>,
-    /// Transfers for which a slot has all buffers of a tile.
+    /// The transfers for which a slot allocates buffers.
     pub(crate) buffers: Transfers,
 }
 
-/// Buffers of arrays begin at multiples of this many bytes, as the longest vectors do.
+/// The alignment of arrays in buffers: that of the longest vectors, in bytes.
 const ALIGNMENT: usize = 16;
 
-/// The most results of a launch, and the most elements of each: below the limit of numbers in kernels, and a
-/// multiple of all packs.
+/// The most results of a launch, and the most elements of each. Kernels can number as many; it is a multiple of the
+/// elements of any vector.
 const MOST_ELEMENTS: usize = 1 << 30;
 
 /// The fewest bytes that a kernel reads at once.
@@ -66,13 +65,12 @@ pub(crate) const SECTOR_BYTES: usize = 32;
 const STATES_BYTES: usize = GPU.staged_chunk_bytes;
 
 impl<'a> Strides<'a> {
-    /// The axes of a call, along which views lead to the elements of its arrays.
     pub(crate) fn new(axes: &'a Axes, views: &'a [View]) -> Self {
         Strides { axes, views, wants_states: false }
     }
 
-    /// The same for a call whose work [takes the states](super::Work::take_states) of the results. The outputs'
-    /// views tell their order alone. GPUs do not leave such a call to cores, which would add what is taken once more.
+    /// The axes of a call whose work [takes the states](super::ChunkWork::take_states) of the results. The outputs'
+    /// views only give their order. Cores do not take over such a call from GPUs: the taken states would count twice.
     pub(crate) fn for_states(self) -> Self {
         Strides { wants_states: true, ..self }
     }
@@ -86,14 +84,14 @@ impl<'a> Strides<'a> {
         self.axes.reduced()
     }
 
-    /// The tiles of a task's kernels that reach all arrays in place.
+    /// The tiles for kernels that reach all arrays in place.
     pub(crate) fn tiles_in_place(&self, task: Task<'_>) -> Tiles {
         let [kept, reduced] = self.spaces();
         let kept = kept.blocks(self.most_results(task));
         Tiles { kept, reduced: reduced.blocks(MOST_ELEMENTS) }
     }
 
-    /// The most results of a launch. An elementwise kernel numbers all elements of these.
+    /// The most results of a launch. An elementwise kernel numbers all their elements.
     fn most_results(&self, task: Task<'_>) -> usize {
         let n = match task.kind() {
             TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced => 1,
@@ -102,13 +100,13 @@ impl<'a> Strides<'a> {
         (MOST_ELEMENTS / n.max(1)).max(1)
     }
 
-    /// Says whether each result has elements, and no more than a kernel can number.
+    /// True if each result has elements, and no more than a kernel can number.
     pub(super) fn fits_launches(&self) -> bool {
         (1..=MOST_ELEMENTS).contains(&self.reduced().elements())
     }
 
-    /// A number below 32 that tells reductions apart: by the number of elements of a result, and by whether these
-    /// or results are neighbours in memory.
+    /// A number below 32 that tells reductions apart: by the number of elements of a result, and by whether elements or
+    /// results are adjacent in memory.
     pub(super) fn kind(&self, inputs: usize) -> u32 {
         const POWERS: u32 = 4;
         let length = self.reduced().elements().max(1).ilog2() / POWERS;
@@ -119,19 +117,19 @@ impl<'a> Strides<'a> {
         [self.axes.kept(), self.axes.reduced()]
     }
 
-    /// The number of elements of a view, in blocks of the axes, that differ from one another.
+    /// The number of distinct elements of a view in blocks of the axes.
     #[inline(never)]
     fn distinct(spaces: [&Space; 2], view: &View) -> usize {
         spaces.map(|space| space.distinct(view).elements()).iter().product()
     }
 
-    /// The bytes of the elements of an array, those that are repeated once.
+    /// The bytes of an array's distinct elements.
     pub(super) fn bytes(&self, number: usize) -> usize {
         let view = &self.views[number];
         Self::distinct(self.spaces(), view) * view.element_bytes
     }
 
-    /// The bytes of the sectors in which the elements of an array are.
+    /// The bytes of the sectors that contain an array's elements.
     pub(super) fn sector_bytes(&self, number: usize) -> usize {
         let view = &self.views[number];
         let of_space = |space: &Space| {
@@ -143,13 +141,13 @@ impl<'a> Strides<'a> {
         self.bytes(number) / view.element_bytes * of_each
     }
 
-    /// Says whether a view has an element for several of the call's.
-    fn repeats(&self, view: &View) -> bool {
+    /// True if an array repeats elements.
+    pub(super) fn repeats(&self, view: &View) -> bool {
         let all: usize = self.spaces().iter().map(|space| space.elements()).product();
         Self::distinct(self.spaces(), view) < all
     }
 
-    /// Says whether an input is read in columns.
+    /// True if an input is read in columns.
     fn are_columns(&self, inputs: usize) -> bool {
         let [kept, reduced] = self.spaces();
         let is_across = |view: &View| are_columns(kept.strides(view), reduced.strides(view));
@@ -163,12 +161,12 @@ impl Tiles {
         self.kept.count() * self.parts()
     }
 
-    /// The number of a tile's first result in the order of the kept axes.
+    /// The index of a tile's first result in the order of the kept axes.
     pub(crate) fn first_result(&self, tile: &Tile) -> usize {
         self.kept.first_element(tile.number)
     }
 
-    /// The number of tiles that have elements of the same results.
+    /// The number of tiles that share results.
     pub(crate) fn parts(&self) -> usize {
         self.reduced.count().max(1)
     }
@@ -178,7 +176,7 @@ impl Tiles {
         self.kept.elements() * self.reduced.elements()
     }
 
-    /// The tile of a number. Those of the same results follow each other.
+    /// Returns tile `number`. Tiles that share results are adjacent.
     #[inline(never)]
     pub(crate) fn at(&self, number: usize) -> Tile {
         let (number, part) = (number / self.parts(), number % self.parts());
@@ -198,14 +196,14 @@ impl Tile {
         self.kept.space()
     }
 
-    /// The lengths of its kept axes, then of the reduced ones.
+    /// The lengths of its kept axes, then of its reduced axes.
     #[inline(never)]
     pub(crate) fn lengths(&self) -> ArrayVec<usize, MAX_AXES> {
         let reduced = self.reduced.as_ref().map_or(&[0][..], |block| block.space().lengths());
         self.kept().lengths().iter().chain(reduced).copied().collect()
     }
 
-    /// Says whether its results have elements.
+    /// True if its results have elements.
     pub(crate) fn has_elements(&self) -> bool {
         self.reduced.is_some()
     }
@@ -220,26 +218,27 @@ impl Tile {
         all
     }
 
-    /// The bytes from the first element of a view to that of the tile.
+    /// The bytes from the first element of a view to the first element of the tile.
     #[inline(never)]
     pub(crate) fn offset(&self, view: &View) -> isize {
         self.kept.offset(view) + self.reduced.map_or(0, |block| block.offset(view))
     }
 }
 
-impl OnStrides {
-    /// Plans a call for devices: its tiles, and the transfers of its arrays. `in_place` says that pageable ones have none.
-    /// Fails if an array is in another device's memory than the first one's.
+impl TilePlan {
+    /// Plans the tiles of a call on a number of devices. Changes the transfers of reductions' outputs to states if the
+    /// host is to merge them.
     pub(super) fn new(
-        call: &Call<'_>, strides: Strides<'_>, devices: &[usize], in_place: bool,
-    ) -> Result<(Self, Transfers), Error> {
-        let transfers = transfers(call, strides, devices[0], in_place)?;
-        let shape = Shape { call, strides, transfers: &transfers, gpus: devices.len() };
+        call: &Call<'_>, strides: Strides<'_>, gpus: usize, transfers: &mut Transfers,
+    ) -> Self {
+        let shape = Shape { call, strides, transfers, gpus };
         let [results, elements] = shape.tile();
         let kept = strides.axes.kept().blocks(results);
         let tiles = Tiles { kept, reduced: strides.reduced().blocks(elements) };
         let merges = tiles.parts() > 1 || shape.must_merge();
-        let transfers = if merges { transfers.with_states(call) } else { transfers };
+        if merges {
+            transfers.merge_states(call);
+        }
         let is_staged = merges || transfers.is_any_staged();
         let buffers = Transfers::of_buffers(is_staged, call.task().kind());
         let full = [tiles.kept.full(), tiles.reduced.full()];
@@ -256,45 +255,18 @@ impl OnStrides {
             start
         };
         let offsets = strides.views.iter().zip(transfers.all()).enumerate().map(place).collect();
-        Ok((OnStrides { tiles, offsets, buffers }, transfers))
+        TilePlan { tiles, offsets, buffers }
     }
 }
 
-/// The bytes of the state of a result of an output: of those of all its kernels.
+/// The bytes of a result's state: the sum over the kernels of the output.
 pub(crate) fn state_bytes(call: &Call<'_>, output: usize) -> usize {
     let kernels = call.task().kernels();
     let of_output = kernels.filter(|(_, outputs)| outputs.contains(&output));
     of_output.map(|(kernel, _)| kernel.state_bytes()).sum()
 }
 
-/// The transfers of arrays to a device. Fails if an array is in another device's memory.
-fn transfers(
-    call: &Call<'_>, strides: Strides<'_>, device: usize, in_place: bool,
-) -> Result<Transfers, Error> {
-    let inputs = call.inputs().len();
-    let transfer = |(number, (array, view)): (usize, (&Array<'_>, &View))| {
-        let is_input = number < inputs;
-        Ok(match array.kind {
-            _ if !is_input && strides.wants_states => Transfer::State,
-            // Only results are there if no result has elements.
-            _ if array.layout.extent == Extent::Elements && strides.reduced().elements() == 0 => {
-                Transfer::InPlace
-            }
-            MemoryKind::Device { ordinal } if ordinal != device => {
-                return Err(Error::StridedOnOtherDevice { argument: array.name, ordinal, device });
-            }
-            MemoryKind::Device { .. } | MemoryKind::Managed => Transfer::InPlace,
-            MemoryKind::Pageable if in_place => Transfer::InPlace,
-            _ if is_input && strides.repeats(view) => Transfer::Dma,
-            MemoryKind::Pinned | MemoryKind::PinnedInParts => Transfer::Mapped,
-            MemoryKind::Pageable => Transfer::Staged,
-        })
-    };
-    let arrays = call.arrays().zip(strides.views).enumerate().map(transfer);
-    Ok(Transfers { arrays: arrays.collect::<Result<_, Error>>()?, inputs })
-}
-
-/// The numbers by which tiles are chosen.
+/// The features of a call by which its tiles are chosen.
 struct Shape<'a> {
     call: &'a Call<'a>,
     strides: Strides<'a>,
@@ -315,7 +287,7 @@ impl Shape<'_> {
         let most = self.chunk();
         let room = if self.must_merge() { self.most_states() } else { most };
         let results = (most / n.max(1)).min(room);
-        // Rows of results that are neighbours in memory are read as such.
+        // Adjacent results are read as rows.
         let least = if self.strides.are_columns(self.call.inputs().len()) {
             GPU.gathered_columns
         } else {
@@ -329,7 +301,7 @@ impl Shape<'_> {
         [results, (most / results).max(1)]
     }
 
-    /// The most elements of a tile if arrays are staged, or shared by devices.
+    /// The most elements of a tile if arrays are staged, or devices share the call.
     fn chunk(&self) -> usize {
         let widest = self.call.element_bytes();
         let wanted = self.call.n() * widest / (GPU.pipeline_depth * self.gpus);
@@ -340,14 +312,14 @@ impl Shape<'_> {
         }
     }
 
-    /// The arrays that are staged, by number.
+    /// The staged arrays, with their numbers.
     fn staged(&self) -> impl Iterator<Item = (usize, &View)> {
         let views = self.strides.views.iter().enumerate().zip(self.transfers.all());
         let staged = views.filter(|(_, of)| matches!(of, Transfer::Staged | Transfer::Dma));
         staged.map(|(array, _)| array)
     }
 
-    /// Says whether arrays with more than one element for each result are staged.
+    /// True if arrays with more than one element for each result are staged.
     fn stages_elements(&self) -> bool {
         let writes_elements = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => true,
@@ -356,7 +328,7 @@ impl Shape<'_> {
         self.staged().any(|(number, _)| number < self.call.inputs().len() || writes_elements)
     }
 
-    /// The most elements of each staged array, if there is one, that have room in a slot.
+    /// The most elements of each staged array that fit into a slot. `None` if no array is staged.
     fn most_staged(&self) -> Option<usize> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
         let room = match self.call.task().kind() {
@@ -366,16 +338,15 @@ impl Shape<'_> {
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }
 
-    /// The most results whose states have room in a slot.
+    /// The most results whose states fit into a slot.
     fn most_states(&self) -> usize {
         let outputs = 0..self.call.outputs().len();
         let of_all: usize = outputs.map(|output| state_bytes(self.call, output) + ALIGNMENT).sum();
         STATES_BYTES / of_all
     }
 
-    /// Says whether the host merges states also where no result has several tiles: if states are wanted, or results
-    /// are computed from several, or must not be there before all elements are read, since one of several would replace
-    /// an input.
+    /// True if the host merges states even where no result has several tiles. Either states are wanted, or a result is
+    /// computed from several states, or a result would replace an input that a later kernel reads.
     fn must_merge(&self) -> bool {
         let replaces_input =
             self.call.task().has_several_kernels() && self.call.reduces_into_input();

@@ -1,4 +1,4 @@
-//! Arrays of any strides by the addresses at which a device reaches them, and the kernel for them.
+//! Arrays of any strides at the addresses where a device reaches them, and the variant of the kernel for them.
 
 use super::enqueue::Addresses;
 use super::kernels::MAX_STRIDED_PARAMETERS;
@@ -10,50 +10,50 @@ use gpuvec_axes::{Divisor, MAX_AXES, View};
 use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
 use std::ops::Range;
 
-/// Calls with at most this many axes have kernels for their number; others have that for the most axes.
+/// Up to this number of axes, a kernel is for exactly that number. Other calls use the kernel for the most axes.
 const FEW_AXES: usize = GPU.few_axes;
 
-/// The shortest axes of tiles: a warp's elements.
+/// The length of the shortest axis that is tiled: a warp's elements.
 const LEAST_TILED: usize = GPU.least_tiled;
 
-/// The arrays of a kernel, along common axes.
+/// The arrays of a kernel, with common axes.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct DeviceViews {
     lengths: ArrayVec<usize, MAX_AXES>,
     /// The inputs, then the outputs.
-    arrays: ArrayVec<PlacedArray, MAX_ARRAYS>,
+    arrays: ArrayVec<DeviceView, MAX_ARRAYS>,
 }
 
 /// An array of a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlacedArray {
+pub(super) struct DeviceView {
     /// The address of the first element.
     address: u64,
     element_bytes: usize,
-    /// In bytes, from the outermost axis on.
+    /// The strides in bytes, from the outermost axis on.
     strides: [isize; MAX_AXES],
 }
 
-impl PlacedArray {
-    /// An array where it is, from the first element of a tile on. `first` is the address of the first of all.
+impl DeviceView {
+    /// An array in place, from the first element of a tile on. `first` is the address of the array's first element.
     pub(super) fn in_place(first: u64, tile: &Tile, view: &View) -> Self {
         let address = first.wrapping_add_signed(tile.offset(view) as i64);
-        PlacedArray { address, element_bytes: view.element_bytes, strides: tile.strides(view) }
+        DeviceView { address, element_bytes: view.element_bytes, strides: tile.strides(view) }
     }
 
-    /// A buffer in which elements follow each other.
-    pub(super) fn dense(address: u64, packed: &Packed, element_bytes: usize) -> Self {
-        PlacedArray { address, element_bytes, strides: packed.steps }
+    /// A staging buffer.
+    pub(super) fn dense(address: u64, packed: &StagingLayout, element_bytes: usize) -> Self {
+        DeviceView { address, element_bytes, strides: packed.steps }
     }
 
-    /// The states of a tile's results, of `bytes` bytes each, one after the other.
+    /// The adjacent states of a tile's results, of `bytes` bytes each.
     pub(super) fn states(address: u64, tile: &Tile, bytes: usize) -> Self {
         let (mut strides, mut step) = ([0; MAX_AXES], bytes as isize);
         for (stride, length) in strides.iter_mut().zip(tile.kept().lengths()).rev() {
             *stride = step;
             step *= *length as isize;
         }
-        PlacedArray { address, element_bytes: bytes, strides }
+        DeviceView { address, element_bytes: bytes, strides }
     }
 
     pub(super) fn address(&self) -> u64 {
@@ -70,8 +70,8 @@ impl PlacedArray {
     }
 }
 
-/// The distinct elements of an array in a tile, and their places in a buffer, where they follow each other.
-pub(super) struct Packed {
+/// The layout of an array's distinct elements of a tile in a staging buffer, where they are adjacent.
+pub(super) struct StagingLayout {
     /// The axes along which the elements differ, in the order of the buffer, and the array's strides.
     lengths: ArrayVec<usize, MAX_AXES>,
     strides: ArrayVec<isize, MAX_AXES>,
@@ -80,9 +80,9 @@ pub(super) struct Packed {
     steps: [isize; MAX_AXES],
 }
 
-impl Packed {
-    /// The elements of a view: in the order of the tile's axes or, if the tile is of a reduction, in that of
-    /// memory, since each order is as good for the kernel.
+impl StagingLayout {
+    /// Lays out the elements of a view in the order of the tile's axes or, if `in_memory_order`, of memory. The kernels
+    /// of reductions accept any order.
     pub(super) fn of(tile: &Tile, view: &View, in_memory_order: bool) -> Self {
         let (lengths, strides) = (tile.lengths(), tile.strides(view));
         let mut axes: ArrayVec<usize, MAX_AXES> = ArrayVec::new();
@@ -98,7 +98,7 @@ impl Packed {
             steps[*axis] = step as isize;
             step *= lengths[*axis];
         }
-        Packed {
+        StagingLayout {
             lengths: axes.iter().map(|axis| lengths[*axis]).collect(),
             strides: axes.iter().map(|axis| strides[*axis]).collect(),
             element_bytes: view.element_bytes,
@@ -106,24 +106,24 @@ impl Packed {
         }
     }
 
-    /// The elements where the array has them.
+    /// The elements in the array.
     pub(super) fn grid(&self) -> Grid<'_> {
         Grid::new(&self.lengths, &self.strides, self.element_bytes)
     }
 
-    /// Their bytes in the buffer.
+    /// The bytes in the buffer.
     pub(super) fn bytes(&self) -> usize {
         self.element_bytes * self.lengths.iter().product::<usize>()
     }
 }
 
-impl Placed {
-    /// No arrays, along axes of these lengths.
+impl DeviceViews {
+    /// No arrays yet, with axes of these lengths.
     pub(super) fn new(lengths: &[usize]) -> Self {
-        Placed { lengths: lengths.iter().copied().collect(), arrays: ArrayVec::new() }
+        DeviceViews { lengths: lengths.iter().copied().collect(), arrays: ArrayVec::new() }
     }
 
-    pub(super) fn push(&mut self, array: PlacedArray) {
+    pub(super) fn push(&mut self, array: DeviceView) {
         self.arrays.push(array);
     }
 
@@ -135,8 +135,7 @@ impl Placed {
         self.lengths.iter().product()
     }
 
-    /// Sorts the axes by the steps of an array, which has no two elements in the same place: the longest steps
-    /// first.
+    /// Sorts the axes by the strides of an array without repeated elements, the largest stride first.
     pub(super) fn sort_by(&mut self, array: usize) {
         for axis in 1..self.lengths.len() {
             let step = |axis: usize| self.arrays[array].strides[axis].unsigned_abs();
@@ -147,8 +146,7 @@ impl Placed {
         }
     }
 
-    /// Drops axes of length 1, and merges neighbours along which each array is walked like along one. Leaves at
-    /// least one axis.
+    /// Drops axes of length 1, and merges adjacent axes that are one axis of each array. Leaves at least one axis.
     pub(super) fn merge(&mut self) {
         let mut count = 0;
         for axis in 0..self.lengths.len() {
@@ -158,7 +156,7 @@ impl Placed {
             }
             let step = length as isize;
             let continues =
-                |array: &PlacedArray| array.strides[count - 1] == array.strides[axis] * step;
+                |array: &DeviceView| array.strides[count - 1] == array.strides[axis] * step;
             if count > 0 && self.arrays.iter().all(continues) {
                 self.lengths[count - 1] *= length;
             } else {
@@ -178,14 +176,14 @@ impl Placed {
         }
     }
 
-    /// Says whether all elements of each array follow each other in memory.
+    /// True if the elements of each array are adjacent in memory.
     pub(super) fn is_contiguous(&self) -> bool {
-        let is = |array: &PlacedArray| array.strides[0] == array.element_bytes as isize;
+        let is = |array: &DeviceView| array.strides[0] == array.element_bytes as isize;
         self.lengths.len() == 1 && self.arrays.iter().all(is)
     }
 
-    /// The variant of a kernel that takes `pack` elements at once of contiguous arrays, after merging. May change the
-    /// order of the axes.
+    /// Returns the variant for a kernel whose contiguous form reads `pack` elements at once. The axes are merged. May
+    /// change their order.
     pub(super) fn variant(&mut self, bindings: &[Binding], pack: usize) -> Variant {
         let axes = if self.lengths.len() <= FEW_AXES { self.lengths.len() } else { MAX_AXES };
         let mut fitting = (1..=pack.ilog2()).rev().map(|log2| 1 << log2);
@@ -205,13 +203,13 @@ impl Placed {
         }
     }
 
-    /// Packs of elements that follow each other in C order, if they do so in each output and in an input, and all
-    /// elements of inputs follow each other along the innermost axis or are the same.
+    /// The variant for elements that are adjacent in C order, if they are in each output and at least one input. The
+    /// other inputs must be adjacent, or repeated, along the innermost axis.
     fn flat(&self, bindings: &[Binding], lanes: usize) -> Option<Order> {
         let inner = self.inner();
         let is_near =
-            |array: &PlacedArray| [0, array.element_bytes as isize].contains(&array.strides[inner]);
-        let is_flat = |array: &PlacedArray| {
+            |array: &DeviceView| [0, array.element_bytes as isize].contains(&array.strides[inner]);
+        let is_flat = |array: &DeviceView| {
             let mut wanted = array.element_bytes as isize;
             let follows = |(stride, length): (&isize, &usize)| {
                 let is = *stride == wanted;
@@ -229,11 +227,11 @@ impl Placed {
         (is_fitting && flat != 0).then_some(Order::Flat { flat })
     }
 
-    /// Tiles, if elements of inputs follow each other along another axis than the innermost one, which is then the
-    /// last but one, and both are long.
+    /// The variant with tiles, if elements of inputs are adjacent along another axis than the innermost, and both axes
+    /// are long. Moves that axis next to the innermost.
     fn tiles(&mut self, bindings: &[Binding]) -> Option<Order> {
         let inner = self.inner();
-        let follows = |array: &PlacedArray, axis: usize| {
+        let follows = |array: &DeviceView, axis: usize| {
             array.strides[axis].unsigned_abs() == array.element_bytes
                 && array.strides[inner].unsigned_abs() > array.element_bytes
         };
@@ -254,7 +252,7 @@ impl Placed {
         tile_side(bytes).map(|side| Order::Tiles { across, side })
     }
 
-    /// Says whether each of the first arrays, the inputs, is the same along some axis.
+    /// True if each of the inputs, the first arrays, repeats elements along some axis.
     pub(super) fn are_broadcast(&self, inputs: usize) -> bool {
         let mut strides = self.arrays[..inputs].iter().map(|array| &array.strides[..=self.inner()]);
         strides.all(|strides| strides.contains(&0))
@@ -264,11 +262,11 @@ impl Placed {
         self.lengths.len() - 1
     }
 
-    /// Says whether each array can be accessed in packs of `lanes` elements along the innermost axis, or is the same
-    /// along it.
+    /// True if each array either repeats elements along the innermost axis, or can be accessed along it in vectors of
+    /// `lanes` elements.
     fn has_packs(&self, lanes: usize) -> bool {
         let inner = self.inner();
-        let is_packed = |array: &PlacedArray| {
+        let is_packed = |array: &DeviceView| {
             let bytes = vector_bytes(array.element_bytes, lanes) as isize;
             array.strides[inner] == array.element_bytes as isize
                 && array.address.cast_signed() % bytes as i64 == 0
@@ -278,9 +276,9 @@ impl Placed {
             && self.arrays.iter().all(|array| array.strides[inner] == 0 || is_packed(array))
     }
 
-    /// The declared inputs for whose arrays something holds: a bit each.
+    /// A bit for each declared input whose array the predicate holds for.
     fn inputs_where(
-        &self, bindings: &[Binding], mut holds: impl FnMut(&PlacedArray) -> bool,
+        &self, bindings: &[Binding], mut holds: impl FnMut(&DeviceView) -> bool,
     ) -> u64 {
         let mut arrays = self.arrays.iter();
         let of_arrays = bindings.iter().enumerate().filter(|(_, of)| matches!(of, Binding::Array));
@@ -289,8 +287,8 @@ impl Placed {
         })
     }
 
-    /// Adds the parameters of a variant behind those of the addresses: lengths, strides, the number of elements, of
-    /// packs or of tiles, and no flags. Returns that number.
+    /// Adds a variant's parameters after the addresses: lengths, strides, the number of units (elements, vectors or
+    /// tiles), and no flags. Returns the number of units.
     pub(super) fn add_shape(
         &self, parameters: &mut ArrayVec<u64, MAX_STRIDED_PARAMETERS>, bindings: &[Binding],
         variant: Variant,
@@ -301,7 +299,7 @@ impl Placed {
             Order::Tiles { side, .. } if axis + 1 >= inner => self.lengths[axis].div_ceil(side),
             _ => self.lengths[axis],
         };
-        // Axes of length 1, which are the outermost, make up the variant's number.
+        // Outermost axes of length 1 make up the variant's number of axes.
         let ones = std::iter::repeat_n(1, missing);
         for length in ones.chain((0..=inner).map(units)).skip(1) {
             // Launches have fewer elements than the limit of divisors.
@@ -309,7 +307,7 @@ impl Placed {
             parameters.extend([length as u64, multiplier.into(), shift.into()]);
         }
         let mut arrays = self.arrays.iter();
-        let mut add = |array: Option<&PlacedArray>| {
+        let mut add = |array: Option<&DeviceView>| {
             let strides = array.map_or(&[0; MAX_AXES], |array| &array.strides);
             parameters.extend(std::iter::repeat_n(0, missing));
             parameters.extend(strides[..=inner].iter().map(|stride| *stride as u64));
@@ -333,20 +331,20 @@ mod tests {
 
     const ADDRESS: u64 = 1 << 40;
 
-    /// Arrays of f32 along axes of these lengths, by their addresses and strides in elements, after merging.
-    fn placed(lengths: &[usize], arrays: &[(u64, &[isize])]) -> Placed {
-        let mut placed = Placed::new(lengths);
+    /// Arrays of f32 with axes of these lengths, by addresses and strides in elements, after merging.
+    fn placed(lengths: &[usize], arrays: &[(u64, &[isize])]) -> DeviceViews {
+        let mut placed = DeviceViews::new(lengths);
         for (past, steps) in arrays {
             let mut strides = [0; MAX_AXES];
             strides.iter_mut().zip(*steps).for_each(|(stride, step)| *stride = 4 * step);
-            placed.push(PlacedArray { address: ADDRESS + past, element_bytes: 4, strides });
+            placed.push(DeviceView { address: ADDRESS + past, element_bytes: 4, strides });
         }
         placed.merge();
         placed
     }
 
     /// The variant for two inputs and an output of a kernel that takes four elements at once.
-    fn variant(lengths: &[usize], arrays: &[(u64, &[isize])]) -> (Variant, Placed) {
+    fn variant(lengths: &[usize], arrays: &[(u64, &[isize])]) -> (Variant, DeviceViews) {
         let mut placed = placed(lengths, arrays);
         let bindings = [Binding::Scalar(0), Binding::Array, Binding::Unused, Binding::Array];
         (placed.variant(&bindings, 4), placed)
@@ -421,7 +419,7 @@ mod tests {
         assert_eq!(found, Variant { axes: 3, lanes: 4, order });
         assert_eq!(placed.lengths[..], [5, 64, 100]);
         assert_eq!(placed.arrays[0].strides[..3], [25_856, 4, 256]);
-        // Of short axes tiles would be mostly empty.
+        // Tiles of short axes would be mostly empty.
         let (found, _) = variant(&[100, 3], &[(0, &[1, 100]), (0, &[3, 1]), (0, &[3, 1])]);
         assert_eq!(found.order, Order::Apart);
     }

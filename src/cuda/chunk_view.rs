@@ -1,4 +1,4 @@
-//! One array's part of a chunk, on its way through a slot.
+//! One array's part of a chunk, as a slot transfers it.
 
 use super::device::Device;
 use super::driver::CUstream;
@@ -8,23 +8,23 @@ use crate::call::chunk::Chunk;
 use crate::call::{Array, Transfer};
 use crate::error::Error;
 
-/// The view of a chunk in one array of a [`Call`](crate::call::Call).
+/// A chunk's part of one array of a [`Call`](crate::call::Call).
 pub(super) struct ChunkView {
     pub(super) transfer: Transfer,
-    /// The place of the chunk's buffer in the slot's device memory, in its pinned memory, or among its states.
+    /// The offset of the chunk's buffer in the slot's device memory, in its pinned memory, or among its states.
     offset: usize,
-    /// The address for the host or, in device memory, for the driver's copies.
+    /// The address for the host and for the driver's copies.
     address: usize,
-    /// The address for kernels that use the array where it is.
+    /// The address for kernels that use the array in place.
     in_place: u64,
     bytes: usize,
 }
 
 impl ChunkView {
-    /// The view of a chunk in an array, which kernels reach at the address `in_place`, if they do. The
-    /// array's buffer begins `offset` bytes behind the first one.
+    /// A chunk's part of an array. Kernels that use the array in place reach it at the address `in_place`. The array's
+    /// buffer begins `offset` bytes after the slot's first one.
     pub(super) fn new(
-        array: &Array<'_>, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
+        array: &Array, transfer: Transfer, in_place: u64, chunk: &Chunk, offset: usize,
     ) -> Self {
         let (start, bytes) = array.part(chunk);
         ChunkView {
@@ -36,12 +36,12 @@ impl ChunkView {
         }
     }
 
-    /// Bytes that go through a pinned buffer of the slot.
+    /// The bytes that go through a pinned buffer of the slot.
     pub(super) fn staged_bytes(&self) -> u64 {
         if self.transfer == Transfer::Staged { self.bytes as u64 } else { 0 }
     }
 
-    /// The address that a kernel gets.
+    /// The address for a kernel.
     pub(super) fn kernel_address(&self, slot: &Slot) -> Result<u64, Error> {
         match self.transfer {
             Transfer::InPlace | Transfer::Mapped => Ok(self.in_place),
@@ -51,29 +51,28 @@ impl ChunkView {
         }
     }
 
-    /// Makes an input visible to kernels: stages it, queues its copy to the device, or neither.
+    /// Makes an input visible to kernels: stages it or queues its copy to the device, unless kernels use it in place.
     pub(super) fn bring_in(
         &self, device: &Device, slot: &Slot, stream: CUstream,
     ) -> Result<(), Error> {
         match self.transfer {
             Transfer::Staged => {
                 let buffer = self.pinned_buffer(slot)?;
-                // SAFETY: the call promises the chunk's elements of the array; the buffer is the
-                // slot's alone and holds a chunk.
+                // SAFETY: the call promises the chunk's elements. The buffer is the slot's alone, and a chunk fits.
                 unsafe { std::ptr::copy_nonoverlapping(self.host_pointer(), buffer, self.bytes) };
                 Ok(())
             }
             Transfer::Dma => {
                 let (from, to) = (self.address as u64, self.device_buffer(slot)?);
-                // SAFETY: the call promises the chunk's elements of the array; the buffer is the slot's alone
-                // and holds a chunk; the slot is waited for before the call returns.
+                // SAFETY: the call promises the chunk's elements. The buffer is the slot's alone, and a chunk fits. The
+                // slot is waited for before the call returns.
                 unsafe { enqueue::copy(device, stream, from, to, self.bytes) }
             }
             _ => Ok(()),
         }
     }
 
-    /// Queues the output's copy from the device, behind the kernel, if it needs one.
+    /// Queues the copy of an output from the device, after the kernel, if its transfer is DMA.
     pub(super) fn queue_out(
         &self, device: &Device, slot: &Slot, stream: CUstream,
     ) -> Result<(), Error> {
@@ -85,7 +84,7 @@ impl ChunkView {
         unsafe { enqueue::copy(device, stream, from, to, self.bytes) }
     }
 
-    /// Copies a staged output to the caller's array. The slot's work is done.
+    /// Copies a staged output to the caller's array, after the slot's work is done.
     pub(super) fn take_out(&self, slot: &Slot) -> Result<(), Error> {
         if self.transfer == Transfer::Staged {
             let buffer = self.pinned_buffer(slot)?;

@@ -1,7 +1,7 @@
 //! The tiles of calls: each element is in one, and buffers and launches hold what tiles have.
 
 use super::*;
-use crate::call::array::Layout;
+use crate::call::array::{Array, Layout, MemoryKind};
 use crate::call::formula::{Binding, Evaluation, Formula};
 use crate::call::plan::tests::formula;
 use crate::call::task::Task;
@@ -40,7 +40,7 @@ impl Case {
 
     /// Plans the call for a number of devices.
     fn planned<R>(
-        &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &OnStrides, &Transfers) -> R,
+        &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &TilePlan, &Transfers) -> R,
     ) -> R {
         const SPACE: usize = 1 << 44;
         let [of_input, of_result] = [self.op.element_bytes(), self.op.output_bytes()];
@@ -73,7 +73,7 @@ impl Case {
         let axes = Axes::new(&arguments, &mut views).unwrap().unwrap();
         let mixed = self.is_mixed.then(|| formula("sum(a); a"));
         let formula = mixed.as_ref().unwrap_or(Formula::of(self.op));
-        let layouts: Vec<&Layout> = formula.outputs().collect();
+        let layouts: Vec<Layout> = formula.outputs().collect();
         let array = |(number, view): (usize, &View)| Array {
             name: "x",
             address: view.lowest,
@@ -84,7 +84,7 @@ impl Case {
             bytes: view.end - view.lowest,
             kind: self.kinds[view.address / SPACE - 1],
         };
-        let arrays: Vec<Array<'_>> = views.iter().enumerate().map(array).collect();
+        let arrays: Vec<Array> = views.iter().enumerate().map(array).collect();
         let bindings = &[Binding::Array; 2][..inputs];
         let task = Task::Evaluate(Evaluation { formula, bindings });
         let n = axes.kept().elements() * axes.reduced().elements().max(1);
@@ -93,7 +93,8 @@ impl Case {
         // SAFETY: the arrays are never accessed.
         let call = unsafe { Call::strided(task, n, &arrays, inputs, strides) };
         let devices: Vec<usize> = (0..gpus).collect();
-        let (planned, transfers) = OnStrides::new(&call, strides, &devices, false).unwrap();
+        let mut transfers = Transfers::new(&call, &devices, false, false).unwrap();
+        let planned = TilePlan::new(&call, strides, gpus, &mut transfers);
         then(&call, strides, &planned, &transfers)
     }
 }
@@ -113,7 +114,7 @@ fn sums_of_rows(shape: [i64; 2], kinds: [MemoryKind; 4]) -> Case {
 }
 
 /// Fails unless the tiles have each element once, and buffers have room for each tile.
-fn check(call: &Call<'_>, strides: Strides<'_>, planned: &OnStrides, transfers: &Transfers) {
+fn check(call: &Call<'_>, strides: Strides<'_>, planned: &TilePlan, transfers: &Transfers) {
     let (tiles, mut elements) = (&planned.tiles, 0);
     let (mut first, mut number, mut first_result, mut last_results) = (0, 0, 0, 0);
     for tile in (0..tiles.count().min(5000)).map(|number| tiles.at(number)) {
