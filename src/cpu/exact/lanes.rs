@@ -404,6 +404,9 @@ impl<K: Laned> LaneSums<K> {
     /// Moves the sum of a lane to a state.
     pub(crate) fn empty(&mut self, lane: usize, state: &mut State<K>) {
         let Sums { high, low, terms, .. } = &self.sums;
+        if terms[lane] == 0 {
+            return;
+        }
         add_parts(state, [high[lane], low[lane]], terms[lane] as usize);
         self.sums.clear(lane..lane + 1);
     }
