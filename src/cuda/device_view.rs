@@ -387,7 +387,11 @@ mod tests {
         ] as [(&[isize; 2], _, _, _); 9]
         {
             let (found, _) = variant(&[8, 16], &[(0, whole), (past, row), (0, whole)]);
-            assert_eq!(found, Variant { axes: 2, lanes, order }, "{row:?}, {past} bytes past");
+            assert_eq!(
+                found,
+                Variant { axes: 2, items: lanes, order },
+                "{row:?}, {past} bytes past"
+            );
         }
         let (found, _) = variant(&[8, 15], &[(0, &[15, 1]), (0, &[0, 2]), (0, &[15, 1])]);
         assert_eq!(found.order, Order::Apart);
@@ -405,7 +409,11 @@ mod tests {
         ] as [(&[isize; 2], _, &[isize], _, _); 5]
         {
             let (found, _) = variant(&[8, 15], &[(0, whole), (past, input), (0, out)]);
-            assert_eq!(found, Variant { axes: 2, lanes, order }, "{input:?}, {past} bytes past");
+            assert_eq!(
+                found,
+                Variant { axes: 2, items: lanes, order },
+                "{input:?}, {past} bytes past"
+            );
         }
     }
 
@@ -416,7 +424,7 @@ mod tests {
             &[(0, &[1, 6464, 64]), (0, &[500, 100, 1]), (0, &[500, 100, 1])],
         );
         let order = Order::Tiles { across: 0b0010, side: 64 };
-        assert_eq!(found, Variant { axes: 3, lanes: 4, order });
+        assert_eq!(found, Variant { axes: 3, items: 4, order });
         assert_eq!(placed.lengths[..], [5, 64, 100]);
         assert_eq!(placed.arrays[0].strides[..3], [25_856, 4, 256]);
         // Tiles of short axes would be mostly empty.
@@ -445,7 +453,7 @@ mod tests {
         let lengths = [2, 3, 2, 3, 5];
         let (gaps, whole) = ([720, 200, 80, 20, 3], [90, 30, 15, 5, 1]);
         let (found, placed) = variant(&lengths, &[(0, &gaps), (0, &whole), (0, &whole)]);
-        assert_eq!(found, Variant { axes: 8, lanes: 4, order: Order::Apart });
+        assert_eq!(found, Variant { axes: 8, items: 4, order: Order::Apart });
         let mut parameters = ArrayVec::new();
         let bindings = [Binding::Array, Binding::Array];
         assert_eq!(placed.add_shape(&mut parameters, &bindings, found), 180);
