@@ -13,7 +13,7 @@ constexpr int BLOCK_THREADS = 256;
 constexpr int BLOCKS = 3;
 
 // Bytes that a thread loads before it adds the first element: a load across the bus takes a microsecond. Norms of f32, 2^28:
-// 280 µs by batches of 16 elements; 418 by the kernel of dots, whose batches have 8 of each factor.
+// 280 us by batches of 16 elements; 418 by the kernel of dots, whose batches have 8 of each factor.
 constexpr int BATCH_BYTES = 64;
 
 // Squares of f64 in a batch: with eight, sm_70 to sm_89 spill 8 bytes of registers.
@@ -30,7 +30,7 @@ constexpr int FEWEST_FOR_PORTIONS = 24, PORTION_SHARE = 8, PORTION = 3, COUNTERS
 // The most batches that are added as integers, without trying a window, after windows have failed. Not measured alone.
 constexpr int MOST_SKIPPED = 63;
 
-// Levels of a window: of sums, and of products. Dots of f32 with four levels (three blocks) take 503 µs, with three (four
+// Levels of a window: of sums, and of products. Dots of f32 with four levels (three blocks) take 503 us, with three (four
 // blocks) 495; on data spread over half of the exponents four reach 0.81, three 0.57.
 constexpr int SUM_LEVELS = 2, PRODUCT_LEVELS = 3;
 

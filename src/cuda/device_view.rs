@@ -387,7 +387,11 @@ mod tests {
         ] as [(&[isize; 2], _, _, _); 9]
         {
             let (found, _) = variant(&[8, 16], &[(0, whole), (past, row), (0, whole)]);
-            assert_eq!(found, Variant { axes: 2, items: lanes, order }, "{row:?}, {past} bytes past");
+            assert_eq!(
+                found,
+                Variant { axes: 2, items: lanes, order },
+                "{row:?}, {past} bytes past"
+            );
         }
         let (found, _) = variant(&[8, 15], &[(0, &[15, 1]), (0, &[0, 2]), (0, &[15, 1])]);
         assert_eq!(found.order, Order::Apart);
@@ -405,7 +409,11 @@ mod tests {
         ] as [(&[isize; 2], _, &[isize], _, _); 5]
         {
             let (found, _) = variant(&[8, 15], &[(0, whole), (past, input), (0, out)]);
-            assert_eq!(found, Variant { axes: 2, items: lanes, order }, "{input:?}, {past} bytes past");
+            assert_eq!(
+                found,
+                Variant { axes: 2, items: lanes, order },
+                "{input:?}, {past} bytes past"
+            );
         }
     }
 
