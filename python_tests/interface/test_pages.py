@@ -156,7 +156,8 @@ def test_links_lead_somewhere(document):
     """To a file of the repository, and to a heading of it. (Sphinx checks the site's own, too.)"""
     for link in links(document):
         path, _, anchor = link.partition("#")
-        if ":" in path:
+        # The site's build draws the figures, and fails if one is missing.
+        if ":" in path or path.endswith(".svg"):
             continue
         target = (document.parent / path).resolve() if path else document
         assert target.exists(), link

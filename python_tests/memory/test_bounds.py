@@ -17,10 +17,12 @@ KIND = NUMBERS["sum_f32"]
 
 @pytest.fixture(params=ROOM)
 def memory(request, placement, resources):
-    """Makes memory for N floats, longer memory of the kind, and returns the room of the first."""
+    """Makes memory for N floats; returns it, its room, and an address in longer memory of the kind."""
     room = ROOM[request.param]
     short = resources.array(request.param, np.arange(N, dtype=np.float32))
-    return short, resources.array(request.param, np.ones(4 * room, np.float32)), room
+    other = resources.array(request.param, np.ones(4 * room, np.float32))
+    # Allocations may be neighbours: an array that leaves the first must not overlap another argument.
+    return short, other.address + 4 * room, room
 
 
 def calls(stack: ExitStack, address: int, n: int, other: int) -> dict[str, tuple]:
@@ -59,12 +61,12 @@ def test_an_array_beyond_the_end(memory, name):
     """The error has the argument and both sizes, nothing is written, and the whole can be used."""
     short, other, room = memory
     with ExitStack() as stack:
-        call, argument = calls(stack, short.address, room + 2, other.address)[name]
+        call, argument = calls(stack, short.address, room + 2, other)[name]
         assert call() == Status.ERROR_OUT_OF_BOUNDS
         assert last_error().startswith(f"{argument} would have "), last_error()
         assert f"only {4 * room} of them" in last_error()
         assert np.array_equal(short.get(np.float32)[:N], np.arange(N, dtype=np.float32))
-        call, _ = calls(stack, short.address, room, other.address)[name]
+        call, _ = calls(stack, short.address, room, other)[name]
         ok(call())
 
 
