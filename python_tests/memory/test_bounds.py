@@ -17,11 +17,11 @@ KIND = NUMBERS["sum_f32"]
 
 @pytest.fixture(params=ROOM)
 def memory(request, placement, resources):
-    """Makes memory for N floats; returns it, its room, and an address in longer memory of the kind."""
+    """Makes memory for N floats; returns it, an address in longer memory, and the room."""
     room = ROOM[request.param]
     short = resources.array(request.param, np.arange(N, dtype=np.float32))
     other = resources.array(request.param, np.ones(4 * room, np.float32))
-    # Allocations may be neighbours: an array that leaves the first must not overlap another argument.
+    # Allocations may be neighbours: an array that leaves the first must not overlap the other.
     return short, other.address + 4 * room, room
 
 

@@ -177,7 +177,7 @@ fn blocks(space: &Space, inputs: &[View], outputs: &[View]) -> Blocks {
     space.blocks(elements.max(of_rows.min(CORES.transposed_block)))
 }
 
-/// The elements of a block with [`CORES.transposed_rows`] rows, of a view whose nearest elements are in several rows; of
+/// The elements of a block with `CORES.transposed_rows` rows, of a view whose nearest elements are in several rows; of
 /// other views, 0.
 fn elements_of_rows(space: &Space, view: &View) -> usize {
     let strides = space.strides(view).iter().map(|stride| stride.unsigned_abs());

@@ -118,7 +118,7 @@ impl<A> Clone for Bound<A> {
 
 impl<A> Copy for Bound<A> {}
 
-/// The [`Loops`](crate::arch::Loops) made by the constant function `$of::<Set, $K>()`.
+/// The [`Loops`] made by the constant function `$of::<Set, $K>()`.
 macro_rules! loops {
     ($of:ident, $K:ty) => {
         $crate::arch::Loops(const { $of::<$crate::arch::aarch64::Neon, $K>() })
