@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-/// Records a row of the table: the function of f32, that of f64, and the fast one of f32 if there is one.
+/// Records a row of the table: the functions of f32 and f64, and the fast function of f32 if there is one.
 macro_rules! record {
     ($recorder:ident $rows:ident
      $($op:ident $name:ident($($x:ident)+) $loops:ident $cost:tt $oracle:ident;)*) => {
@@ -35,7 +35,7 @@ fn tables_of(recording: &[u8]) -> BTreeSet<usize> {
     steps(recording, 1).take_while(until).filter_map(of_step).collect()
 }
 
-/// Says whether a function of f32 tests if its result may be wrong, before a more exact sequence.
+/// True if a function of f32 tests its error bound, and falls back to a more exact sequence.
 fn has_test(recording: &[u8]) -> bool {
     let until_end = steps(recording, 2).take_while(|(step, _)| *step != Step::Return);
     let tests = until_end.filter(|(step, _)| *step == Step::SkipUnless).count();

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # The names of arguments that a call writes: a converted copy in their place would lose the results.
 OUTPUTS = ("out", "dst", *(f"out[{number}]" for number in range(8)))
 
-# Formats of buffers that have bytes and no element type: those of bytes, bytearray and mmap.
+# Formats of buffers of bytes without an element type, as bytes, bytearray and mmap export.
 RAW_FORMATS = ("B", "c")
 
 # A view of no bytes at an array's address, which ctypes passes as that address. The view holds the

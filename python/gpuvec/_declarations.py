@@ -94,7 +94,7 @@ def joined(text: str | tuple[str, ...]) -> str:
     return "; ".join(texts)
 
 
-# The names in a text, but for those of functions.
+# The names in a text, except names of functions.
 NAMES = r"\b[^\W\d]\w*\b(?!\s*(?:\(|=(?!=)))"
 # An array that a program reads, and the values of a line.
 ARRAY = r" = array (\S+): "

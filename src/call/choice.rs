@@ -49,7 +49,7 @@ pub(crate) struct Chosen {
 /// The use of a call's time for the learner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lesson {
-    /// The time is that of this work on these processors.
+    /// The time of this work on these processors.
     Call { work: Work, processors: model::Processors, choice: Choice },
     /// The time includes loading a kernel. `full_ns` is the time that the driver's compiler is expected to take, and
     /// `call_ns` the predicted time of the rest of the call.

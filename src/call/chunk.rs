@@ -130,7 +130,7 @@ impl Ranges {
         Ranges { partition, count, taken: std::array::from_fn(|_| Taken::default()) }
     }
 
-    /// The chunks for a worker: first those of its own range, then those left in the other ranges.
+    /// The chunks for a worker: first the chunks of its own range, then what is left in other ranges.
     pub(crate) fn of(&self, worker: usize) -> impl Iterator<Item = Chunk> {
         let ranges = (worker..worker + self.count).map(|range| range % self.count);
         ranges.flat_map(move |range| std::iter::from_fn(move || self.take(range)))

@@ -92,15 +92,15 @@ pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
     task.kernels().map(of_kernel).sum()
 }
 
-/// Says whether an array has to go through a pinned buffer.
+/// True if an array is staged through a pinned buffer.
 pub(super) fn is_staged(call: &Call<'_>) -> bool {
     // The host writes the results of reductions.
     let outputs = call.outputs_of(Extent::Elements).map(|(_, output)| output);
     call.inputs().iter().chain(outputs).any(|array| array.kind == MemoryKind::Pageable)
 }
 
-/// Says whether several processors can share a call: of host arrays that each of them reaches, and not too
-/// short.
+/// True if several processors can share a call: its arrays are long enough, and in host memory that all processors
+/// access.
 pub(super) fn is_shareable(call: &Call<'_>) -> bool {
     let is_for_all =
         |array: &Array| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);

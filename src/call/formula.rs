@@ -22,7 +22,7 @@ pub(crate) struct Formula {
     pub(crate) reduction: Option<(Reduction, Type)>,
     /// The kind of its calls, by the extents of all outputs.
     pub(crate) kind: TaskKind,
-    /// Says whether the last input is a number by which an operation multiplies.
+    /// True if the last input is a factor of the call.
     pub(crate) has_alpha: bool,
     /// The layout of the first output: an array, or the value of a reduction.
     pub(crate) output: Layout,
@@ -30,9 +30,9 @@ pub(crate) struct Formula {
     several: Option<Box<Several>>,
     /// The size of a reduction's state as its kernel writes it.
     pub(crate) state_bytes: usize,
-    /// The place of that state in the state of the output: behind those of the output's earlier kernels, in bytes.
+    /// The offset of that state, in bytes, in the output's state: after the states of the output's earlier kernels.
     pub(crate) state_offset: usize,
-    /// Says whether the formula is defined for no elements.
+    /// True if the formula has a result for no elements.
     pub(crate) has_empty_result: bool,
     /// The time of a core for an element, in picoseconds.
     pub(crate) cost: usize,
@@ -58,7 +58,7 @@ struct Several {
 /// The numbers of outputs.
 const OUTPUTS: [usize; MAX_OUTPUTS] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// The number of the first expression, behind those of operations.
+/// The number of the first expression. Operations have the lower numbers.
 pub(super) const FIRST_EXPRESSION: u64 = 1 << 10;
 
 /// The formulas of operations, by their place in [`Op::ALL`].
@@ -87,8 +87,7 @@ static OPERATIONS: [Formula; Op::ALL.len()] = {
     formulas
 };
 
-/// The time of a core for an element of an operation, in picoseconds: that of its program's step, with its
-/// loads and stores.
+/// The time of a core per element of an operation, in picoseconds: the program's step with its loads and stores.
 const fn cost(op: Op) -> usize {
     let (element, inputs) = (op.element(), op.inputs() * op.element_bytes());
     let (step, bytes) = match op.step() {
@@ -208,18 +207,18 @@ impl Formula {
         kernels.iter().any(|(formula, _)| formula.state_offset > 0)
     }
 
-    /// Says whether it has several kernels: reductions, and perhaps one for the outputs that are stored.
+    /// True if there are several kernels: one for each reduction, and one for all elementwise outputs.
     pub(crate) fn has_several_kernels(&self) -> bool {
         self.several.as_ref().is_some_and(|several| !several.kernels.is_empty())
     }
 
-    /// Says whether it is an exact sum, or computed from one.
+    /// True for an exact sum, and for a result computed from one.
     pub(crate) fn is_exact(&self) -> bool {
         use Reduction::{Dot, Mean, Norm, Sum};
         matches!(self.reduction, Some((Sum | Mean | Dot | Norm, Type::F32 | Type::F64)))
     }
 
-    /// Says whether a result is the place of an element.
+    /// True if a result is the index of an element.
     pub(crate) fn is_indexed(&self) -> bool {
         let outputs = self.program().outputs().iter();
         outputs
@@ -234,7 +233,7 @@ impl Formula {
         })
     }
 
-    /// The kernel that computes the formula; `text` returns that of an image. Threads that need it for the
+    /// The kernel that computes the formula; `text` returns the text of an image. Threads that need it for the
     /// first time concurrently each write it, in memory that they ask for, and all but one drop theirs.
     pub(crate) fn kernel(
         &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
@@ -262,7 +261,7 @@ impl Formula {
         Ok(kernel.strided(program, variant, Limits::USUAL))
     }
 
-    /// Writes the kernel of a formula's reduction along axes; `text` returns that of an image.
+    /// Writes the kernel of a formula's reduction along axes; `text` returns the text of an image.
     pub(crate) fn along_axes(
         &self, axes: AxisReduction, text: impl FnOnce(&str) -> Result<&'static str, Error>,
     ) -> Result<Kernel, Error> {
@@ -285,7 +284,7 @@ fn refuse_without_memory(program: &Program, template: &str) -> Result<(), Error>
     }
 }
 
-/// Memory that the kernel of a program of any size may take: that of a large one has each function once.
+/// The most memory for the kernel of any program: the kernel of a large program contains each function once.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Memory that a node may take when its instructions are written, for each of a thread's elements: a

@@ -116,9 +116,9 @@ pub(crate) trait Resources {
     fn reach(&self) -> Reach;
     /// The first device that can compute, which is open then; or why there is none.
     fn gpu(&self) -> Result<usize, Error>;
-    /// Says whether the kernel of a task is loaded on the first of them.
+    /// True if the kernel of a task is loaded on the first device.
     fn is_ready_for(&self, task: Task<'_>) -> bool;
-    /// Says whether the calling thread's last long call had the same key.
+    /// True if the calling thread's last long call had the same key.
     fn is_repeated(&self, key: u64) -> bool;
     /// All devices that can compute, which are open then; or why there is none.
     fn gpus(&self) -> Result<Vec<usize>, Error>;
@@ -278,9 +278,8 @@ fn block_limits(transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> Blo
 /// The most blocks that CUDA launches.
 const MAX_BLOCKS: u32 = i32::MAX as u32;
 
-/// Says whether the kernel's warps, which may be few, can signal that all work is done. They cannot for a
-/// copy or a kernel before or behind the kernel, nor for managed memory, which may not be the host's before the
-/// driver says so.
+/// True if the kernel has few enough warps to signal completion by flags. They cannot signal a copy or another kernel
+/// before or after the kernel, nor that managed memory is accessible to the host, which only the driver knows.
 fn can_signal_completion(
     call: &Call<'_>, transfers: &Transfers, block_limits: BlockLimits,
 ) -> bool {
@@ -323,8 +322,7 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
     wanted.min(largest)
 }
 
-/// Says whether a call can be queued on a stream of the device: kernels, or the driver, reach every
-/// array where it is.
+/// True if a call can be queued on a stream of the device: kernels, or the driver, access every array in place.
 fn is_queueable(call: &Call<'_>, device: usize) -> bool {
     let by_driver = is_copied_by_driver(call);
     let is_reached = |array: &Array| match array.kind {
@@ -335,8 +333,8 @@ fn is_queueable(call: &Call<'_>, device: usize) -> bool {
     call.n() > 0 && call.arrays().all(is_reached)
 }
 
-/// Says whether a stream leaves a copy to the driver: from or to a device, and not of memory that was
-/// page-locked in parts. From host to host the driver makes the caller wait.
+/// True if the driver does a stream's copy: from or to a device, unless memory was page-locked in parts. Copies from
+/// host to host use a kernel, because the driver makes the caller wait.
 fn is_copied_by_driver(call: &Call<'_>) -> bool {
     matches!(call.task(), Task::Copy) && needs_gpu(call) && !call.any(MemoryKind::PinnedInParts)
 }

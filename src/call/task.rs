@@ -60,7 +60,7 @@ impl<'a> Task<'a> {
         self.formula()?.reduction
     }
 
-    /// Says whether it has several kernels, of which all but the last are reductions.
+    /// True if there are several kernels. All but the last are reductions.
     pub(crate) fn has_several_kernels(self) -> bool {
         self.formula().is_some_and(Formula::has_several_kernels)
     }
@@ -106,7 +106,7 @@ impl<'a> Task<'a> {
         outputs.iter().filter(|output| output.reduction().is_some())
     }
 
-    /// Says whether the task is defined for no elements.
+    /// True if the task has a result for no elements.
     pub(super) fn has_empty_result(self) -> bool {
         self.formula().is_none_or(|formula| formula.has_empty_result)
     }

@@ -51,7 +51,7 @@ pub(crate) struct TilePlan {
     pub(crate) buffers: Transfers,
 }
 
-/// The alignment of arrays in buffers: that of the longest vectors, in bytes.
+/// The alignment of arrays in buffers, in bytes: the size of the longest vectors.
 const ALIGNMENT: usize = 16;
 
 /// The most results of a launch, and the most elements of each. Kernels can number as many; it is a multiple of the

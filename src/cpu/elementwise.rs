@@ -18,8 +18,8 @@ pub(crate) struct Elements {
 /// Computes `out[i] = op(a[i], b[i])`, where `op` multiplies by a number of these bits, if it does.
 ///
 /// # Safety
-/// Each address points to `len` elements of the operation's type, `out` to writable ones: exactly those of an
-/// input, or none of any input. No other thread writes to any of them.
+/// Each address points to `len` elements of the operation's type. The elements at `out` are writable, and are exactly the
+/// elements of an input or none of any input. No other thread writes to any of them.
 ///
 /// # Panics
 /// For a reduction.

@@ -25,7 +25,7 @@ impl<'a> Grid<'a> {
         Grid::new(block.lengths(), block.strides(view), view.element_bytes)
     }
 
-    /// Says whether the elements follow each other.
+    /// True if the elements are adjacent.
     pub(crate) fn is_contiguous(self) -> bool {
         let mut next = self.element_bytes as isize;
         self.lengths.iter().zip(self.strides).rev().all(|(length, stride)| {

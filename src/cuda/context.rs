@@ -33,7 +33,7 @@ impl Primary {
         self.raw == context
     }
 
-    /// Says whether page-locked memory, allocated or registered, has the host's address on the device.
+    /// True if page-locked memory, allocated or registered, has the host's address on the device.
     /// A driver that cannot tell is asked for each address.
     pub(super) fn has_host_addresses(&self, ordinal: usize) -> bool {
         [
@@ -44,7 +44,7 @@ impl Primary {
         .all(|attribute| self.has(attribute, ordinal))
     }
 
-    /// Says whether the device has a property, as far as the driver knows it.
+    /// True if the device has the property; false if the driver does not know it.
     pub(super) fn has(&self, attribute: CUdevice_attribute, ordinal: usize) -> bool {
         self.attribute(attribute, ordinal).is_ok_and(|value| value != 0)
     }

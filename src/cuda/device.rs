@@ -181,8 +181,7 @@ pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Devi
     }
 }
 
-/// Says whether a caller's number may be a device's: as long as the driver is closed, any number that is not
-/// negative may.
+/// True if a caller's number may be a device. As long as the driver is closed, any nonnegative number may.
 pub(crate) fn may_exist(device: i32) -> bool {
     let count = driver::if_open().and_then(|_| GPUS.get()).map_or(usize::MAX, Vec::len);
     usize::try_from(device).is_ok_and(|ordinal| ordinal < count)
@@ -301,7 +300,7 @@ impl Device {
         self.within(|| self.kernels.load_all(formula))
     }
 
-    /// Says whether the kernels of a task are loaded.
+    /// True if the kernels of a task are loaded.
     pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
         task.formula().is_none_or(|formula| self.kernels.has_all(formula))
     }
@@ -319,8 +318,8 @@ impl Device {
         self.enter().and_then(|_entered| work()).inspect_err(|error| self.note(error))
     }
 
-    /// The bytes of page-locked memory and of the device's that the library has from the driver; those of the latter
-    /// that callers freed; and the number of loaded modules.
+    /// The bytes of page-locked and of device memory that the library has from the driver, the bytes of device memory
+    /// that callers freed, and the number of loaded modules.
     pub(crate) fn holdings(&self) -> [usize; 4] {
         let memory = &self.gpu.memory;
         let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| memory.bytes(kind));

@@ -170,7 +170,7 @@ pub(crate) fn failure_for(placement: Placement) -> Option<Error> {
     }
 }
 
-/// Says whether this process cannot have the driver, or failed to open it.
+/// True if this process cannot have the driver, or failed to open it.
 pub(crate) fn has_failed() -> bool {
     Opening::of_this_process().is_ok_and(|opening| opening.driver.has_failed())
 }
@@ -191,8 +191,8 @@ fn of_another_library() -> Option<Driver> {
 /// The latest result of cuInit.
 static INITIALIZATION: AtomicU32 = AtomicU32::new(Code::SUCCESS.0);
 
-/// Says whether the driver that this process has loaded was initialised. The answer of a driver whose cuInit
-/// says that it is not initialised is ignored.
+/// True if the driver that this process has loaded is initialised. The answer of a driver whose cuInit reports that it
+/// is not initialised is ignored.
 fn is_initialized() -> bool {
     let mut context = std::ptr::null_mut();
     // Small calls ask all the time: a child that is forked meanwhile would find the driver's locks taken.
@@ -202,8 +202,8 @@ fn is_initialized() -> bool {
     !(is_believed && matches!(code, Code::NOT_INITIALIZED | Code::NO_DEVICE))
 }
 
-/// Says whether device memory may exist in this process although [`for_placement`] failed: another
-/// library's, if that could initialise the driver, or in a forked child its parent's.
+/// True if device memory may exist in this process although [`for_placement`] failed: memory of another library that
+/// could initialise the driver, or, in a forked child, memory of the parent.
 pub(crate) fn may_serve_others() -> bool {
     match Opening::of_this_process() {
         Err(_) => true,

@@ -77,7 +77,7 @@ pub(super) unsafe fn launch(
         }
         _ => grid::of_packs(n, variant.items, packs_per_thread, block_limit),
     };
-    // SAFETY: this function's promise; the parameters are those of the variant.
+    // SAFETY: this function's promise; the variant has these parameters.
     unsafe {
         let form = Form::Strided(variant);
         device.kernels.launch_form(formula, form, blocks, stream, &mut parameters, None)

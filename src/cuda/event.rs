@@ -35,7 +35,7 @@ impl Event {
         self.owned.as_ref().map_or(std::ptr::null_mut(), OwnedEvent::raw)
     }
 
-    /// Says whether streams of the event's device can record it.
+    /// True if streams of the event's device can record it.
     pub(crate) fn fits(&self, stream: &Stream) -> bool {
         self.device.ordinal() == stream.device.ordinal()
     }
@@ -50,7 +50,7 @@ impl Event {
         })
     }
 
-    /// Says whether the work before the event is done.
+    /// True if the work before the event is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
         self.refuse_captured()?;
         self.device.within(|| {
@@ -99,7 +99,7 @@ impl Event {
         if self.is_captured.load(Ordering::Relaxed) { Err(Error::CapturedEvent) } else { Ok(()) }
     }
 
-    /// Says whether both are of one device.
+    /// True if both events belong to one device.
     pub(crate) fn shares_clock(&self, other: &Event) -> bool {
         self.device.ordinal() == other.device.ordinal()
     }

@@ -33,7 +33,7 @@ impl<T> FallibleOnceCell<T> {
         self.last_failure().copied().filter(|_| !self.forgotten.load(Ordering::Acquire))
     }
 
-    /// Says whether there is a [`FallibleOnceCell::failure`].
+    /// True if there is a [`FallibleOnceCell::failure`].
     pub(crate) fn has_failed(&self) -> bool {
         self.last_failure().is_some() && !self.forgotten.load(Ordering::Acquire)
     }

@@ -122,7 +122,7 @@ pub(super) enum Form {
     ChunkJob,
     /// An elementwise one, for arrays of any strides.
     Strided(Variant),
-    /// That of a reduction along axes.
+    /// The kernel of a reduction along axes.
     Along(AxisReduction),
 }
 
@@ -163,7 +163,7 @@ impl Kernels {
         self.modules.count()
     }
 
-    /// Says whether the kernels of a formula are loaded.
+    /// True if all kernels of a formula are loaded.
     pub(super) fn has_all(&self, formula: &Formula) -> bool {
         formula.kernels().all(|(kernel, _)| self.has(kernel))
     }
@@ -228,7 +228,7 @@ impl Kernels {
         }))
     }
 
-    /// Says whether the kernel of a formula that has one is loaded.
+    /// True if the kernel of a formula with one kernel is loaded.
     fn has(&self, formula: &Formula) -> bool {
         match formula.op {
             Some(op) => self.operations[op as usize].get().is_some(),

@@ -87,7 +87,7 @@ impl Search {
     }
 }
 
-/// Says whether a library's path ends in the driver's name, with or without a version.
+/// True if a library's path ends in the driver's name, with or without a version.
 fn is_driver(path: &CStr) -> bool {
     const NAME: &[u8] = b"libcuda.so";
     path.to_bytes().rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(NAME))

@@ -61,7 +61,7 @@ pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
     })
 }
 
-/// Says whether all of these bytes are page-locked, at once or in parts.
+/// True if all of these bytes are page-locked, at once or in parts.
 pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
     while !bytes.is_empty() {
         let next = attributes(bytes.start)?;
@@ -75,8 +75,8 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Says whether memory that the driver does not know could be a device's that was freed, as far as it
-/// is worth the time to look: a small array outside of all device memory seen so far is the host's.
+/// True if memory unknown to the driver may be freed device memory. A small array outside the range of all device memory
+/// seen so far counts as host memory without a check, to save time.
 fn could_be_freed_device_memory(array: &Array) -> bool {
     array.bytes > GPU.small_array_bytes || DEVICE_MEMORY.may_have_any(array.ends())
 }
@@ -133,13 +133,13 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
     }
 }
 
-/// Says whether the host can read both ends of an array.
+/// True if the host can read both ends of an array.
 pub(crate) fn host_reads_ends(array: &Array) -> bool {
     array.ends().into_iter().all(host_reads)
 }
 
-/// Says whether the host can read the word at the address, without a fault: the kernel reads a signal
-/// mask there before it refuses an unknown request (EINVAL), or cannot (EFAULT).
+/// True if the host can read the word at the address; causes no fault. The kernel reads a signal mask there before it
+/// refuses an unknown request (EINVAL), or fails to read it (EFAULT).
 fn host_reads(address: usize) -> bool {
     const NO_SUCH_CHANGE: i64 = -1;
     const WORD: usize = size_of::<u64>();

@@ -149,8 +149,8 @@ impl Modules {
 pub(super) fn in_relaxed_mode<T>(work: impl FnOnce() -> T) -> T {
     const RELAXED: c_int = 2;
     let mut mode = RELAXED;
-    // SAFETY: the driver exchanges the calling thread's mode with that of a local. Where it fails, the mode
-    // stays, and so does the local.
+    // SAFETY: the driver exchanges the calling thread's mode with the mode in a local variable, or fails and changes
+    // neither.
     let exchange = |mode: &mut c_int| unsafe { cuThreadExchangeStreamCaptureMode(mode) };
     exchange(&mut mode);
     let result = work();

@@ -27,7 +27,7 @@ const WARP: usize = 32;
 /// The warps of a block.
 const WARPS: usize = BLOCK_THREADS as usize / WARP;
 
-/// The elements that a thread loads before it adds the first one, and those of all threads of a block.
+/// The number of elements that a thread loads before it adds the first one, and the number for a block.
 const BATCH: usize = 16;
 const BLOCK_BATCH: usize = BATCH * BLOCK_THREADS as usize;
 
@@ -246,7 +246,7 @@ impl PlacedTile {
             parameters.extend([address, results as u64, n as u64, scratch.address]);
             parameters.push(last_parameter(device, task, self.first));
             let blocks = partition.blocks(results) as u32;
-            // SAFETY: this function's promise; the parameters are those of the kernel.
+            // SAFETY: this function's promise; the kernel has these parameters.
             unsafe {
                 let form = Form::Along(along);
                 device.kernels.launch_form(

@@ -93,8 +93,7 @@ impl ForeignStream {
         ForeignStream(native.cast())
     }
 
-    /// The device that it works on. The default streams, which have numbers in place of handles, are those of the
-    /// current context.
+    /// The device of the stream. Default streams have numbers in place of handles, and belong to the current context.
     fn device(&self) -> Result<&'static Device, Error> {
         driver::get()?;
         let mut context = std::ptr::null_mut();
@@ -109,7 +108,7 @@ impl ForeignStream {
         if context.is_null() {
             return device::usable();
         }
-        // SAFETY: the context is current, or that of a stream, and so exists.
+        // SAFETY: the context exists, because it is current or has a stream.
         unsafe { device::of_context(context) }
     }
 }
@@ -161,7 +160,7 @@ impl Stream {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether all queued work is done.
+    /// True if all queued work is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
         self.device.within(|| {
             self.refuse_capture()?;
@@ -283,7 +282,7 @@ impl Stream {
         if self.is_captured()? { Err(Error::Captured) } else { Ok(()) }
     }
 
-    /// Says whether the stream's work is being recorded into a graph; in the device's context.
+    /// True if the stream's work is being captured into a graph. The device's context is current.
     pub(super) fn is_captured(&self) -> Result<bool, Error> {
         const NOT_CAPTURING: i32 = 0;
         let mut status = NOT_CAPTURING;

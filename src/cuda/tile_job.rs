@@ -109,8 +109,8 @@ impl<'a> TileJob<'a> {
         StagingLayout::of(tile, &self.strides.views()[number], in_memory_order)
     }
 
-    /// Merges the states of a tile with those of other tiles of the same results. Returns all states once no tile is
-    /// missing.
+    /// Merges the states of a tile with the states of other tiles of the same results. Returns all states once no tile
+    /// is missing.
     fn merged(&self, slot: &Slot, tile: &Tile) -> Result<Option<Merging>, Error> {
         let mut merging = self.without_elements(tile)?;
         merging.parts = 1;

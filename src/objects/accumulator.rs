@@ -153,7 +153,7 @@ fn code(kind: i32) -> Option<Code> {
     kinds.into_iter().find(|(known, _)| *known as i32 == kind).map(|(_, code)| code)
 }
 
-/// Fails unless a caller's size is that of the bytes of all states.
+/// Fails unless a caller's size equals the bytes of all states.
 fn check_size(size: usize, code: Code, states: usize) -> Result<(), Error> {
     let needed = states.saturating_mul(code.wire_bytes());
     if size == needed { Ok(()) } else { Err(Error::StateBytes { room: size, needed }) }
@@ -189,8 +189,8 @@ impl Accumulator {
         })
     }
 
-    /// Adds the elements of states of the same kind, which are complete, each to that of the same number: of all, or of
-    /// none.
+    /// Adds complete states of the same kind, each to the accumulator's state of the same number: all of them, or none
+    /// after an error.
     pub(crate) fn add_states(&self, added: &dyn ErasedStates) -> Result<(), Error> {
         let len = self.code.words();
         self.with(|words| {
@@ -259,7 +259,7 @@ impl Accumulator {
         });
     }
 
-    /// Calls `store` with the bytes of each state in C order, if a caller's size is that of them all.
+    /// Calls `store` with the bytes of each state in C order, if a caller's size fits all states.
     pub(crate) fn serialize(&self, size: usize, store: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         let len = self.code.words();
         self.with(|words| {

@@ -222,7 +222,7 @@ impl Expression {
         Ok(expression)
     }
 
-    /// The expression of a program, with those of its passes, without a text.
+    /// The expression of a program, with the expressions of its passes, without a text.
     fn of(program: Program) -> Result<Self, Refused> {
         let all = |pass: &Program| (0..pass.outputs().len()).collect::<Vec<_>>();
         let pass = |pass: &Program| Self::of(pass.of_outputs(&all(pass))?);
@@ -317,8 +317,8 @@ impl Expression {
         outputs.all(|output| output.kind == OutputKind::Single)
     }
 
-    /// Fails if a call's numbers make an integer that does not fit into its type. `bits` gives those of
-    /// an input, and `name` its name.
+    /// Fails if a call's numbers make an integer that does not fit into its type. `bits` returns the bits of an input,
+    /// and `name` its name.
     pub(crate) fn check_integers(
         &self, bits: impl Fn(usize) -> u64, name: impl Fn(usize) -> &'static str,
     ) -> Result<(), Error> {

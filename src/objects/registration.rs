@@ -2,7 +2,7 @@
 //!
 //! The system locks whole pages, and each page once. Arrays begin anywhere, share pages, and may be
 //! registered several times. The library therefore locks pages in segments: a registration makes new
-//! segments of those of its pages that no segment holds, and a segment is unlocked, as a whole, when
+//! segments of its pages that no segment contains yet, and a segment is unlocked, as a whole, when
 //! no registered byte is left in it.
 //!
 //! Locked pages also hold bytes of other arrays. Those arrays count as pageable memory: their owners
@@ -100,7 +100,7 @@ pub(crate) fn register(pointer: *mut c_void, bytes: usize) -> Result<(), Error> 
     REGISTRATIONS.register(array, &ByDevice(gpu))
 }
 
-/// Ends the registration of an array. Unlocks its pages, except those of other registrations.
+/// Ends the registration of an array. Unlocks its pages, except pages of other registrations.
 pub(crate) fn unregister(pointer: *mut c_void) -> Result<(), Error> {
     REGISTRATIONS.unregister(pointer.addr(), &ByDevice(None))
 }
@@ -138,7 +138,7 @@ fn pages(array: &Range<usize>) -> Range<usize> {
         ..array.end.checked_next_multiple_of(page_bytes()).unwrap_or(array.end)
 }
 
-/// Tells whether pages are unlocked after an attempt, as those of a lost device always are.
+/// True if pages are unlocked after an attempt. Pages of a lost device always are.
 fn is_unlocked(attempt: &Result<(), Error>) -> bool {
     attempt.as_ref().err().is_none_or(Error::is_of_lost_device)
 }

@@ -26,7 +26,7 @@ impl Bindings {
     /// (Written in place: to return a kilobyte would take a short call longer than its elements.)
     ///
     /// # Safety
-    /// `inputs` has a pointer for each declared input; those of scalars point to values in host memory.
+    /// `inputs` has a pointer for each declared input; pointers of scalars point to values in host memory.
     pub(super) unsafe fn read(
         &mut self, expression: &Expression, inputs: *const *const c_void, n: usize,
     ) -> Result<(), Error> {

@@ -43,8 +43,8 @@ struct Elements {
     strides: PerAxis,
 }
 
-/// Evaluates an expression over tensors: see [`evaluate_strided`]. The shapes of inputs are broadcast: to that of the
-/// outputs that are not reductions, or to their common one if all are.
+/// Evaluates an expression over tensors: see [`evaluate_strided`]. The shapes of inputs are broadcast to the shape of the
+/// elementwise outputs, or to their common shape if all outputs are reductions.
 ///
 /// # Safety
 /// `inputs` has a tensor of DLPack for each declared input, and `outputs` one for each output, whose memory is as
@@ -193,7 +193,7 @@ fn type_code(element: Element) -> u8 {
 }
 
 impl Elements {
-    /// Broadcasts a shape with that of the tensor, as NumPy does it.
+    /// Broadcasts a shape with the tensor's shape, as NumPy does it.
     fn widen(&self, common: &mut PerAxis) -> Result<(), Error> {
         while common.len() < self.shape.len() {
             common.insert(0, 1);

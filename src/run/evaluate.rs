@@ -63,7 +63,7 @@ impl<'a> Strided<'a> {
 ///
 /// # Safety
 /// As [`Arguments::new`], of the arrays that the expression uses; `inputs` has as many pointers as the
-/// expression has inputs, and those of scalars point to values in host memory.
+/// expression has inputs, and pointers of scalars point to values in host memory.
 pub(crate) unsafe fn evaluate(
     expression: &Expression, inputs: *const *const c_void, outputs: &[Output], n: usize,
     stream: *mut gpuvec_stream,
@@ -116,8 +116,8 @@ unsafe fn evaluate_in_passes(
 ///
 /// # Safety
 /// `inputs` has an array for each declared input, and `outputs` one for each output.
-/// The strides of those that the call uses have one for each axis. The arrays have the elements that these lead to,
-/// as [`Arguments::new`] demands; those of scalars point to values in host memory.
+/// Strides of arrays that the call uses have one number for each axis. The strides point to elements of the arrays,
+/// as [`Arguments::new`] demands; `data` of scalars points to values in host memory.
 pub(crate) unsafe fn evaluate_strided(
     expression: &Expression, strided: &Strided<'_>, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
@@ -401,7 +401,7 @@ unsafe fn numbers(pointer: *const i64, axes: usize) -> impl Iterator<Item = i64>
     (0..axes).map(move |axis| unsafe { pointer.add(axis).read_unaligned() })
 }
 
-/// Says whether the call's elements follow each other in each array, and have one result if they are reduced.
+/// True if the call's elements are adjacent in each array, and a reduction has one result.
 pub(super) fn is_contiguous(
     formula: &Formula, axes: &Axes, inputs: &[View], outputs: &[View],
 ) -> bool {
@@ -488,7 +488,7 @@ impl<'a> Checked<'a> {
     unsafe fn call_with<'s>(&'s self, strides: Strides<'s>) -> Call<'s> {
         let n = self.axes.kept().elements() * self.axes.reduced().elements().max(1);
         let task = Task::Evaluate(self.evaluation);
-        // SAFETY: this function's promise; the arrays are those of the views.
+        // SAFETY: this function's promise; each view belongs to the array of the same number.
         unsafe { Call::strided(task, n, &self.arrays, self.inputs, strides) }
     }
 
@@ -509,7 +509,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Reduces the elements, and computes those of the other outputs, or queues that on a stream.
+    /// Reduces the elements and computes the elementwise outputs, or queues that on a stream.
     ///
     /// # Safety
     /// As [`Arguments::new`], of the elements to which the views lead.
@@ -589,7 +589,7 @@ impl<'a> Checked<'a> {
         Ok(reducing)
     }
 
-    /// Queues a call on the caller's stream, if that is a GPU's which reaches all arrays. Says whether it did.
+    /// Queues a call on the caller's stream, if the stream's GPU reaches all arrays. Returns true if it did.
     #[inline(never)]
     fn is_queued(&self, call: &Call<'_>) -> Result<bool, Error> {
         if let Some(Stream::Gpu(stream)) = given(self.stream)?.as_deref()
@@ -608,7 +608,7 @@ impl<'a> Checked<'a> {
         execute(call, self.placement, given(self.stream)?.as_deref(), steps, reduce)
     }
 
-    /// The results that all kept elements share: those of a reduction that reads no array.
+    /// The results of reductions that read no array: each result has one value for all elements.
     fn results(&self) -> Result<[u64; MAX_OUTPUTS], Error> {
         let mut results = [0u64; MAX_OUTPUTS];
         let places = results.iter_mut().map(|result| (&raw mut *result).cast());

@@ -279,7 +279,7 @@ impl Reduction<'_> {
         Ok(R::bounded(self)?.map(|result| result.bits()))
     }
 
-    /// Says whether sums within a bound may take less time: those of arrays in the caches of cores.
+    /// True if bounded sums may take less time: for arrays in the caches of cores.
     fn may_be_bounded(&self) -> bool {
         matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= CORES.most_bounded)
             && self.work.reads_arrays_alone()

@@ -4,9 +4,8 @@
 //! its elements, and the values are added to a state for each result. States are exact and merge in any order, so
 //! that neither strides nor tiles nor threads change a bit of the results.
 //!
-//! A tile is walked in one of two orders. In rows, the elements of a result follow each other: where they do so in
-//! memory, or nearly. In columns, those of the same place do: where these are next to each other in memory, and where
-//! results have so few elements that a row of them would not fill vectors.
+//! A tile is visited in one of two orders. In rows, if a result's own elements are adjacent in memory, or nearly. In
+//! columns, if elements of neighbouring results are adjacent, and if results have too few elements to fill vectors.
 //!
 //! The program loads the values that reductions take before it stores the elements of other outputs. An output that
 //! is an input has the same elements in each tile, so no other tile reads what this one writes.
@@ -94,9 +93,9 @@ impl Order {
 }
 
 impl<'a> ReduceAxes<'a> {
-    /// The reductions of a program, in the order of the outputs, and its other outputs. The views are those of the
-    /// arrays among the bindings, at least one unless there are other outputs, and those of the outputs. The call
-    /// has elements.
+    /// The reductions of a program, in the order of the outputs, and its other outputs. There is a view for each array
+    /// among the bindings, and for each output. A program without array inputs has other outputs than reductions. The
+    /// call has elements.
     ///
     /// # Safety
     /// The promise of a call: the inputs are readable and the outputs writable where the views lead, until the work
@@ -193,12 +192,12 @@ impl<'a> ReduceAxes<'a> {
         if *self.units_done.get_mut() == self.units() { Ok(()) } else { Err(MISSING) }
     }
 
-    /// Says whether the states of units are merged, before there are results.
+    /// True if the states of units are merged before there are results.
     fn merges(&self) -> bool {
         self.parts > 1 || self.first_wanted.is_some()
     }
 
-    /// Says whether each tile has all elements of its results, one result after the other.
+    /// True if each tile has all elements of its results, one result after the other.
     fn has_whole_rows(&self) -> bool {
         self.order == Order::Rows && self.reduced.count() == 1 && self.first_wanted.is_none()
     }
@@ -288,7 +287,7 @@ struct Worker<'a> {
 struct Tile<'a> {
     kept: &'a Block,
     reduced: &'a Block,
-    /// The place of the first element among those of a result.
+    /// The number of the first element among the elements of a result.
     first: usize,
     order: Order,
 }

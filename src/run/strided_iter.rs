@@ -22,8 +22,8 @@ pub(super) struct StridedIter<'a> {
 }
 
 impl<'a> StridedIter<'a> {
-    /// The walk over the kept axes of a call that reduces none. The views are those of the arrays among the
-    /// bindings, and those of the program's outputs.
+    /// The iteration over the axes of a call that reduces none. There is a view for each array among the bindings, and
+    /// for each output of the program.
     ///
     /// # Safety
     /// The promise of a call: the inputs are readable and the outputs writable where the views lead, until the walk
@@ -128,8 +128,8 @@ impl<'a> Copies<'a> {
                 0 => Grid::of(block.space(), view),
                 _ => Grid::new(&[GRAIN], &[0], view.element_bytes),
             };
-            // SAFETY: whoever made the walk promises the elements; the copy has room for those of a block, in
-            // words, or for GRAIN.
+            // SAFETY: the caller of `new` promised the elements; the copy has room for a block in words, or for
+            // GRAIN.
             unsafe { gather(grid, address(view, offset), place.cast()) };
         }
         place.cast()

@@ -128,7 +128,7 @@ impl<'a> ReducingSeveral<'a> {
         Ok(ReducingSeveral { evaluating, elements: 0, merged })
     }
 
-    /// The bits of each reduction's result: that of `repeats` equal elements, if one that was reduced stands for all.
+    /// The bits of each reduction's result. With `repeats`, the one reduced element stands for so many equal ones.
     pub(super) fn results(
         self, repeats: Option<usize>,
     ) -> Result<ArrayVec<u64, MAX_OUTPUTS>, Error> {
@@ -234,7 +234,7 @@ impl<'a> Evaluating<'a> {
         Evaluating { steps, call, lacked_memory: AtomicBool::new(false) }
     }
 
-    /// Says whether what is reduced is in arrays, not computed.
+    /// True if the reduced values are read from arrays, not computed.
     pub(super) fn reads_arrays_alone(&self) -> bool {
         matches!(self.steps, CpuProgram::Operation { .. }) && self.call.n() > 0
     }

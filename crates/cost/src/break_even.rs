@@ -1,5 +1,5 @@
 //! Decides when to pay once for something that makes all later calls faster: as soon as the calls without it have lost as
-//! much time as it costs. By this ski-rental rule, losses and price are at most twice those of a program that
+//! much time as it costs. By this ski-rental rule, losses and price are at most twice the costs of a program that
 //! knows the future (Karlin, Manasse, Rudolph and Sleator, Competitive snoopy caching, Algorithmica 3, 1988).
 
 use crate::nanoseconds::Nanoseconds;

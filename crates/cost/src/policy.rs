@@ -1,7 +1,7 @@
 //! The constants of placement `auto`, in three policies: the prior, by the machine; how fast estimates learn; and when
 //! alternatives are tried.
 //!
-//! The prior's rates are those of one machine: an H200 with 16 cores of a Xeon on PCIe 5 x16, driver 580. Other machines
+//! The prior's rates were measured on one machine: an H200 with 16 cores of a Xeon on PCIe 5 x16, driver 580. Other machines
 //! differ from it by what the variances allow, and are learned. The variances and the thresholds were chosen together, by
 //! the simulation in `tests`: on 10,000 random machines calls take 1.05 times as long as on the best choice, and the first
 //! 200 calls 1.06 (docs/explanation/placement.md). No value has a run of its own unless its line says so.

@@ -83,7 +83,7 @@ struct Instruction {
 /// A kernel.
 pub struct Kernel {
     name: String,
-    /// Those of the functions, then the kernel's own.
+    /// The registers of the functions, then the kernel's own registers.
     instructions: Vec<Instruction>,
     /// The kernel's first instruction.
     start: usize,
@@ -111,13 +111,13 @@ struct Elements {
     ty: String,
     /// Elements of a thread, WARP from one another.
     lanes: usize,
-    /// The values of elements, those of a dot product's second factor behind those of the first; or the
-    /// words of their state.
+    /// The values of elements, or the words of their state. The values of a dot product's second factor follow the
+    /// values of the first.
     results: Vec<Slot>,
     /// The index of the first element, and the number of elements.
     index: Slot,
     count: Slot,
-    /// That of a result of a reduction along axes.
+    /// The work of a result of a reduction along axes.
     place: Option<Place>,
 }
 
@@ -129,7 +129,7 @@ struct Place {
     result: Slot,
     /// The distance between a thread's elements.
     step: Slot,
-    /// The number of a thread among those of the result; if elements are not in vectors, the least of 32 bits.
+    /// The number of a thread among the threads of the result; if elements are not in vectors, the least of 32 bits.
     lane: Slot,
     /// 0 if results have no elements: then nothing is read.
     has_elements: Slot,
@@ -174,7 +174,7 @@ impl Kernel {
         &self.name
     }
 
-    /// The words of 64 bits of each parameter: one, or those of a structure.
+    /// The words of 64 bits of each parameter: one word, or the words of a structure.
     #[must_use]
     pub fn words_of_parameters(&self) -> &[usize] {
         &self.words
@@ -186,7 +186,7 @@ impl Kernel {
         self.reduction.as_ref().map(|elements| (&elements.reduction[..], &elements.ty[..]))
     }
 
-    /// Says whether it is a reduction along axes (kernels/axes.cu), which has other parameters.
+    /// True for a reduction along axes (kernels/axes.cu), which has other parameters.
     #[must_use]
     pub fn is_along_axes(&self) -> bool {
         self.reduction.as_ref().is_some_and(|elements| elements.place.is_some())

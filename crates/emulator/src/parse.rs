@@ -12,8 +12,8 @@ pub(crate) const RUBBISH: u64 = 0xBAAD_F00D_BAAD_F00D;
 struct Parser<'t> {
     /// The functions, by their names.
     functions: HashMap<&'t str, Function>,
-    /// The classes of registers of a function or the kernel: the name, the first slot, the number. A brace begins those of
-    /// an open block.
+    /// The classes of registers of a function or the kernel: the name, the first slot, the number. A brace begins the
+    /// classes of an open block.
     classes: Vec<(&'t str, usize, usize)>,
     /// Its registers that have names of their own, and a brace for each block that is open. (A name has one slot.)
     named: Vec<&'t str>,
@@ -59,14 +59,14 @@ const VALUES: &str = ".global .align 128 .f32 ";
 const ELEMENTS: &str = " elements of ";
 const END: &str = "// end";
 
-/// Those of the part that finds a result along axes, which comes first.
+/// The marks of the first part, which finds a result along axes.
 const PLACE: &str = "// place ";
 const END_PLACE: &str = "// end of place";
 
 /// The name of a slot for a reduction along axes: 0 if results have no elements.
 const HAS_ELEMENTS: &str = "has elements";
 
-/// Those of the copy of tables to shared memory, where the emulator has them from the beginning.
+/// The marks of the copy of tables to shared memory. The emulator has the tables there from the beginning.
 const BEGIN_COPY: &str = "// tables";
 const END_COPY: &str = "// end of tables";
 
@@ -316,7 +316,7 @@ impl<'t> Parser<'t> {
         Some(Elements { reduction, ty, lanes, results, index: *index, count: *count, place: None })
     }
 
-    /// Makes the registers of a class, as in `.f32 %ef<3>;`, or those of a list, as in `.f32 %x, %y;`.
+    /// Declares the registers of a class, as in `.f32 %ef<3>;`, or of a list, as in `.f32 %x, %y;`.
     fn declare(&mut self, declaration: &'t str) -> Result<(), String> {
         if let Some((_, names)) = declaration.split_once(' ').filter(|_| !declaration.contains('<'))
         {

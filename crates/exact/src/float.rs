@@ -10,7 +10,7 @@ pub trait Float: Copy + Into<f64> + Send + Sync + 'static {
     const LEAST: i32;
     /// Every finite value is smaller than 2^TOP.
     const TOP: i32;
-    /// The encoding of +Inf; those of finite values lie below it, in the order of the values.
+    /// The encoding of +Inf. Encodings of finite values lie below it, in the order of the values.
     const INFINITY: u64 = ((1 << (Self::BITS - Self::PRECISION)) - 1) << (Self::PRECISION - 1);
     /// The encoding of the quiet NaN that every NaN result is.
     const NAN: u64 = Self::INFINITY | 1 << (Self::PRECISION - 2);

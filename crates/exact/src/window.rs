@@ -160,7 +160,7 @@ fn covering<K: Windowed>(largest: f64, levels: usize, guards: Guards) -> Option<
     Some((K::LOW + GRID * steps).max(lowest)).filter(|&unit| unit <= MAX_UNIT)
 }
 
-/// The units of a window's levels, from that of the highest.
+/// The units of a window's levels, from the unit of the highest level.
 pub(crate) fn units(highest: i32) -> impl Iterator<Item = i32> {
     (0..).map(move |level| highest - LEVEL_BITS * level)
 }

@@ -71,7 +71,7 @@ impl Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The length is not that of the kind.
+    /// The length does not fit the kind.
     Length {
         /// The number of bytes.
         found: usize,
@@ -83,7 +83,7 @@ pub enum WireError {
         /// The number of bytes.
         found: usize,
     },
-    /// The first word is not that of a state.
+    /// The first word does not belong to a state.
     NotAState,
     /// A state in another version of the wire form.
     Version {
@@ -111,7 +111,7 @@ pub enum WireError {
     Counts,
     /// A digit is out of range.
     Digits,
-    /// The checksum is not that of the words.
+    /// The checksum does not match the words.
     Checksum,
 }
 
@@ -231,8 +231,8 @@ fn read(code: Code, bytes: &[u8], counts: &mut [i64], digits: &mut [i64]) -> Res
     Ok(())
 }
 
-/// Says whether normalised digits can be the sum of `terms` finite terms: each is below 2^TOP, so that the
-/// sum is at most terms·2^TOP in magnitude. Sums of such states are such states, of all their terms.
+/// True if normalised digits can be the sum of `terms` finite terms. Each term is below 2^TOP, so the sum is at
+/// most terms·2^TOP in magnitude. The property holds for sums of such states, too, with the terms of all.
 fn is_sum_of(kind: &Layout, digits: &[i64], terms: u128) -> bool {
     let position = (kind.top - kind.low) as usize;
     let is_negative = |sign: i64| {
@@ -253,7 +253,7 @@ pub fn kind_of(bytes: &[u8]) -> Result<Code, WireError> {
     }
     let (product, states) = (word(bytes, 0), word(bytes, 1));
     if states > MAX_STATES {
-        // The product has wrapped, maybe; it is that of a kind that is known, or bytes from elsewhere.
+        // The product may have wrapped. Either the kind is known, or the bytes come from elsewhere.
         let known = Code::ALL.into_iter().find(|code| code.magic().wrapping_mul(states) == product);
         return known.ok_or(WireError::States { found: states });
     }

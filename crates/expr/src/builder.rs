@@ -24,7 +24,7 @@ pub(crate) struct Value {
 enum Kind {
     /// A Python number.
     Literal(Number),
-    /// A node, whose type is that of the class.
+    /// A node of the class's type.
     Node(NodeId, Class),
 }
 

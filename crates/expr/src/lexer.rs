@@ -28,7 +28,7 @@ impl Token<'_> {
     }
 }
 
-/// The symbols, and those of other languages with what to write instead; longer ones first.
+/// The symbols, and symbols of other languages with what to write instead. Longer symbols come first.
 const SYMBOLS: &[(&str, Option<&str>)] = &[
     ("**", None),
     ("//", None),

@@ -8,7 +8,7 @@ use crate::lexer::Token;
 pub(crate) struct Comparison {
     pub(crate) op: Op,
     pub(crate) is_swapped: bool,
-    /// Says whether the chain so far, a bool, is the value before the operands.
+    /// True if the result of the chain so far, a bool, is the value before the operands.
     pub(crate) is_chained: bool,
 }
 

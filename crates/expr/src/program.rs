@@ -125,7 +125,7 @@ impl Output {
             OutputKind::Reduced { reduction, .. } => Some(reduction),
             OutputKind::Single => Some(match (self.ty, self.element) {
                 (Type::Bool, _) => Reduction::Any,
-                // A largest i64 would be converted from the order of i64 to that of u64.
+                // The largest i64 would be converted from the order of i64 to the order of u64.
                 (_, Element::U64) => Reduction::Sum,
                 _ => Reduction::Max,
             }),

@@ -11,7 +11,7 @@ pub enum Rule {
     Rounding,
     /// Numbers; integers become f64.
     Quotient,
-    /// Numbers; integers become f64, those of 8 and 16 bits f32.
+    /// Numbers. Integers become f64; integers of 8 and 16 bits become f32.
     Float,
     /// Floats alone: what NumPy does with integers needs another spelling.
     FloatOnly,
@@ -189,7 +189,7 @@ reductions! {
     Max "max" 1 "The largest element; NaN wins, and -0 < +0.";
     ArgMin "argmin" 1 "The index of the first smallest element, as an i64; NaN wins, and -0 equals +0.";
     ArgMax "argmax" 1 "The index of the first largest element, as an i64; NaN wins, and -0 equals +0.";
-    Any "any" 1 "Says whether a bool is true.";
-    All "all" 1 "Says whether every bool is true.";
+    Any "any" 1 "True if any bool is true.";
+    All "all" 1 "True if every bool is true.";
     Count "count" 1 "The number of bools that are true, as an i64.";
 }

@@ -24,7 +24,7 @@ impl Type {
     /// Every type.
     pub const ALL: [Type; 6] = [Type::Bool, Type::I32, Type::I64, Type::U64, Type::F32, Type::F64];
 
-    /// The type's name, which is also that of the cast to it.
+    /// The type's name, which is also the name of the cast to it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.element().name()

@@ -19,7 +19,7 @@ pub trait Accumulator: 'static {
     type Result: Element;
     /// The state of no elements.
     const IDENTITY: Self::State;
-    /// Says that the identity is a result: that of no elements.
+    /// True if the identity is a valid result, for no elements.
     const HAS_EMPTY_RESULT: bool;
     /// Adds the elements of another state.
     fn merge(state: &mut Self::State, other: &Self::State);
@@ -150,7 +150,7 @@ pub struct ArgMax<T>(PhantomData<T>);
 pub struct Indexed<T> {
     /// The value.
     pub value: T,
-    /// The index, which is less than that of the identity.
+    /// The index, which is less than the identity's index.
     pub index: i64,
 }
 
@@ -201,10 +201,10 @@ indexed! {
     ArgMax<i64>: i64::MIN, |x, y| x > y;
 }
 
-/// Says whether a bool is true. The state is the number of those that are.
+/// True if any bool is true. The state is the number of true elements.
 pub struct Any;
 
-/// Says whether every bool is true. The state is the number of those that are not.
+/// True if every bool is true. The state is the number of false elements.
 pub struct All;
 
 macro_rules! of_counts {

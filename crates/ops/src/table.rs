@@ -192,7 +192,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Says whether it multiplies by a number.
+            /// True if the operation multiplies by a factor of the call.
             #[must_use]
             pub const fn has_alpha(self) -> bool {
                 match self {
@@ -225,7 +225,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Says whether it is a sum that is exact, and rounded once.
+            /// True for an exact sum, which is rounded once.
             #[must_use]
             pub const fn is_exact(self) -> bool {
                 match self {
@@ -234,7 +234,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Says whether it is defined for no elements.
+            /// True if the operation has a result for no elements.
             #[must_use]
             pub const fn has_empty_result(self) -> bool {
                 match self {

@@ -349,7 +349,7 @@ fn main() {
     if texts_only {
         write_strided(&folder.join("strided"));
         write_axes(&folder.join("axes"), &frames);
-        // Those of f32 that need no instruction of f64, as kernels/build.py checks.
+        // The functions of f32 that need no instruction of f64, as kernels/build.py checks.
         for (name, _) in FUNCTIONS.iter().filter(|(_, loops)| *loops == "fast") {
             cases.add(&format!("fast_{name}"), &format!("{name}(a)"), Element::F32, 0);
         }

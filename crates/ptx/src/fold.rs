@@ -370,7 +370,7 @@ impl Fold {
             (Some(Element::Bf16), _) => {
                 ("st.u16 [place], value", halves::bf16_bits(w, w.float_of(value)))
             }
-            // The order of i64 becomes that of u64.
+            // The order of i64 becomes the order of u64.
             (Some(_), _) => {
                 ("xor.b64 flipped, value, 0x8000000000000000; st.u64 [place], flipped", value)
             }

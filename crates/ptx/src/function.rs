@@ -76,11 +76,11 @@ const ROW: usize = 4;
 /// The copies of each row, one behind the other: eight threads load from different banks of shared memory at once.
 const COPIES: usize = 8;
 
-/// The bytes of a row, as a power of two, and those of its copies.
+/// The bytes of a row, as a power of two, and the bytes of its copies.
 const ROW_SHIFT: i32 = 4;
 const COPIES_SHIFT: i32 = ROW_SHIFT + COPIES.ilog2() as i32;
 
-/// The number of rows is that of a table's entries: each thread of a block makes one of the copies.
+/// There are as many rows as a table has entries: each thread of a block makes one of the copies.
 const ROWS: usize = BLOCK_THREADS as usize / COPIES;
 
 impl Tables {
@@ -103,7 +103,7 @@ impl Tables {
         Tables { groups, are_rows }
     }
 
-    /// Says whether they are rows.
+    /// True if the tables are stored as rows.
     pub(crate) const fn are_rows(&self) -> bool {
         self.are_rows
     }
@@ -198,7 +198,7 @@ fn entries(group: usize) -> Vec<u32> {
     GROUPS[group].iter().flat_map(|&number| TABLES[number]).copied().collect()
 }
 
-/// Says whether the tables of a group can be rows.
+/// True if the tables of a group can be stored as rows.
 fn has_rows(group: usize) -> bool {
     let tables = GROUPS[group];
     tables.len() > 2 && tables.iter().all(|&number| TABLES[number].len() == ROWS)

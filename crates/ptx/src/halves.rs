@@ -63,7 +63,7 @@ fn rounded_upper_half(w: &Writer<'_>, x: Operand) -> Operand {
     ")
 }
 
-/// The bits of a number, or those of the quiet NaN if it is a NaN.
+/// The bits of a number, or the bits of the quiet NaN for any NaN.
 fn unless_nan(w: &Writer<'_>, x: Operand, nan: u16, bits: Operand) -> Operand {
     let nan = i32::from(nan);
     ptx!(w, x, nan, bits; "setp.nan.f32 is_nan, x, x; selp.b32 result, nan, bits, is_nan")

@@ -89,7 +89,7 @@ use fold::Fold;
 use gpuvec_expr::Program;
 use partitioned::PartitionedProgram;
 
-/// The name of the kernels of expressions; those of operations have their names.
+/// The name of the kernels of expressions. Kernels of operations have the operations' names.
 pub const NAME: &str = "expression";
 
 /// The outputs that each kernel of a program computes, in the order in which kernels run: the outputs that are

@@ -1,6 +1,6 @@
 //! The sizes of generated kernels that were chosen by measurement. One text serves all compute capabilities, so there is
 //! one policy, measured on an H200 (compute capability 9.0, driver 580, 2026-11-21 to 2026-11-26) unless a line names an
-//! H100; registers and spills are those of every architecture (`make usage`).
+//! H100; `make usage` shows the registers and spills of every architecture.
 
 use crate::limits::Limits;
 

@@ -70,7 +70,7 @@ pub(crate) struct StridedLoop<'l> {
     divisors: Vec<[Operand; 3]>,
     pub(crate) inputs: Vec<Strided>,
     pub(crate) outputs: Vec<Strided>,
-    /// The number of the first parameter behind those of the strides.
+    /// The number of the first parameter after the strides.
     pub(crate) parameters: usize,
 }
 

@@ -1,4 +1,4 @@
-//! NumPy's arrays, and those of other libraries and of GPUs, read where they are.
+//! Arrays of NumPy, of other libraries and of GPUs, read in place.
 
 use crate::device_array::DeviceArrays;
 use crate::foreign::{Foreign, LEGACY_DEFAULT_STREAM, NativeStream};

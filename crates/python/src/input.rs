@@ -31,7 +31,7 @@ type Class = usize;
 
 impl Input {
     /// Makes an input from its name, its dtype, its form and whether it has the elements' shape. The form is
-    /// "array", the name of Python's class, or that of a class of NumPy's.
+    /// "array", or the name of a class of Python or NumPy.
     pub(crate) fn new(
         py: Python<'_>, (name, dtype, form, is_counted): (Py<PyString>, Py<PyAny>, String, bool),
     ) -> PyResult<Self> {

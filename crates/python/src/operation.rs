@@ -88,7 +88,7 @@ impl Operation {
 
     /// Calls the operation, or a reduction along axes. Returns None unless the arguments are ordinary arrays that fit.
     #[pyo3(signature = (a, b, out, stream, axis, keepdims, factor=None))]
-    #[expect(clippy::too_many_arguments, reason = "they are those of the Python function")]
+    #[expect(clippy::too_many_arguments, reason = "the Python function has these arguments")]
     fn attempt<'py>(
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
         stream: &Bound<'py, PyAny>, axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,

@@ -4,7 +4,7 @@ use crate::array::{Array, Arrays};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// The elements that a call writes: those of an array with an input's shape, or one for a reduction.
+/// The elements that a call writes: an array with an input's shape, or one element for a reduction.
 pub(crate) struct Output {
     pub(crate) dtype: Py<PyAny>,
     pub(crate) is_reduction: bool,

@@ -76,7 +76,7 @@ impl Reduced {
         (0..axes).filter(|axis| self.keeps || !self.has(*axis))
     }
 
-    /// The axes of the result, in the order of those of the elements.
+    /// The axes of the result, in the order of the elements' axes.
     pub(crate) fn result_order(&self, order: &[usize]) -> Vec<usize> {
         let axes: Vec<usize> = self.result_axes(order.len()).collect();
         order.iter().filter_map(|axis| axes.iter().position(|own| own == axis)).collect()

@@ -37,12 +37,12 @@ pub(crate) trait Laned: Vectorised {
     /// The least and the largest size with one more term, of the element x.
     fn include(sizes: [Self::Size; 2], x: Self::Element, term: f64) -> [Self::Size; 2];
 
-    /// Says whether the sum of terms of these sizes is exact, if that depends on the range of their exponents.
+    /// True if a sum is exact for terms whose sizes lie between these and whose exponents may differ by `range`.
     fn is_exact(sizes: [Self::Size; 2], sum: f64, range: u32) -> bool;
 }
 
 impl Laned for Sum<f32> {
-    /// The encoding's magnitude; the least one is less by 1, so that those of zeros are the largest.
+    /// The magnitude of an encoding. For the minimum, 1 is subtracted, so that zeros wrap to the largest value.
     type Size = u32;
     const NONE: [u32; 2] = [u32::MAX, 0];
 
@@ -145,7 +145,7 @@ fn exact_range<K: Laned>(is_single: bool, terms: usize) -> u32 {
     if is_single { 53 - K::TERM_BITS - log } else { 104 - K::TERM_BITS - 2 * log }
 }
 
-/// Says whether the sum of terms of these magnitudes is exact, if that depends on the range of their exponents.
+/// True if a sum is exact for terms of these magnitudes, whose exponents may differ by `range`.
 #[inline(always)]
 fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
     let [least, most] = magnitudes.map(|size| (size.to_bits() >> 52) as u32);
@@ -331,7 +331,7 @@ impl<K: Laned> LaneSums<K> {
         self.most_terms = 0;
     }
 
-    /// Says whether lanes may take that number of terms.
+    /// True if lanes may take `terms` more terms.
     pub(crate) fn has_room(&self, terms: usize) -> bool {
         self.most_terms + terms <= LONGEST_ROW
     }
@@ -379,7 +379,7 @@ impl<K: Laned> LaneSums<K> {
         exact_range::<K>(!self.has_pairs, self.most_terms)
     }
 
-    /// Says whether the sum of a lane is exact.
+    /// True if the sum of the lane is exact.
     pub(crate) fn is_exact(&self, lane: usize) -> bool {
         let (sums, range) = (&self.sums, self.range());
         let sizes = [sums.least[lane], sums.most[lane]];

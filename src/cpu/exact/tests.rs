@@ -191,7 +191,7 @@ fn a_few_ordinary_terms_need_no_window() {
     check::<Dot<f32>>(32, &c);
 }
 
-/// Lengths around those of vectors, rows, blocks, pieces, and of all blocks of a window.
+/// Lengths around the widths of vectors, rows, blocks and parts, and around all blocks of a window.
 #[test]
 fn every_length_is_summed() {
     let pairs: Vec<_> = (0..(64 << 12) + 200)
@@ -435,7 +435,7 @@ fn elements_are_counted() {
     }
 }
 
-/// Says whether lanes hold the sum of a row: in each version, or as different versions do.
+/// For each instruction set, or for each different answer, true if lanes hold the sum of a row.
 fn are_held<K: Laned>(a: &[K::Element]) -> Vec<bool> {
     let held = |version| row::<K>(version, Inputs::new(a, a)).is_some();
     let mut all: Vec<bool> = Version::all().map(held).collect();

@@ -13,12 +13,12 @@ use std::collections::TryReserveError;
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
-    /// The bytes of an element of each input that is an array and is used, and 0 for other inputs; then those of
-    /// each output that is stored, not reduced.
+    /// The element size in bytes of each input that is an array and is used, and 0 for other inputs; then the element
+    /// sizes of the elementwise outputs.
     pub(super) arrays: Vec<usize>,
     /// The number of inputs.
     pub(super) inputs: usize,
-    /// The buffers behind the places after those of arrays and outputs.
+    /// The buffers. Their places follow the places of arrays and outputs.
     pub(super) buffers: Vec<Buffer>,
     /// The values that are known before a run: constants and scalars.
     pub(super) known: Vec<Known>,
@@ -234,8 +234,8 @@ impl<'p> Compiler<'p> {
         array(self.compiled.inputs + number)
     }
 
-    /// Frees the registers of a node's operands that no other node uses, if their size is such: a loop
-    /// may overwrite operands whose elements are as large as those of the result, or larger.
+    /// Frees the registers of a node's operands that no other node uses, if their size allows it: a loop may overwrite
+    /// operands whose elements are at least as large as the result's.
     fn release(&mut self, id: usize, operands: &[NodeId], is_such: impl Fn(usize) -> bool) {
         for (i, &operand) in operands.iter().enumerate() {
             let node = usize::from(operand);
@@ -291,8 +291,8 @@ impl<'p> Compiler<'p> {
         self.compiled.cost += cost::reduction(reduction, ty);
     }
 
-    /// Writes the outputs that no loop has written. Those of several that are in arrays are copied first:
-    /// another output may be the array.
+    /// Writes the outputs that no loop has written. If there are several, outputs that are in input arrays are copied
+    /// first, because another output may overwrite the array.
     fn store(&mut self) {
         let outputs: Vec<(Element, Place)> = stored(self.program)
             .map(|output| (output.element, self.values[usize::from(output.operands()[0])]))

@@ -13,7 +13,7 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Returns `count` states of the same reduction without elements.
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError>;
 
-    /// Makes all states those of no elements.
+    /// Resets all states to no elements.
     fn clear(&mut self);
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.

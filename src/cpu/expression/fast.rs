@@ -22,7 +22,7 @@ const WORDS: usize = BLOCK / 64;
 const PART: usize = CORES.fast_part;
 const EXACT_PARTS: usize = CORES.fast_exact_parts;
 
-/// Says whether a function looks values up in tables of 32 entries.
+/// True if a function looks values up in tables of 32 entries.
 pub(super) const fn has_large_tables(function: &str) -> bool {
     matches!(
         function.as_bytes(),
@@ -42,7 +42,7 @@ pub(super) const fn has_large_tables(function: &str) -> bool {
     )
 }
 
-/// Says whether a function waits so long for its chain of operations that four vectors at once are faster than pairs.
+/// True if the latency of a function's operations makes four vectors at once faster than pairs.
 /// (More functions gain some 5 %: 1.2 KB each.)
 pub(super) const fn is_long_chain(function: &str) -> bool {
     matches!(function.as_bytes(), b"tan" | b"tanh" | b"acosh")
@@ -50,9 +50,9 @@ pub(super) const fn is_long_chain(function: &str) -> bool {
 
 /// A function of f32 that is fast for nearly all elements.
 pub(super) trait Fast: PerElement<A = f32, Out = f32> {
-    /// Says whether it looks values up in tables of 32 entries, which takes AVX2 many instructions.
+    /// True if it looks values up in tables of 32 entries, which takes AVX2 many instructions.
     const HAS_LARGE_TABLES: bool;
-    /// Says whether four vectors at once are faster than pairs, if there are registers for them.
+    /// True if four vectors at once are faster than pairs, given enough registers.
     const IS_LONG_CHAIN: bool;
 
     /// Its sequence.
@@ -79,7 +79,7 @@ macro_rules! sequence {
 }
 pub(super) use sequence;
 
-/// The loops of a function that is fast: without FMA, those of its sequence of f64.
+/// The loops of a fast function. Without FMA, they run its sequence of f64.
 pub(super) fn versions<K: Fast>() -> Loops {
     fused_loops!(of_set, loop_of_set, K)
 }
@@ -202,11 +202,11 @@ impl<Lanes> Places<Lanes> {
     }
 }
 
-/// Runs the exact loop from an operand to an address, for a number of elements. Its type is not that of a closure, so that
-/// what calls it is in the library once.
+/// Runs the exact loop from an operand to an address, for a number of elements. A function pointer, not a closure's type,
+/// so that its callers are compiled once.
 type RunExact<'a> = &'a dyn Fn(Operand, *mut u8, usize);
 
-/// Writes all results: those of the fast loop, and of the exact one where these are wrong, as for NaNs.
+/// Writes all results: of the fast loop, and of the exact loop where the fast one is wrong, such as for NaNs.
 #[inline(never)]
 fn run<S: FusedSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
     let Args { operands: [x, ..], out, len, .. } = *args;
@@ -326,7 +326,7 @@ impl Block {
     }
 }
 
-/// Says whether too many of 64 elements are wrong to wait for others.
+/// True if so many of 64 elements are wrong that they are computed at once.
 #[inline(never)]
 fn is_crowded(wrong: u64) -> bool {
     wrong.count_ones() > 16

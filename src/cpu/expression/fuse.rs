@@ -47,7 +47,7 @@ impl Pairs {
         self.is_absorbed[id]
     }
 
-    /// The operands of a node's loop: those of its pair, if there is one.
+    /// The operands of a node's loop: the operands of its pair, if it has one.
     pub(super) fn operands(&self, nodes: &[Node], id: usize) -> ([NodeId; 3], usize) {
         let operands = nodes[id].operands();
         let mut all = [0; 3];

@@ -98,7 +98,7 @@ macro_rules! integers {
     };
 }
 
-/// Says whether the quotient's floor is below the quotient that is rounded toward zero.
+/// True if the quotient's floor is below the quotient rounded toward zero.
 macro_rules! goes_below {
     ($a:ident, $b:ident) => {
         ($a.wrapping_rem($b) != 0) & (($a < 0) != ($b < 0))
@@ -108,7 +108,7 @@ macro_rules! goes_below {
 integers!(of_i32, i32, Short);
 integers!(of_i64, i64, Newest);
 
-/// The loops of u64: those of i64, but for what depends on the sign. Programs compare integers of i64 instead.
+/// The loops of u64: the loops of i64, except where the sign matters. Programs compare integers of i64 instead.
 fn of_u64(op: Op) -> Option<Loops> {
     match op {
         Op::FloorDiv => {

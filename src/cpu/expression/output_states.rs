@@ -22,14 +22,14 @@ pub(crate) struct OutputStates {
 /// The sums of an output.
 #[derive(Clone)]
 struct Sums {
-    /// The numbers of the sums among those of all outputs.
+    /// The numbers of the sums among the sums of all outputs.
     numbers: Range<usize>,
     /// The computation of the result, if there are several sums.
     moments: Option<Moments>,
 }
 
 impl OutputStates {
-    /// No states, of those of a program's outputs that are reduced, as a prototype of others.
+    /// A prototype without states, for the reduced outputs of a program.
     pub(crate) fn of<'o>(outputs: impl Iterator<Item = &'o Output>) -> Self {
         let mut all = OutputStates { outputs: ArrayVec::new(), sums: Vec::new() };
         for output in outputs {
@@ -62,7 +62,7 @@ impl OutputStates {
         self.outputs.len()
     }
 
-    /// Makes all states those of no elements.
+    /// Resets all states to no elements.
     pub(crate) fn clear(&mut self) {
         self.sums.iter_mut().for_each(|states| states.clear());
     }

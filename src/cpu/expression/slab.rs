@@ -84,7 +84,7 @@ lanes! {
     Indexed<i64>: NoLanes;
 }
 
-/// States, and lanes beside them: a result is that of both.
+/// States, and lanes beside them. A result combines both.
 pub(crate) struct Slab<S: SlabState> {
     identity: fn() -> S,
     states: Vec<S>,

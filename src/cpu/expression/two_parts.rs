@@ -166,8 +166,8 @@ mod tests {
         ]
     }
 
-    /// A sum of floats below 2^64 whose parts are those of f32, and an integer, the sum's quotient being near to or in the
-    /// middle of two f32.
+    /// A sum of floats below 2^64 in two parts of f32, and an integer, such that the quotient is near or at the middle of
+    /// two f32.
     fn near_middles() -> impl Strategy<Value = ([f64; 2], usize)> {
         let middle = (1_u32 << 23..1 << 24, terms(), -80..60_i32, -2..3_i32, -120..-53_i32);
         middle.prop_map(|(units, terms, exponent, rest, bits)| {

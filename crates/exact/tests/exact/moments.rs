@@ -45,7 +45,7 @@ fn power_of_two(exponent: i32) -> BigRational {
     if exponent < 0 { power.recip() } else { power }
 }
 
-/// The value of an encoding; Inf's is that of the next binade.
+/// The value of an encoding; Inf has the first value of the next binade.
 fn value<T: Float>(encoding: u64) -> BigRational {
     let implicit = 1 << (T::PRECISION - 1);
     let (biased, fraction) = ((encoding / implicit) as i32, encoding % implicit);
@@ -136,7 +136,7 @@ fn results_have_the_whole_range() {
     assert_eq!(f32::variance(&[f32::MAX, -f32::MAX], 0), [f32::INFINITY, f32::MAX]);
     let least = f64::from_bits(1);
     assert_eq!(f64::variance(&[least, -least], 0), [0.0, least]);
-    // The root of a half rounds up, and that of a quarter is halfway between 0 and the least number.
+    // The root of a half rounds up; the root of a quarter is halfway between 0 and the least number.
     assert_eq!(f64::variance(&[least, 0.0], 1), [0.0, least]);
     assert_eq!(f64::variance(&[least, 0.0], 0), [0.0, 0.0]);
     check::<f64>(&[1e-160, 3e-162, -1e-161], 1);

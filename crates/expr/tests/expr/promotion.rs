@@ -28,7 +28,7 @@ fn stored(program: &Program) -> Element {
     program.outputs()[0].element
 }
 
-/// Says whether gpuvec refuses operands that NumPy takes.
+/// True if gpuvec refuses operands that NumPy accepts.
 fn is_refused(operation: &str, operands: &[&str], numpy: &str) -> bool {
     let bools = operands.iter().all(|&operand| operand == "bool");
     let floats = operands.iter().any(|operand| {

@@ -26,7 +26,7 @@ fn check_invariants(program: &Program) -> Result<(), TestCaseError> {
 /// The most nodes of a written text: the limits of the language let in more.
 const MOST_WRITTEN: usize = 1000;
 
-/// Checks that a text's program, written as an expression, is that of the written text.
+/// Checks that a text's program, written as an expression, compiles to the same program.
 fn check_written(text: &str) -> Result<(), TestCaseError> {
     let Ok(first) = compiled(text) else { return Ok(()) };
     check_invariants(&first)?;

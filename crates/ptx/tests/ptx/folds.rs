@@ -94,7 +94,7 @@ macro_rules! words {
     };
 }
 
-/// The order of bits as integers is that of floats, but for negative ones.
+/// Bits of floats that are not negative, read as integers, have the order of the floats.
 fn ordered(bits: i64, most: i64) -> i64 {
     if bits < 0 { bits ^ most } else { bits }
 }

@@ -39,7 +39,7 @@ pub(crate) fn text_of(op: Op, x: &str) -> String {
     }
 }
 
-/// Says whether an operation takes elements.
+/// True if an operation accepts these elements.
 pub(crate) fn takes(op: Op, element: Element) -> bool {
     let is_float = matches!(element.widened(), Type::F32 | Type::F64);
     match op.rule() {

@@ -17,7 +17,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 7] = [
     ("fold", include_str!("../../../../kernels/ptx/fold.ptx")),
 ];
 
-/// Those of reductions along axes.
+/// The parameters of reductions along axes.
 pub(crate) const AXES_TEMPLATES: [(&str, &str); 7] = [
     ("axes_sum_f32", include_str!("../../../../kernels/ptx/axes_sum_f32.ptx")),
     ("axes_sum_f64", include_str!("../../../../kernels/ptx/axes_sum_f64.ptx")),
