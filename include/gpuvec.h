@@ -664,9 +664,9 @@ struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
  * arrays that are added along axes.
  *
  * `shape` points to the lengths of the `ndim` axes, at most 32. With 0 axes the accumulator is one that
- * `gpuvec_accumulator_create` creates. The state of each element takes 120, 192, 576 or 1,104 bytes of host
- * memory, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if there is no memory for the
- * states.
+ * `gpuvec_accumulator_create` creates. The state of each element takes host memory: 120, 192, 576 or 1,104
+ * bytes for the four kinds in the order of their numbers. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if memory
+ * for the states runs out.
  */
 struct gpuvec_accumulator *gpuvec_accumulator_create_nd(int32_t kind,
                                                         int32_t ndim,
@@ -1300,8 +1300,8 @@ gpuvec_status gpuvec_stream_query(struct gpuvec_stream *stream);
  * Makes later work of a stream wait for an event. All work that is queued on the stream from now on waits. The
  * event may belong to any stream or device. With a NULL stream the calling thread waits.
  *
- * There is no wait for an event that was never recorded. If the work before the event fails, the next call with
- * that work's own stream returns the error.
+ * An event that was never recorded delays nothing. If the work before the event fails, the next call with that
+ * work's own stream returns the error.
  */
 gpuvec_status gpuvec_stream_wait(struct gpuvec_stream *stream,
                                  struct gpuvec_event *event);

@@ -83,12 +83,12 @@ def evaluate(
     Returns
     -------
     array or scalar, or a tuple of them
-        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray,
-        with its axes in the inputs' order in memory, as in NumPy (order "K"); or a scalar, if all
-        elements are reduced. For several formulas, or formulas in a tuple, it is a tuple with the
-        result of each. If the inputs are columns of one library, so is a new array: a Series
-        with their index and common name, an array of pyarrow, or a DataArray with the dimensions,
-        coordinates, attributes and name of xarray's arithmetic.
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU and the
+        result has axes, else an ndarray, with its axes in the inputs' order in memory, as in NumPy
+        (order "K"); or a scalar, if all elements are reduced. For several formulas, or formulas in
+        a tuple, it is a tuple with the result of each. If the inputs are columns of one library, so
+        is a new array: a Series with their index and common name, an array of pyarrow, or a
+        DataArray with the dimensions, coordinates, attributes and name of xarray's arithmetic.
 
     Raises
     ------

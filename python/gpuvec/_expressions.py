@@ -302,10 +302,11 @@ class Expression:
         Returns
         -------
         array or scalar, or a tuple of them
-            ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an
-            ndarray, with its axes in the inputs' order in memory; or a scalar, if all elements are
-            reduced. For several formulas, or formulas in a tuple, it is a tuple with the result of
-            each. If the inputs are columns of one library, new arrays are columns of that library.
+            ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU and
+            the result has axes, else an ndarray, with its axes in the inputs' order in memory; or a
+            scalar, if all elements are reduced. For several formulas, or formulas in a tuple, it is
+            a tuple with the result of each. If the inputs are columns of one library, new arrays
+            are columns of that library.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
         short = self._short

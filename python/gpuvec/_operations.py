@@ -290,8 +290,9 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     Returns
     -------
     array
-        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU, or an ndarray,
-        with its axes in the inputs' order in memory, as in NumPy (order "K").
+        ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU and the
+        result has axes, else an ndarray, with its axes in the inputs' order in memory, as in NumPy
+        (order "K").
 
     Raises
     ------

@@ -2,14 +2,11 @@
 
 import ctypes
 import random
-import shutil
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from bindings import ROOT
 from numpy_reductions import finished, root
-from programs import run
 
 SUM, MEAN, NORM = range(3)
 FORMATS = [np.dtype("f4"), np.dtype("f8")]
@@ -19,15 +16,9 @@ u64 = ctypes.c_uint64
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
+def kernels(kernels_for_host):
     """The library of kernels/rounding.cuh on the host."""
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler")
-    library = tmp_path_factory.mktemp("rounding") / "rounding.so"
-    source = ROOT / "python_tests/exact/kernel_rounding.cpp"
-    flags = ["-O1", "-frounding-math", "-ffp-contract=off", "-shared", "-fPIC"]
-    run(["c++", *flags, "-I", ROOT / "kernels", source, "-o", library])
-    loaded = ctypes.CDLL(str(library))
+    loaded = kernels_for_host("kernel_rounding.cpp", "-frounding-math")
     for function in (loaded.of_words, loaded.of_digits, loaded.of_special):
         function.restype = u64
     return loaded

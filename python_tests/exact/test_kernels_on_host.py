@@ -5,14 +5,11 @@ They run on small arrays of awkward lengths with hard elements, in every kind of
 
 import ctypes
 import random
-import shutil
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from bindings import ROOT
 from numpy_reductions import dot, finished, mean, norm, sum_
-from programs import run
 
 pytestmark = pytest.mark.any_driver
 
@@ -56,15 +53,9 @@ class Partition(ctypes.Structure):
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
+def kernels(kernels_for_host):
     """The library of the kernels on the host."""
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler")
-    library = tmp_path_factory.mktemp("kernels") / "kernels.so"
-    source = ROOT / "python_tests/exact/kernels_on_host.cpp"
-    flags = ["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-shared", "-fPIC"]
-    run(["c++", *flags, "-I", ROOT / "kernels", source, "-o", library])
-    return ctypes.CDLL(str(library))
+    return kernels_for_host("kernels_on_host.cpp", "-std=c++17", "-U_FORTIFY_SOURCE")
 
 
 def hard(shape: tuple[int, int], dtype: np.dtype, kind: int) -> np.ndarray:

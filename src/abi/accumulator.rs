@@ -48,9 +48,9 @@ pub extern "C" fn gpuvec_accumulator_create(kind: i32) -> *mut gpuvec_accumulato
 /// arrays that are added along axes.
 ///
 /// `shape` points to the lengths of the `ndim` axes, at most 32. With 0 axes the accumulator is one that
-/// `gpuvec_accumulator_create` creates. The state of each element takes 120, 192, 576 or 1,104 bytes of host
-/// memory, in the order of the kinds. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if there is no memory for the
-/// states.
+/// `gpuvec_accumulator_create` creates. The state of each element takes host memory: 120, 192, 576 or 1,104
+/// bytes for the four kinds in the order of their numbers. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if memory
+/// for the states runs out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_create_nd(
     kind: i32, ndim: i32, shape: *const i64,

@@ -82,8 +82,8 @@ pub extern "C" fn gpuvec_stream_query(stream: *mut gpuvec_stream) -> Status {
 /// Makes later work of a stream wait for an event. All work that is queued on the stream from now on waits. The
 /// event may belong to any stream or device. With a NULL stream the calling thread waits.
 ///
-/// There is no wait for an event that was never recorded. If the work before the event fails, the next call with
-/// that work's own stream returns the error.
+/// An event that was never recorded delays nothing. If the work before the event fails, the next call with that
+/// work's own stream returns the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_stream_wait(
     stream: *mut gpuvec_stream, event: *mut gpuvec_event,

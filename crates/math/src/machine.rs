@@ -1,4 +1,4 @@
-//! The operations of which functions are made. Cores and GPUs return the same bits for them.
+//! The elementary operations that functions use. Cores and GPUs return the same bits for each of them.
 
 use std::cell::Cell;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};

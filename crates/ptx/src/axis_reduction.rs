@@ -202,8 +202,8 @@ impl ThreadElements {
         (alike && vector * bytes == VECTOR_BYTES && self.divisors.is_empty()).then_some(vector)
     }
 
-    /// Computes the results of a batch of `len` elements along one axis, all of which exist: in vectors where the template
-    /// says so.
+    /// Computes a full batch of `len` elements along one axis, without bounds checks. Loads vectors if the template asks
+    /// for them.
     pub(crate) fn results_of_whole(
         mut self, w: &Writer<'_>, elements: &Elements<'_>, len: usize,
     ) -> Vec<Vec<Operand>> {
@@ -290,7 +290,7 @@ impl ThreadElements {
         let number = ptx!(w, first = self.first, distance; lines);
         let step = ptx!(w; "cvt.u64.u32 step, %step");
         for (StridedArray { array, from, strides }, raw) in self.arrays.iter().zip(raw) {
-            // Additions, since an assembler would put a product into each of the sums of which it is a term.
+            // Additions only: ptxas would fuse a product into each sum that uses it, and compute it again there.
             let sum = |a, b| ptx!(w, a, b; "add.s64 sum, a, b");
             let step = ptx!(w, step, stride = strides[0]; "mul.lo.s64 bytes, step, stride");
             let twice = sum(step, step);

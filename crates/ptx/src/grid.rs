@@ -31,12 +31,13 @@ impl Grid {
         ")
     }
 
-    /// Writes a loop over the numbers below `limit`, each of which is in the `i` of one thread.
+    /// Writes a loop that runs `body` once for each number below `limit`. The threads of the grid share the numbers, and
+    /// `i` holds a thread's current one.
     pub(crate) fn for_each(&self, w: &Writer<'_>, i: Operand, limit: Operand, body: impl FnOnce()) {
         for_each(w, i, limit, [self.thread(w), self.threads], body);
     }
 
-    /// Writes a loop over the numbers from `start` to `end` in steps of `items`, each of which is in the `i` of one thread.
+    /// Writes the same loop over the numbers from `start` to `end` in steps of `items`.
     pub(crate) fn for_each_step(
         &self, w: &Writer<'_>, i: Operand, [start, end]: [Operand; 2], items: usize,
         body: impl FnOnce(),
@@ -48,7 +49,7 @@ impl Grid {
         for_each(w, i, end, [first, step], body);
     }
 
-    /// Writes a loop over the numbers from `start` on and below `limit`, each of which is in the `i` of one thread.
+    /// Writes the same loop over the numbers from `start` to below `limit`.
     pub(crate) fn for_each_from(
         &self, w: &Writer<'_>, start: Operand, i: Operand, limit: Operand, body: impl FnOnce(),
     ) {
@@ -56,7 +57,8 @@ impl Grid {
         for_each(w, i, limit, [first, self.threads], body);
     }
 
-    /// Writes a loop over the numbers below `limit`, each of which is in the `i` of all threads of one block.
+    /// Writes a loop that runs `body` once for each number below `limit`, on all threads of one block. The blocks of the
+    /// grid share the numbers.
     pub(crate) fn for_each_of_blocks(
         &self, w: &Writer<'_>, i: Operand, limit: Operand, body: impl FnOnce(),
     ) {

@@ -35,8 +35,8 @@ pub(crate) struct Policy {
 
 /// The thresholds for the elements of a thread, in instructions for an element.
 pub(crate) struct Elementwise {
-    /// Instructions for each array from which on a thread takes two vectors at once, if there are at most so many for an
-    /// element: of ordinary f32; and of fast functions and f64.
+    /// A thread computes two vectors at once if the formula has at least `two_vectors_from` instructions per array, and at
+    /// most `two_vectors_to` per element: for ordinary f32, and for fast functions and f64.
     pub(crate) two_vectors_from: usize,
     pub(crate) two_vectors_to: [usize; 2],
     /// The most instructions with which a thread takes one vector, and two elements.
@@ -98,7 +98,7 @@ pub(crate) struct PerThread {
     pub(crate) items: usize,
     /// Tiles: how often the thread does so.
     pub(crate) tiles: usize,
-    /// The blocks that a multiprocessor should hold at once: as many as spill no registers.
+    /// The blocks per multiprocessor that the kernel asks for: the most for which no register is spilled.
     pub(crate) blocks: u32,
 }
 

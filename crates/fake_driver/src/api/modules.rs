@@ -84,8 +84,8 @@ pub unsafe extern "C" fn cuLaunchKernel(
 ) -> Code {
     call("cuLaunchKernel", |fails| {
         let kernel = module::kernel(function)?;
-        // SAFETY: the kernel has parameters of these numbers, and the library keeps each in so many words of 64
-        // bits; they are read before this returns.
+        // SAFETY: `parameters` has a pointer for each of the kernel's parameters, to as many words of 64 bits as the
+        // parameter has. All are read before this returns.
         let word = |(i, word): (usize, usize)| unsafe {
             parameters.add(i).read().add(word).read_unaligned()
         };
