@@ -46,8 +46,7 @@ pub(crate) fn kernel(
     let mut declarations = String::new();
     match variant.order {
         Order::Vectors { .. } => strided.vectors(&grid, i, n),
-        Order::Flat { .. } => strided.flat(&grid, i, n),
-        Order::Apart => strided.apart(&grid, i, n),
+        Order::Flat { .. } | Order::Apart => strided.elements(&grid, i, n),
         Order::Tiles { side, .. } => {
             let lengths = [0, 1].map(|axis| w.parameter(&"p", strided.parameters + axis));
             shared_tile::write(&strided, &grid, n, side, lengths);
