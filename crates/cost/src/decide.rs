@@ -142,9 +142,9 @@ fn explored(
     let is_due = |other: &Alternative| {
         let number = other.choice as usize;
         let may_pay = other.gain > 0.0
-            && learner.lost[number].exceed(calls * other.gain, TRYING.caution * other.cost);
+            && learner.lost[number].is_reached(calls * other.gain, TRYING.caution * other.cost);
         // A try is due now and then even if the predictions are certain.
-        may_pay | case.spent[number].exceed(calls * fastest, other.caution * other.cost)
+        may_pay | case.spent[number].is_reached(calls * fastest, other.caution * other.cost)
     };
     // Of the due alternatives, the one that is due least often. (Tries that cost nothing are due at every call.)
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)

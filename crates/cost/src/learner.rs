@@ -1,9 +1,9 @@
 //! Learns factors of the machine's rates, corrections, and the times of calls that are alike.
 
+use crate::break_even::BreakEven;
 use crate::case::Case;
 use crate::estimate::{Cell, Estimate, Prior, Step};
 use crate::model::{self, Factors, RATES, Time};
-use crate::nanoseconds::Nanoseconds;
 use crate::policy::{LEARNING, PRIOR};
 use crate::{CHOICES, Choice, Processors, Work};
 use std::array;
@@ -28,7 +28,7 @@ pub struct Learner {
     /// The time that the driver takes for kernels, relative to what is expected.
     compiler: Cell,
     /// The time that calls may have lost because they did not run on each choice.
-    pub(crate) lost: [Nanoseconds; CHOICES],
+    pub(crate) lost: [BreakEven; CHOICES],
     /// Counts observations.
     time: AtomicU32,
 }
@@ -81,7 +81,7 @@ impl Learner {
             operations: [const { [const { Cell::new() }; OPERATIONS] }; CHOICES],
             cases: [const { Case::new() }; CASES],
             compiler: Cell::new(),
-            lost: [const { Nanoseconds::new() }; CHOICES],
+            lost: [const { BreakEven::new() }; CHOICES],
             time: AtomicU32::new(0),
         }
     }
