@@ -1,5 +1,5 @@
 //! The placeholders of templates: lines of compiled kernels that stand for what depends on the expression
-//! (kernels/hooks.cuh). The library's build script checks the placeholders of every template.
+//! (kernels/placeholders.cuh). The library's build script checks the placeholders of every template.
 
 /// A line that begins with a word in capitals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

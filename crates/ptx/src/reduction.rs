@@ -1,5 +1,5 @@
 //! The kernels of reductions: compiled templates, in which placeholders stand for what depends on the expression
-//! (kernels/hooks.cuh).
+//! (kernels/placeholders.cuh).
 
 use crate::axis_reduction::{AxisReduction, BLOCKS_ALONG, ThreadElements, last_step, steps};
 use crate::elements::{Elements, STEP};
