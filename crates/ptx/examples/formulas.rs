@@ -11,7 +11,7 @@
 
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, Type, compile};
-use gpuvec_ptx::{AxisReduction, Kernel, LANES_APART, Limits, NAME, Order, Variant};
+use gpuvec_ptx::{AxisReduction, Kernel, Limits, MAX_ITEMS_APART, NAME, Order, Variant};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -250,9 +250,9 @@ fn write_strided(folder: &Path) {
         let side = gpuvec_ptx::tile_side(element.bytes()).expect("room for one array");
         for (order, kind, items) in [
             (Order::Vectors { broadcast: 0b1010 }, "vectors", most),
-            (Order::Flat { flat: 0b0101 }, "flat", most.min(LANES_APART)),
-            (Order::Apart, "apart", most.min(LANES_APART)),
-            (Order::Tiles { across: 1, side }, "tiles", most.min(LANES_APART)),
+            (Order::Flat { flat: 0b0101 }, "flat", most.min(MAX_ITEMS_APART)),
+            (Order::Apart, "apart", most.min(MAX_ITEMS_APART)),
+            (Order::Tiles { across: 1, side }, "tiles", most.min(MAX_ITEMS_APART)),
         ] {
             for axes in [2, 8] {
                 let variant = Variant { axes, items, order };

@@ -19,8 +19,8 @@ pub(crate) struct Elements<'p> {
     w: &'p Writer<'p>,
     /// The parts that compute the nodes, if the program is large.
     partitioned: Option<&'p PartitionedProgram<'p>>,
-    /// The arrays that are used, with their nodes.
-    arrays: Vec<(usize, Array)>,
+    /// The arrays that are used, with their nodes and the numbers of their inputs.
+    arrays: Vec<([usize; 2], Array)>,
     /// The values of nodes that do not depend on an array.
     shared: Vec<Option<Operand>>,
     /// The tables of functions.
@@ -50,7 +50,7 @@ impl<'p> Elements<'p> {
         let Some(input) = self.program.inputs().nth(index) else { return };
         match input.form {
             Form::Array => {
-                self.arrays.push((node, Array::new(self.w, input.element, &"a", index)));
+                self.arrays.push(([node, index], Array::new(self.w, input.element, &"a", index)));
             }
             Form::Scalar | Form::Number => {
                 let place = Operand::Numbered(&"a", index as u32);
@@ -67,16 +67,12 @@ impl<'p> Elements<'p> {
 
     /// The arrays that are used, with the numbers of their inputs.
     pub(crate) fn numbered_arrays(&self) -> impl Iterator<Item = (usize, Array)> {
-        let numbered = |(node, array): &(usize, Array)| match self.program.nodes()[*node].source {
-            Source::Input(number) => Some((usize::from(number), *array)),
-            _ => None,
-        };
-        self.arrays.iter().filter_map(numbered)
+        self.arrays.iter().map(|([_, number], array)| (*number, *array))
     }
 
     /// The loaded operands of each array that is used.
     pub(crate) fn loaded(&self, values: impl Iterator<Item = Vec<Operand>>) -> Loaded {
-        self.arrays.iter().map(|(node, _)| *node).zip(values).collect()
+        self.arrays.iter().map(|([node, _], _)| *node).zip(values).collect()
     }
 
     /// Loads elements of each array from an index on. If there are several, vectors begin there in all arrays.
@@ -87,7 +83,7 @@ impl<'p> Elements<'p> {
 
     /// The same with the arrays from an index on, for elements at distances from it.
     pub(crate) fn from(self, index: Operand) -> Self {
-        let arrays = self.arrays.iter().map(|(node, array)| (*node, array.from(self.w, index)));
+        let arrays = self.arrays.iter().map(|(of, array)| (*of, array.from(self.w, index)));
         Elements { arrays: arrays.collect(), ..self }
     }
 

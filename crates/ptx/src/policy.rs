@@ -2,7 +2,17 @@
 //! one policy, measured on an H200 (compute capability 9.0, driver 580, 2026-11-21 to 2026-11-26) unless a line names an
 //! H100; `make usage` shows the registers and spills of every architecture.
 
-use crate::limits::Limits;
+/// Threads of a block.
+pub const BLOCK_THREADS: u32 = 256;
+
+/// The limits of the text that a driver compiles in one piece.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most instructions for an element. A program with more is computed in parts.
+    pub instructions: usize,
+    /// The operations of a part.
+    pub part: usize,
+}
 
 impl Limits {
     /// The limits with which a driver compiles any program in some seconds.

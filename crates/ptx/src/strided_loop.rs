@@ -8,8 +8,7 @@
 use crate::array::{Array, vector};
 use crate::elements::{Elements, Loaded};
 use crate::grid::Grid;
-use crate::limits::BLOCK_THREADS;
-use crate::policy::POLICY;
+use crate::policy::{BLOCK_THREADS, POLICY};
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::Program;
 
@@ -53,7 +52,7 @@ pub enum Order {
 }
 
 /// The most elements apart that a thread computes at once: more would need too many registers for their addresses.
-pub const LANES_APART: usize = POLICY.elements_apart;
+pub const MAX_ITEMS_APART: usize = POLICY.elements_apart;
 
 /// Returns the alignment in bytes of a vector of `items` elements.
 #[must_use]
@@ -68,14 +67,14 @@ pub(crate) struct StridedLoop<'l> {
     pub(crate) elements: &'l Elements<'l>,
     /// The length, the multiplier and the shift of each axis but the first.
     divisors: Vec<[Operand; 3]>,
-    pub(crate) inputs: Vec<Strided>,
-    pub(crate) outputs: Vec<Strided>,
+    pub(crate) inputs: Vec<StridedArray>,
+    pub(crate) outputs: Vec<StridedArray>,
     /// The number of the first parameter after the strides.
     pub(crate) parameters: usize,
 }
 
 /// An array with its strides.
-pub(crate) struct Strided {
+pub(crate) struct StridedArray {
     pub(crate) array: Array,
     /// The strides along all axes or, in vectors, along all but the innermost.
     pub(crate) strides: Vec<Operand>,
@@ -112,12 +111,12 @@ impl<'l> StridedLoop<'l> {
             let is_flat =
                 is(flat) || number >= declared && matches!(variant.order, Order::Flat { .. });
             let (is_broadcast, is_across) = (is(broadcast), is(across));
-            Strided { array, strides, is_broadcast, is_flat, is_across }
+            StridedArray { array, strides, is_broadcast, is_flat, is_across }
         };
         let inputs = elements.numbered_arrays().map(|(number, array)| strided(array, number));
         let inputs = inputs.collect();
         let numbered = outputs.iter().zip(declared..);
-        let outputs: Vec<Strided> =
+        let outputs: Vec<StridedArray> =
             numbered.map(|(array, number)| strided(*array, number)).collect();
         let parameters = first + (declared + outputs.len()) * axes;
         StridedLoop { w, variant, elements, divisors, inputs, outputs, parameters }
@@ -132,14 +131,14 @@ impl<'l> StridedLoop<'l> {
         let (w, items) = (self.w, self.variant.items);
         let number = ptx!(w, number; "cvt.u32.u64 number_of, number");
         let indexes = self.indexes(number);
-        let load = |input: &Strided| {
+        let load = |input: &StridedArray| {
             let place = self.place(input, &indexes);
             match input.is_broadcast {
                 true => vec![input.array.load_from(w, place, 1)[0]; items],
                 false => input.array.load_from(w, place, items),
             }
         };
-        let again = |input: &Strided, item| {
+        let again = |input: &StridedArray, item| {
             let place = self.place(input, &indexes);
             if input.is_broadcast {
                 return input.array.load_from(w, place, 1);
@@ -203,7 +202,7 @@ impl<'l> StridedLoop<'l> {
             _ => self.indexes(number((item * distance).into())),
         };
         let indexes: Vec<Indexes> = (0..items).map(indexes_of).collect();
-        let flat_place = |of: &Strided| of.array.behind(w, of.array.address(), first);
+        let flat_place = |of: &StridedArray| of.array.behind(w, of.array.address(), first);
         let loaded = self.loaded(|input| match input.is_flat {
             true => input.array.load_from(w, flat_place(input), items),
             false => indexes.iter().map(|of| self.load(input, of)).collect(),
@@ -228,16 +227,16 @@ impl<'l> StridedLoop<'l> {
     }
 
     /// Loads the element with these indexes.
-    fn load(&self, input: &Strided, indexes: &Indexes) -> Operand {
+    fn load(&self, input: &StridedArray, indexes: &Indexes) -> Operand {
         input.array.load_from(self.w, self.place(input, indexes), 1)[0]
     }
 
     /// The values that `load` returns for each input.
-    pub(crate) fn loaded(&self, load: impl FnMut(&Strided) -> Vec<Operand>) -> Loaded {
+    pub(crate) fn loaded(&self, load: impl FnMut(&StridedArray) -> Vec<Operand>) -> Loaded {
         self.elements.loaded(self.inputs.iter().map(load))
     }
 
-    pub(crate) fn for_each_output(&self, mut store: impl FnMut(usize, &Strided, bool)) {
+    pub(crate) fn for_each_output(&self, mut store: impl FnMut(usize, &StridedArray, bool)) {
         let outputs = self.outputs.iter().zip(self.elements.are_canonical());
         outputs.enumerate().for_each(|(number, (output, is))| store(number, output, is));
     }
@@ -248,7 +247,7 @@ impl<'l> StridedLoop<'l> {
     }
 
     /// The address in an array of the element, or of the vector, with these indexes.
-    fn place(&self, of: &Strided, indexes: &Indexes) -> Operand {
+    fn place(&self, of: &StridedArray, indexes: &Indexes) -> Operand {
         let place = moved(self.w, of.array.address(), indexes, &of.strides);
         match (self.variant.order, indexes.last()) {
             (Order::Vectors { .. }, Some(&inner)) if !of.is_broadcast => {
