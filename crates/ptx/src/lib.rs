@@ -78,10 +78,10 @@ mod reduction;
 pub use axis_reduction::AxisReduction;
 pub use kernel::Kernel;
 pub use placeholder::check_template;
-pub use policy::{BLOCK_THREADS, Limits};
+pub use policy::{BLOCK_THREADS, Limits, MAX_ITEMS_APART};
 pub use reduction::{axes_template, template};
 pub use shared_tile::tile_side;
-pub use strided_loop::{MAX_ITEMS_APART, Order, Variant, vector_bytes};
+pub use strided_loop::{Order, Variant, vector_bytes};
 
 use fold::Fold;
 use gpuvec_expr::Program;

@@ -9,12 +9,9 @@
 
 use crate::array::Array;
 use crate::grid::Grid;
-use crate::policy::{BLOCK_THREADS, POLICY};
+use crate::policy::{BLOCK_THREADS, TILE_BYTES};
 use crate::strided_loop::{StridedArray, StridedLoop, moved};
 use crate::writer::{Class, Operand, Writer, ptx};
-
-/// Shared memory for tiles: what each device has for a block, but for the tables of functions.
-const SHARED_BYTES: usize = POLICY.tile_bytes;
 
 /// The name of a tile in shared memory, before its number.
 const TILE: &str = "tile_";
@@ -25,8 +22,8 @@ const TILE: &str = "tile_";
 pub const fn tile_side(element_bytes: usize) -> Option<usize> {
     match element_bytes {
         0 => None,
-        _ if 64 * pitch(64) * element_bytes <= SHARED_BYTES => Some(64),
-        _ if 32 * pitch(32) * element_bytes <= SHARED_BYTES => Some(32),
+        _ if 64 * pitch(64) * element_bytes <= TILE_BYTES => Some(64),
+        _ if 32 * pitch(32) * element_bytes <= TILE_BYTES => Some(32),
         _ => None,
     }
 }

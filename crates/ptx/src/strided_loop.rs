@@ -8,7 +8,7 @@
 use crate::array::{Array, vector};
 use crate::elements::{Elements, Loaded};
 use crate::grid::Grid;
-use crate::policy::{BLOCK_THREADS, POLICY};
+use crate::policy::BLOCK_THREADS;
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::Program;
 
@@ -50,9 +50,6 @@ pub enum Order {
         side: usize,
     },
 }
-
-/// The most elements apart that a thread computes at once: more would need too many registers for their addresses.
-pub const MAX_ITEMS_APART: usize = POLICY.elements_apart;
 
 /// Returns the alignment in bytes of a vector of `items` elements.
 #[must_use]
