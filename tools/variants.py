@@ -27,7 +27,7 @@ def with_values(variant: str) -> dict[Path, str]:
     sources = {path.relative_to(ROOT): path.read_text() for path in POLICIES}
     for setting in variant.split(";"):
         name, _, value = (part.strip() for part in setting.partition("="))
-        line = rf"^( +{name}:|.*\bconst {name.upper()}: .* =)\s+[^\n]+([,;])$"
+        line = rf"^( +{name}:| *pub.* const {name.upper()}: .* =)\s+[^\n]+([,;])$"
         constant = re.compile(line, re.MULTILINE)
         places = [path for path, text in sources.items() if constant.search(text)]
         if len(places) != 1 or len(constant.findall(sources[places[0]])) != 1:

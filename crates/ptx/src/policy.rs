@@ -54,28 +54,28 @@ pub(crate) const LONG_FUNCTION: usize = 256;
 /// One vector at once and two, as shares of a copy's rate. H100, 2^26 sines of f32: 0.925, 0.944. H200, 2^27 elements of
 /// f16: copies 0.874, 0.995, an add 0.994, 1.038, square roots 0.743, 0.924; bools of u8 0.502, 0.738. Beyond the limits
 /// some architecture spills registers.
-const TWO_VECTORS_FROM: usize = 16;
-const TWO_VECTORS_TO: [usize; 2] = [37, 128];
+pub(crate) const TWO_VECTORS_FROM: usize = 16;
+pub(crate) const TWO_VECTORS_TO: [usize; 2] = [37, 128];
 
 /// The most instructions for an element with which a thread takes one vector, and two elements.
-const ONE_VECTOR_TO: usize = 128;
-const TWO_ELEMENTS_TO: usize = 256;
+pub(crate) const ONE_VECTOR_TO: usize = 128;
+pub(crate) const TWO_ELEMENTS_TO: usize = 256;
 
 /// Instructions for each array from which on a thread of a large grid computes two tiles, and four. 2^29 bytes, GB/s with 1,
 /// 2 and 8 tiles: an add of f32 4363, 4350, 4281; 20 operations 4104, 4205, 4080. H100, fast functions with 8, 3 and 2
 /// tiles: exponentials 0.952, 0.979, 0.989, log1p 0.953, 0.991, 0.914 of a copy's rate.
-const TWO_TILES_FROM: usize = 6;
-const FOUR_TILES_FROM: usize = 16;
+pub(crate) const TWO_TILES_FROM: usize = 6;
+pub(crate) const FOUR_TILES_FROM: usize = 16;
 
 /// The instructions from which on a fast function has six tiles. With 4 blocks and 3 tiles, 5 and 6, 6 and 6: sines 0.80,
 /// 0.91, 0.95, inverse cosines 0.74, 0.84, 0.87; exponentials with 5 blocks and 3 tiles 0.98, 6 tiles 0.96.
-const SIX_TILES_FROM: usize = 60;
+pub(crate) const SIX_TILES_FROM: usize = 60;
 
 /// The most instructions with which fast functions have five blocks, and others on two arrays four. H100, f64, with 2, 3 and
 /// 4 blocks: sines 0.847, 0.927, 0.956, exponentials 0.973, 0.977, 0.984. Error functions of f64, with 100 instructions,
 /// spill with four.
-const FIVE_BLOCKS_TO: usize = 48;
-const FOUR_BLOCKS_TO: usize = 96;
+pub(crate) const FIVE_BLOCKS_TO: usize = 48;
+pub(crate) const FOUR_BLOCKS_TO: usize = 96;
 
 /// The elements that each thread of a large grid takes.
 #[derive(Clone, Copy)]
