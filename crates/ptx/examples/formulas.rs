@@ -279,31 +279,25 @@ fn write_axes(folder: &Path, templates: &Path) {
     }
 }
 
-/// An expression of an operation on a and so on.
-fn operation(op: Op) -> String {
+/// An expression of an operation on `x`, b and c.
+fn operation(op: Op, x: &str) -> String {
     let symbol = op.spelling();
     match (op, op.arity()) {
-        (Op::Not | Op::Neg, _) => format!("{symbol}a"),
-        (Op::Where, _) => "where(a < b, b, c)".into(),
-        (op, 1) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a)"),
-        (op, 2) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a, b)"),
-        (op, 3) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a, b, c)"),
-        _ => format!("a {symbol} b"),
+        (Op::Not | Op::Neg, _) => format!("{symbol}{x}"),
+        (Op::Where, _) => format!("where({x} < b, b, c)"),
+        _ if !Op::FUNCTIONS.contains(&op) => format!("{x} {symbol} b"),
+        (_, 1) => format!("{symbol}({x})"),
+        (_, 2) => format!("{symbol}({x}, b)"),
+        _ => format!("{symbol}({x}, b, c)"),
     }
 }
 
 /// Writes a sum of calls of every function, which is long enough to be computed in parts.
 fn large() -> String {
-    let call = |(op, x): (&Op, &str)| match (op, op.arity()) {
-        (Op::Where, _) => format!("where({x} < b, b, c)"),
-        (_, 1) => format!("{}({x})", op.name()),
-        (_, 2) => format!("{}({x}, b)", op.name()),
-        _ => format!("{}({x}, b, c)", op.name()),
-    };
     let first = ["a", "b", "c", "d", "a*b", "b*c", "c*d", "d*a"];
-    let operations = Op::FUNCTIONS.iter().flat_map(|op| first.map(|x| (op, x)));
+    let calls = Op::FUNCTIONS.iter().flat_map(|op| first.map(|x| operation(*op, x)));
     let term = |call: String| format!("where(abs({call}) < 8, {call}, 0)");
-    operations.map(call).map(term).collect::<Vec<_>>().join(" + ")
+    calls.map(term).collect::<Vec<_>>().join(" + ")
 }
 
 fn main() {
@@ -359,7 +353,7 @@ fn main() {
             };
             if takes {
                 let name = format!("op_{}", op.name());
-                cases.add(&name, &operation(op), element, OPERATION_ELEMENTS);
+                cases.add(&name, &operation(op, "a"), element, OPERATION_ELEMENTS);
             }
         }
         for to in Element::ALL.iter().filter(|to| to.is_of_results()) {

@@ -36,28 +36,21 @@ impl<'p> Elements<'p> {
         let tables = Tables::of(program, partitioned.is_some());
         let mut elements = Elements { program, w, partitioned, arrays: Vec::new(), shared, tables };
         for (id, node) in program.nodes().iter().enumerate() {
-            if let Source::Input(index) = node.source {
-                elements.input(id, usize::from(index));
+            let Source::Input(number) = node.source else { continue };
+            let number = usize::from(number);
+            let Some(input) = program.inputs().nth(number) else { continue };
+            if input.form == Form::Array {
+                elements.arrays.push(([id, number], Array::new(w, input.element, &"a", number)));
+            } else {
+                let place = Operand::Numbered(&"a", number as u32);
+                let raw = w.load("ld.param", access(input.element), place, 0);
+                elements.shared[id] = Some(value(w, input.element, raw));
             }
         }
         if partitioned.is_none() {
             elements.shared = elements.values(&[], None);
         }
         elements
-    }
-
-    fn input(&mut self, node: usize, index: usize) {
-        let Some(input) = self.program.inputs().nth(index) else { return };
-        match input.form {
-            Form::Array => {
-                self.arrays.push(([node, index], Array::new(self.w, input.element, &"a", index)));
-            }
-            Form::Scalar | Form::Number => {
-                let place = Operand::Numbered(&"a", index as u32);
-                let raw = self.w.load("ld.param", access(input.element), place, 0);
-                self.shared[node] = Some(value(self.w, input.element, raw));
-            }
-        }
     }
 
     /// The arrays that are used.
