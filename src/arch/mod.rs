@@ -91,9 +91,15 @@ macro_rules! isas {
 }
 use isas;
 
-#[cfg(test)]
 impl Isa {
+    /// The newest instruction set of the processor for work of few instructions per element.
+    #[inline(always)]
+    pub(crate) fn for_short_work() -> Self {
+        Self::up_to(1)
+    }
+
     /// All instruction sets of the processor, the newest first.
+    #[cfg(test)]
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let mut all: Vec<Isa> = (0..VECTORS.len()).rev().map(Self::up_to).collect();
         all.dedup();

@@ -2,7 +2,7 @@
 //! of a shape.
 
 use super::handle::Handles;
-use crate::cpu::expression::{ErasedStates, SlabState, begun_states};
+use crate::cpu::expression::{BlockReduction, ErasedStates, Exact, begun_states};
 use crate::error::Error;
 use crate::process::fork;
 use arrayvec::ArrayVec;
@@ -284,17 +284,16 @@ fn check_elements(words: &[i64], others: &[i64]) -> Result<(), Error> {
 
 /// Calls `visit` with the number and the words of each of states of a kind that has elements.
 fn for_each(code: Code, states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64])) {
-    fn of<K: Kind>(states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64]))
+    fn of<R, K: Kind>(states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64]))
     where
-        State<K>: SlabState,
+        R: BlockReduction<Accumulator: gpuvec_ops::Accumulator<State = State<K>>>,
     {
-        begun_states::<State<K>>(states)
-            .for_each(|(number, state)| visit(number, state.words().as_ref()));
+        begun_states::<R>(states).for_each(|(number, state)| visit(number, state.words().as_ref()));
     }
     match code {
-        Code::SumF32 => of::<Sum<f32>>(states, visit),
-        Code::DotF32 => of::<Dot<f32>>(states, visit),
-        Code::SumF64 => of::<Sum<f64>>(states, visit),
-        Code::DotF64 => of::<Dot<f64>>(states, visit),
+        Code::SumF32 => of::<Exact<Sum<f32>>, _>(states, visit),
+        Code::DotF32 => of::<Exact<Dot<f32>>, _>(states, visit),
+        Code::SumF64 => of::<Exact<Sum<f64>>, _>(states, visit),
+        Code::DotF64 => of::<Exact<Dot<f64>>, _>(states, visit),
     }
 }

@@ -1,6 +1,7 @@
 //! The work of each kind of call, chunk by chunk.
 
 use super::strided_iter::StridedIter;
+use crate::arch::Isa;
 use crate::call::chunk::Chunk;
 use crate::call::{Array, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu;
@@ -340,7 +341,7 @@ impl ChunkWork for Evaluating<'_> {
             CpuProgram::Copy => chunks.for_each(|chunk| cpu::copy(self.call, &chunk)),
             CpuProgram::Operation { op, alpha } => chunks.for_each(|chunk| {
                 let out = self.call.outputs()[0].host_elements(&chunk);
-                let (isa, inputs) = (cpu::isa(), self.arrays(&chunk));
+                let (isa, inputs) = (Isa::for_short_work(), self.arrays(&chunk));
                 let elements = Elements { isa, inputs, out, len: chunk.len() };
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };

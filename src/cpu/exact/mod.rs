@@ -25,28 +25,13 @@ use crate::arch::Isa;
 use crate::policy::CORES;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
-pub(crate) use lanes::{LaneSums, Laned, row};
+pub(crate) use lanes::{LaneSums, Laned, Lanes, NoLanes, row};
 use short_sum::{longest, short_sum};
 use std::iter::zip;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::slice::from_raw_parts;
 use window::Window;
-
-/// The most terms to deposit one by one, because clearing and emptying the bins takes longer. (Terms of 2^-250 to 2^250,
-/// Xeon with AVX-512 and with AVX2: 300 terms take 0.52 to 0.68 of their time in bins, 512 products of f64 1.2 to 1.4.)
-const FEW_DEPOSITS: usize = CORES.few_deposits;
-
-/// A block that no window holds is tried in parts of this many terms; at most so many parts are deposited term by term.
-/// (An outlier in 65,536 elements: sums take 0.52 to 0.8 of the time without parts, dot products the same time.)
-const PART: usize = CORES.unheld_part;
-const MOST_PARTS: usize = CORES.most_unheld_parts;
-
-/// Blocks of at most this many terms are not tried in parts.
-const FEWEST_IN_PARTS: usize = CORES.fewest_in_parts;
-
-/// The most blocks to add as integers after windows failed, before a window is tried again.
-const MOST_SKIPPED: usize = CORES.most_skipped;
 
 /// Properties of a kind of sums on which its vector code depends.
 pub(crate) trait Vectorised: Windowed {
@@ -194,7 +179,7 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
             skipped = if held > 0 { 0 } else { skipped };
             continue;
         }
-        if skipped == 0 && block.len() > FEWEST_IN_PARTS {
+        if skipped == 0 && block.len() > CORES.fewest_in_parts {
             // No window holds the whole block, but a window may hold most of it.
             skipped = 1;
             inputs = inputs.after(deposit_parts::<K, C>(isa, state, block));
@@ -202,8 +187,8 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
         }
         // The following blocks probably fit no window, either.
         let block = inputs.first((1 + skipped) * block.len());
-        skipped = MOST_SKIPPED.min(2 * skipped + 1);
-        if block.len() > FEW_DEPOSITS {
+        skipped = CORES.most_skipped.min(2 * skipped + 1);
+        if block.len() > CORES.few_deposits {
             let term = |i: usize| K::term_of(block.a[i], block.b[i]);
             bins.get_or_insert(Bins::EMPTY).deposit(state, block.len(), term);
         } else {
@@ -222,15 +207,15 @@ fn deposit_each<K: Vectorised>(state: &mut State<K>, terms: Inputs<'_, K::Elemen
     zip(terms.a, terms.b).for_each(|(&x, &y)| state.deposit(K::term_of(x, y)));
 }
 
-/// Adds a block in parts. Deposits parts that fit no window term by term, and stops after [`MOST_PARTS`] of them. Returns
-/// the number of terms added.
+/// Adds a block in parts. Deposits parts that fit no window term by term, and stops after some of them. Returns the number
+/// of terms added.
 #[inline(never)]
 fn deposit_parts<K: Vectorised, C: Conditions>(
     isa: Isa, state: &mut State<K>, block: Inputs<'_, K::Element>,
 ) -> usize {
     let (mut window, mut rest, mut not_held) = (Window::exact(), block, 0);
-    while rest.len() > 0 && not_held < MOST_PARTS {
-        let part = rest.first(PART);
+    while rest.len() > 0 && not_held < CORES.most_unheld_parts {
+        let part = rest.first(CORES.unheld_part);
         let held = window.hold::<K, C>(isa, part);
         state.count(held);
         window.empty(state);
@@ -242,12 +227,6 @@ fn deposit_parts<K: Vectorised, C: Conditions>(
     block.len() - rest.len()
 }
 
-/// From this many products on, a bounded sum costs less on average, although an exact sum may have to follow.
-const BOUNDED_FROM: usize = CORES.bounded_from;
-
-/// Up to this many terms, a second window is tried for all of them before a state is made.
-const MOST_IN_ONE_WINDOW: usize = CORES.one_window;
-
 /// The sum of terms, rounded once. Sums of up to some thousand ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(
     isa: Isa, inputs: Inputs<'_, K::Element>,
@@ -257,7 +236,7 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
     {
         return value;
     }
-    if K::PRODUCTS && inputs.len() >= BOUNDED_FROM {
+    if K::PRODUCTS && inputs.len() >= CORES.bounded_from {
         let mut sum = Bounded::<K>::ZERO;
         sum.accumulate(isa, inputs);
         if let Some(value) = sum.value() {
@@ -273,7 +252,7 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
         {
             return value;
         }
-        if inputs.len() > MOST_IN_ONE_WINDOW {
+        if inputs.len() > CORES.one_window {
             break;
         }
         window = Window::exact();

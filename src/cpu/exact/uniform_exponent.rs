@@ -10,9 +10,6 @@ use std::iter::zip;
 /// The number of accumulators, each a vector: two for each half of a block.
 const CHAINS: usize = 4;
 
-/// The prefetch distance in each half, in bytes.
-const AHEAD: usize = CORES.uniform_ahead;
-
 /// A block's sum in a window of one level, in units of 2^unit, if the encodings of its terms allow it.
 ///
 /// Each lane of an accumulator begins at 1.5·2^(u+52) and takes at most 2^7 terms. If the terms are multiples of 2^u below
@@ -44,7 +41,7 @@ pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: InstructionSet>(
                 *sum = *sum + half;
             }
             *extremes = S::F64::extremes(*extremes, row);
-            prefetch(row.as_ptr().wrapping_byte_add(AHEAD));
+            prefetch(row.as_ptr().wrapping_byte_add(CORES.uniform_ahead));
         }
     }
     let field = |exponent: i32| (exponent.clamp(0, 255) as u32) << 24;

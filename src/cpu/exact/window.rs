@@ -31,19 +31,8 @@ const FLAGS: usize = 2;
 /// most 2^5 lanes of at most 2^51 units. (The end of the array may be two short blocks.)
 const MAX_BLOCKS: usize = 1 << 6;
 
-/// The number of blocks to sum with witnesses after a block that needed them.
-const MOST_WITNESSED: usize = CORES.most_witnessed;
-
-/// The window is chosen for the largest of this many elements.
-const SAMPLE: usize = CORES.window_sample;
-
 /// Levels for deposits below 2^TOO_LARGE have accumulators below 2^1023.
 const TOO_LARGE: i32 = 1014;
-
-/// The prefetch distance of exact sums in each array, in bytes: farther than the processor prefetches by itself. The
-/// distances differ, so that two arrays at the same page offset do not need the same sets of the cache at once. (Bounded
-/// sums, which read twice as fast, take 5 to 30 % longer with prefetches.)
-const AHEAD: [usize; 2] = CORES.window_ahead;
 
 const SIGN: u64 = 1 << 63;
 const EXPONENT: u64 = 0x7FF << 52;
@@ -122,7 +111,7 @@ impl Window {
         let unit = match self.unit {
             Some(unit) => unit,
             None => {
-                let sample = inputs.first(SAMPLE);
+                let sample = inputs.first(CORES.window_sample);
                 self.failed = sample.len();
                 let Some(unit) = choose::<K, C>(isa, sample, self.is_bounded) else { return 0 };
                 *self.unit.insert(unit)
@@ -173,7 +162,7 @@ impl<K: Vectorised> Vectorized for Width<K> {
     }
 }
 
-/// [`hold_rows`], compiled for an instruction set.
+/// Adds whole steps of terms to a window whose highest unit is 2^unit. Returns the number of terms added.
 // Inlined: a call takes 5 % of a short sum's time.
 #[inline(always)]
 fn hold_in<K: Vectorised, C: Conditions>(
@@ -185,7 +174,7 @@ fn hold_in<K: Vectorised, C: Conditions>(
     }
 }
 
-/// The work of [`hold_rows`].
+/// The work of [`hold_in`].
 struct Hold<'a, K: Vectorised, C, const BOUNDED: bool>(
     &'a mut Window,
     i32,
@@ -199,41 +188,34 @@ impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, 
     #[inline(always)]
     fn run<S: InstructionSet>(self, set: S) -> usize {
         let Hold(window, unit, inputs, _) = self;
-        hold_rows::<K, C, S, BOUNDED>(set, window, unit, inputs)
-    }
-}
-
-/// Adds whole steps of terms to a window whose highest unit is 2^unit. Returns the number of terms added.
-#[inline(always)]
-fn hold_rows<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
-    set: S, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
-) -> usize {
-    let block_len = chains::<K>() * S::F64::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
-    let mut held = 0;
-    let mut witnessed = 0;
-    window.failed = 0;
-    for _ in 0..MAX_BLOCKS {
-        if held == inputs.len() {
-            break;
-        }
-        let block = inputs.after(held).first(block_len);
-        if const { K::MAY_BE_UNIFORM } && witnessed == 0 {
-            if let Some(sum) = uniform_sum::<K, C, S>(set, unit, block) {
-                window.sums[0] += sum;
-                held += block.len();
-                continue;
+        let deposits = if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
+        let block_len = chains::<K>() * S::F64::LANES * deposits;
+        let mut held = 0;
+        let mut witnessed = 0;
+        window.failed = 0;
+        for _ in 0..MAX_BLOCKS {
+            if held == inputs.len() {
+                break;
             }
-            witnessed = MOST_WITNESSED;
+            let block = inputs.after(held).first(block_len);
+            if const { K::MAY_BE_UNIFORM } && witnessed == 0 {
+                if let Some(sum) = uniform_sum::<K, C, S>(set, unit, block) {
+                    window.sums[0] += sum;
+                    held += block.len();
+                    continue;
+                }
+                witnessed = CORES.most_witnessed;
+            }
+            witnessed = witnessed.saturating_sub(1);
+            let Some(sums) = sums::<K, C, S, BOUNDED>(set, unit, block) else {
+                window.failed = block.len();
+                break;
+            };
+            zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
+            held += block.len();
         }
-        witnessed = witnessed.saturating_sub(1);
-        let Some(sums) = sums::<K, C, S, BOUNDED>(set, unit, block) else {
-            window.failed = block.len();
-            break;
-        };
-        zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
-        held += block.len();
+        held
     }
-    held
 }
 
 /// Chooses the lowest window for terms of the sample's magnitude; `None` if terms are too large or not finite.
@@ -312,7 +294,7 @@ const fn rows<K: Vectorised, S: InstructionSet>() -> usize {
 fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
-    let (chains, levels) = (chains::<K>(), levels::<K>(BOUNDED));
+    let (chains, levels, ahead) = (chains::<K>(), levels::<K>(BOUNDED), CORES.window_ahead);
     // A sum reads the two halves of its block side by side, so that the processor fetches two streams, as for a product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
     let step = chains / streams * S::F64::LANES;
@@ -341,9 +323,9 @@ fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
                 let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
                 if is_line && !BOUNDED {
                     // Past the end of a stream follows the same stream of the next block.
-                    let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
+                    let is_next = place + ahead[0] / size_of::<K::Element>() >= stream_len;
                     let skip = if is_next { (streams - 1) * stream_len } else { 0 };
-                    prefetch(block.a.as_ptr().wrapping_add(i + skip).wrapping_byte_add(AHEAD[0]));
+                    prefetch(block.a.as_ptr().wrapping_add(i + skip).wrapping_byte_add(ahead[0]));
                 }
                 if K::PRODUCTS {
                     // SAFETY: as above.
@@ -351,7 +333,7 @@ fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
                         S::F64::load(set, unsafe { block.b.get_unchecked(i..i + S::F64::LANES) });
                     rests[chain] = xs[chain] * ys[chain];
                     if is_line && !BOUNDED {
-                        prefetch(block.b.as_ptr().wrapping_add(i).wrapping_byte_add(AHEAD[1]));
+                        prefetch(block.b.as_ptr().wrapping_add(i).wrapping_byte_add(ahead[1]));
                     }
                 }
                 if K::ERRORS {

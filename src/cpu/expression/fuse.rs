@@ -60,7 +60,7 @@ impl Pairs {
         (all, 3)
     }
 
-    /// The loops of a pair, if a node has one.
+    /// The loop of a pair, if a node has one.
     pub(super) fn loops(&self, nodes: &[Node], id: usize) -> Option<Loop> {
         let absorbed = usize::from(self.absorbed[id]?);
         let first = arithmetic(&nodes[usize::from(nodes[id].operands()[absorbed])])?;
@@ -93,29 +93,22 @@ fn arithmetic(node: &Node) -> Option<Arithmetic> {
 
 macro_rules! pairs {
     ($name:ident, $T:ident) => {
-        /// The loops of `(a first b) second c`, or of `c second (a first b)`.
+        /// The loop of `(a first b) second c`, or of `c second (a first b)`.
         fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Loop {
+            macro_rules! pair {
+                ($a:ident, $b:ident, $c:ident, $result:expr) => {
+                    element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $result })
+                };
+            }
             macro_rules! second {
                 ($a:ident, $b:ident, $c:ident, $first:expr) => {
                     match (second, is_right) {
-                        (Add, _) => {
-                            element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first + $c })
-                        }
-                        (Sub, false) => {
-                            element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first - $c })
-                        }
-                        (Sub, true) => {
-                            element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c - $first })
-                        }
-                        (Mul, _) => {
-                            element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first * $c })
-                        }
-                        (Div, false) => {
-                            element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first / $c })
-                        }
-                        (Div, true) => {
-                            element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c / $first })
-                        }
+                        (Add, _) => pair!($a, $b, $c, $first + $c),
+                        (Sub, false) => pair!($a, $b, $c, $first - $c),
+                        (Sub, true) => pair!($a, $b, $c, $c - $first),
+                        (Mul, _) => pair!($a, $b, $c, $first * $c),
+                        (Div, false) => pair!($a, $b, $c, $first / $c),
+                        (Div, true) => pair!($a, $b, $c, $c / $first),
                     }
                 };
             }

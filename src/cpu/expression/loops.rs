@@ -298,7 +298,7 @@ macro_rules! fast_loop {
         }
 
         impl super::fast::Fast for This {
-            const HAS_LARGE_TABLES: bool = super::fast::has_large_tables(stringify!($fast));
+            const NEEDS_REGISTERS: bool = super::fast::needs_registers(stringify!($fast));
             const IS_LONG_CHAIN: bool = super::fast::is_long_chain(stringify!($fast));
             type Sequence = super::fast::sequence!($fast or This);
         }

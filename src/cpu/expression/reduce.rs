@@ -151,8 +151,8 @@ pub(crate) trait BlockReduction: 'static {
 
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
     fn add_columns(
-        isa: Isa, slab: &mut Slab<<Self::Accumulator as Accumulator>::State>, state: usize,
-        columns: ValueColumns<'_>, first: usize,
+        isa: Isa, slab: &mut Slab<StateOf<Self>>, state: usize, columns: ValueColumns<'_>,
+        first: usize,
     );
 
     /// The result of values that are all elements.
@@ -178,6 +178,9 @@ pub(crate) trait BlockReduction: 'static {
         Ok(None)
     }
 }
+
+/// The state of a reduction.
+pub(crate) type StateOf<R> = <<R as BlockReduction>::Accumulator as Accumulator>::State;
 
 /// Computes the result of values.
 pub(crate) type ResultOf<T> = fn(Isa, Values<'_>) -> T;
@@ -237,29 +240,8 @@ fn add_bounded<K: Vectorised<Element: Element>>(
     sum.accumulate(isa, values.of());
 }
 
-/// [`BlockReduction::bounded`] of exact sums: the results grow with the sum.
-fn bounded<K, A, R>(reducer: &R) -> Result<Option<A::Result>, R::Error>
-where
-    K: Vectorised<Element: Element>,
-    A: Accumulator<State = State<K>>,
-    R: Reducer,
-{
-    if !K::PRODUCTS {
-        return Ok(None);
-    }
-    let states = States {
-        identity: || Bounded::<K>::ZERO,
-        merge: Bounded::merge,
-        from_words: |_| unreachable!("devices' sums are exact"),
-        word_bytes: 0,
-    };
-    let Some(ends) = reducer.reduce(states, add_bounded)?.ends() else { return Ok(None) };
-    let [least, most] = ends.map(|end| A::finish(&end));
-    Ok((least.bits() == most.bits()).then_some(least))
-}
-
 /// The accumulator `A`, which is an exact sum of the kind `K` or is computed from one.
-struct Exact<K, A = K>(PhantomData<(K, A)>);
+pub(crate) struct Exact<K, A = K>(PhantomData<(K, A)>);
 
 impl<K, A> BlockReduction for Exact<K, A>
 where
@@ -297,8 +279,20 @@ where
 
     const RESULT: Option<ResultOf<A::Result>> = A::OF_VALUES;
 
+    /// The results grow with the sum.
     fn bounded<R: Reducer>(reducer: &R) -> Result<Option<A::Result>, R::Error> {
-        bounded::<K, A, R>(reducer)
+        if !K::PRODUCTS {
+            return Ok(None);
+        }
+        let states = States {
+            identity: || Bounded::<K>::ZERO,
+            merge: Bounded::merge,
+            from_words: |_| unreachable!("devices' sums are exact"),
+            word_bytes: 0,
+        };
+        let Some(ends) = reducer.reduce(states, add_bounded)?.ends() else { return Ok(None) };
+        let [least, most] = ends.map(|end| A::finish(&end));
+        Ok((least.bits() == most.bits()).then_some(least))
     }
 }
 
@@ -323,9 +317,6 @@ impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
 /// The first of the values that win, which `O` finds.
 struct First<A, O>(PhantomData<(A, O)>);
 
-/// The number of values whose winner is found before its index is looked for.
-const SEARCHED: usize = CORES.indexed_values;
-
 impl<A, O> BlockReduction for First<A, O>
 where
     A: Accumulator<State = Indexed<O::Element>>,
@@ -340,8 +331,11 @@ where
             A::merge(&mut merged, &Indexed { value, index: index as i64 });
             merged.index != over.index
         };
-        for (part, start) in
-            values.of::<O::Element>().a().chunks(SEARCHED).zip((first..).step_by(SEARCHED))
+        for (part, start) in values
+            .of::<O::Element>()
+            .a()
+            .chunks(CORES.indexed_values)
+            .zip((first..).step_by(CORES.indexed_values))
         {
             let best = fold(isa, O::default(), Inputs::new(part, part));
             if !wins(best, start, *state) {
