@@ -17,6 +17,6 @@ pub(crate) use array::{Array, Extent, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUT
 pub(crate) use checked::{Argument, Arguments, Call, contiguous};
 pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
-pub(crate) use task::{ChunkWork, Task, TaskKind};
+pub(crate) use task::{ChunkWork, KernelStates, Task, TaskKind};
 pub(crate) use tiles::{SECTOR_BYTES, Strides, Tile, TilePlan, state_bytes};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

@@ -4,8 +4,6 @@
 //! a [`Device`] is one that is open, with its context, kernels and slots.
 
 pub(crate) mod alloc;
-pub(crate) mod chunk_job;
-mod chunk_view;
 mod completion;
 mod context;
 pub(crate) mod default_stream;
@@ -18,17 +16,18 @@ mod enqueue;
 pub(crate) mod event;
 mod fallible_once;
 mod grid;
+pub(crate) mod job;
 pub(crate) mod kernels;
 mod loader;
 pub(crate) mod memory_kind;
 mod memory_stats;
 mod modules;
 mod owned;
+mod part;
 pub(crate) mod pipeline;
 mod reduce_axes;
 mod scratch;
 mod slot;
 pub(crate) mod stream;
-pub(crate) mod tile_job;
 
 pub(crate) use device::Device;

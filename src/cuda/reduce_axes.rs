@@ -1,17 +1,20 @@
-//! Reductions of arrays of any strides along axes: their kernels (kernels/axes.cu), on a stream.
+//! Queues the kernels of part of a call on a stream; and chooses the launches of reductions along axes (kernels/axes.cu).
 
+use super::completion::Flags;
 use super::device::Device;
 use super::device_view::{DeviceView, DeviceViews};
 use super::driver::CUstream;
-use super::elementwise::{self, addresses_of_first};
-use super::enqueue::{Addresses, input_parameters, last_parameter};
+use super::elementwise;
+use super::enqueue::{
+    self, Addresses, Contents, Launch, enqueue, input_parameters, last_parameter,
+};
 use super::grid::BLOCK_THREADS;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
-use super::scratch::Lent;
+use super::part::Part;
+use super::scratch::{Lent, Scratch};
 use crate::call::plan::BlockLimits;
 use crate::call::{
-    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task,
-    TaskKind, Tile, Transfers,
+    Binding, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Task, TaskKind,
 };
 use crate::error::Error;
 use crate::policy::AxisReductions;
@@ -71,8 +74,8 @@ impl Partition {
     }
 }
 
-/// A tile of a reduction, with the addresses at which a device accesses its arrays.
-pub(super) struct PlacedTile {
+/// Part of a call, with the addresses at which a device accesses its arrays.
+pub(super) struct PlacedPart {
     lengths: ArrayVec<usize, MAX_AXES>,
     /// The number of kept axes, which come before the reduced ones.
     kept: usize,
@@ -81,22 +84,38 @@ pub(super) struct PlacedTile {
     inputs: ArrayVec<DeviceView, MAX_INPUTS>,
     /// True if its results have elements.
     has_elements: bool,
+    /// True for a chunk of contiguous arrays, whose reductions have one result.
+    is_chunk: bool,
     /// The outputs: elements, results, or states of results.
     outputs: ArrayVec<DeviceView, MAX_OUTPUTS>,
     stores_states: bool,
 }
 
-impl PlacedTile {
-    /// A tile with its arrays, the `inputs` first.
+/// The stream for a part's kernels, with what they need beside arrays.
+pub(super) struct Target<'a> {
+    pub(super) device: &'a Device,
+    pub(super) stream: CUstream,
+    /// Memory for reductions.
+    pub(super) scratch: Option<&'a mut Scratch>,
+    pub(super) block_limits: BlockLimits,
+    /// Flags by which the only kernel signals completion.
+    pub(super) flags: Option<Flags>,
+    /// Selects the driver, not a kernel, for a copy of bytes.
+    pub(super) copies_by_driver: bool,
+}
+
+impl PlacedPart {
+    /// Part of a call with its arrays, the `inputs` first.
     pub(super) fn new(
-        tile: &Tile, arrays: impl Iterator<Item = DeviceView>, inputs: usize, stores_states: bool,
+        part: &Part<'_>, mut arrays: impl Iterator<Item = DeviceView>, inputs: usize,
+        stores_states: bool,
     ) -> Self {
-        let (kept, mut arrays) = (tile.kept().lengths().len(), arrays);
-        PlacedTile {
-            lengths: tile.lengths(),
-            kept,
-            first: tile.first,
-            has_elements: tile.has_elements(),
+        PlacedPart {
+            lengths: part.lengths(),
+            kept: part.results().len(),
+            first: part.first(),
+            has_elements: part.has_elements(),
+            is_chunk: matches!(part, Part::Chunk { .. }),
             inputs: arrays.by_ref().take(inputs).collect(),
             outputs: arrays.collect(),
             stores_states,
@@ -207,101 +226,142 @@ impl PlacedTile {
         self.reduced().len() == 1 && self.inputs.iter().all(begins)
     }
 
-    /// Queues the kernels of a task for the tile. The kernel of the elementwise outputs comes last, since these may also be
-    /// inputs.
+    /// Queues the kernels of a task, or its copy. The kernel of the elementwise outputs comes last, since these may also
+    /// be inputs. Sets `wrote` once a kernel that writes outputs is queued. Returns the number of warps that will signal
+    /// completion by the flags.
     ///
     /// # Safety
     /// The stream must be the device's, whose context is current. The device must be able to access the arrays' elements
-    /// until the stream has done the work. The scratch memory is the stream's.
+    /// until the stream has done the work. The scratch memory and the flags are the stream's.
     pub(super) unsafe fn queue(
-        &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: Lent,
-        block_limits: BlockLimits,
-    ) -> Result<(), Error> {
+        &self, mut target: Target<'_>, task: Task<'_>, wrote: &mut bool,
+    ) -> Result<u32, Error> {
+        const NO_SCRATCH: Error = Error::Internal { text: "a reduction without memory" };
         let inputs: Addresses = self.inputs.iter().map(DeviceView::address).collect();
-        let axes = |axes: Range<usize>| axes.len().max(1);
-        let along = AxisReduction { outer: axes(self.kept()), reduced: axes(self.reduced()) };
+        let mut warps = 0;
         for (task, outputs) in task.kernels() {
-            match task.kind() {
-                TaskKind::Reduced => {}
-                TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
-                    // SAFETY: this function's promise.
-                    unsafe { self.map(device, stream, task, outputs, block_limits.of(task))? };
-                    continue;
+            let scratch = target.scratch.take();
+            // SAFETY: this function's promise.
+            warps = unsafe {
+                match (task.kind(), scratch) {
+                    (TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed, scratch) => {
+                        target.scratch = scratch;
+                        let warps = self.map(&target, task, outputs)?;
+                        *wrote = true;
+                        warps
+                    }
+                    (TaskKind::Reduced, None) => return Err(NO_SCRATCH),
+                    (TaskKind::Reduced, Some(scratch)) => {
+                        let [output] = outputs else { return Err(enqueue::NO_OUTPUT) };
+                        let output = &self.outputs[*output];
+                        let warps = if self.is_chunk {
+                            scratch.lend(target.stream, |lent| {
+                                self.reduce_all(&target, task, &inputs, output, lent)
+                            })?
+                        } else {
+                            scratch.lend_along_axes(target.stream, |lent| {
+                                self.reduce_along_axes(&target, task, &inputs, output, lent)
+                            })?
+                        };
+                        target.scratch = Some(scratch);
+                        *wrote |= !self.stores_states;
+                        warps
+                    }
                 }
-            }
-            let (Task::Evaluate(Evaluation { formula, bindings }), &[output]) = (task, outputs)
-            else {
-                return Err(Error::Internal { text: "a kernel along axes with several outputs" });
             };
-            let output = &self.outputs[output];
-            let address = output.address() + task.state_offset() as u64;
-            let mut parameters: Parameters = input_parameters(task, &inputs).into_iter().collect();
-            self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
-            self.add_axes(&mut parameters, self.reduced(), bindings, None);
-            let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
-            let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
-            let resident_blocks = device.multiprocessors.saturating_mul(blocks_at_once) as usize;
-            let policy = &device.policy.axes;
-            let partition = self.partition(policy, resident_blocks, scratch.bytes, formula, output);
-            parameters.extend([address, results as u64, n as u64, scratch.address]);
-            parameters.push(last_parameter(device, task, self.first));
-            let blocks = partition.blocks(results) as u32;
-            // SAFETY: this function's promise; the kernel has these parameters.
-            unsafe {
-                let form = Form::Along(along);
-                device.kernels.launch_form(
-                    formula,
-                    form,
-                    blocks,
-                    stream,
-                    &mut parameters,
-                    Some(&partition),
-                )?;
-            }
         }
-        Ok(())
+        Ok(warps)
     }
 
-    /// Queues the kernel of an elementwise task, which writes `outputs`.
+    /// Queues the kernel that reduces all elements to one state or result.
     ///
     /// # Safety
-    /// As [`PlacedTile::queue`].
+    /// As [`PlacedPart::queue`].
+    unsafe fn reduce_all(
+        &self, target: &Target<'_>, task: Task<'_>, inputs: &Addresses, output: &DeviceView,
+        scratch: u64,
+    ) -> Result<u32, Error> {
+        let mut arrays = inputs.clone();
+        arrays.push(output.address() + task.state_offset() as u64);
+        let launch = Launch {
+            task,
+            arrays: &arrays,
+            inputs: inputs.len(),
+            first: self.first,
+            n: self.elements(self.reduced()),
+            contents: match self.stores_states {
+                true => Contents::State(scratch),
+                false => Contents::Result(scratch),
+            },
+            block_limit: target.block_limits.of(task),
+            flags: target.flags,
+        };
+        // SAFETY: this function's promise.
+        unsafe { enqueue(target.device, target.stream, launch) }
+    }
+
+    /// Queues the kernel of a reduction along axes.
+    ///
+    /// # Safety
+    /// As [`PlacedPart::queue`].
+    unsafe fn reduce_along_axes(
+        &self, target: &Target<'_>, task: Task<'_>, inputs: &Addresses, output: &DeviceView,
+        scratch: Lent,
+    ) -> Result<u32, Error> {
+        let Task::Evaluate(Evaluation { formula, bindings }) = task else {
+            return Err(enqueue::NO_OUTPUT);
+        };
+        let device = target.device;
+        let axes = |axes: Range<usize>| axes.len().max(1);
+        let along = AxisReduction { outer: axes(self.kept()), reduced: axes(self.reduced()) };
+        let address = output.address() + task.state_offset() as u64;
+        let mut parameters: Parameters = input_parameters(task, inputs).into_iter().collect();
+        self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
+        self.add_axes(&mut parameters, self.reduced(), bindings, None);
+        let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
+        let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
+        let resident_blocks = device.multiprocessors.saturating_mul(blocks_at_once) as usize;
+        let policy = &device.policy.axes;
+        let partition = self.partition(policy, resident_blocks, scratch.bytes, formula, output);
+        parameters.extend([address, results as u64, n as u64, scratch.address]);
+        parameters.push(last_parameter(device, task, self.first));
+        let (blocks, form) = (partition.blocks(results) as u32, Form::Along(along));
+        let partition = Some(&partition);
+        let kernels = &device.kernels;
+        // SAFETY: this function's promise; the kernel has these parameters.
+        unsafe {
+            kernels.launch_form(
+                formula,
+                form,
+                blocks,
+                target.stream,
+                &mut parameters,
+                partition,
+            )?;
+        }
+        Ok(0)
+    }
+
+    /// Queues a copy, or the kernel of an elementwise task, which writes `outputs`.
+    ///
+    /// # Safety
+    /// As [`PlacedPart::queue`].
     unsafe fn map(
-        &self, device: &Device, stream: CUstream, task: Task<'_>, outputs: &[usize],
-        block_limit: u32,
-    ) -> Result<(), Error> {
+        &self, target: &Target<'_>, task: Task<'_>, outputs: &[usize],
+    ) -> Result<u32, Error> {
         if !self.has_elements {
-            return Ok(());
+            return Ok(0);
         }
         let mut placed = DeviceViews::new(&self.lengths);
         self.inputs.iter().for_each(|input| placed.push(*input));
         outputs.iter().for_each(|output| placed.push(self.outputs[*output]));
         let inputs = self.inputs.len();
-        placed.sort_by(inputs);
+        if self.kept < self.lengths.len() {
+            placed.sort_by(inputs);
+        }
         // SAFETY: this function's promise.
-        unsafe { elementwise::launch(device, stream, task, placed, inputs, block_limit) }
+        unsafe { elementwise::launch(target, task, placed, inputs) }
     }
-}
-
-/// Queues a call on a stream of a device, whose context is current and which accesses all arrays in place.
-///
-/// # Safety
-/// The stream must be the device's. The arrays must stay valid until it has done the work. The scratch memory
-/// is the stream's.
-pub(super) unsafe fn queue(
-    device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
-    transfers: &Transfers, scratch: Lent, block_limits: BlockLimits,
-) -> Result<(), Error> {
-    let first = addresses_of_first(device, call, strides, transfers)?;
-    let tiles = strides.tiles_in_place(call.task());
-    for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
-        let arrays = first.iter().zip(strides.views());
-        let arrays = arrays.map(|(first, view)| DeviceView::in_place(*first, &tile, view));
-        let placed = PlacedTile::new(&tile, arrays, call.inputs().len(), false);
-        // SAFETY: this function's promise, and the call's.
-        unsafe { placed.queue(device, stream, call.task(), scratch, block_limits)? };
-    }
-    Ok(())
 }
 
 /// The facts by which a partition is chosen.
