@@ -100,7 +100,9 @@ impl<'a> Arguments<'a> {
     fn contiguous_elements(&self) -> Option<usize> {
         let is_contiguous = self.shape.len() <= 1
             && self.reduced_axes == self.task.kind().reduced_axes(self.shape.len())
-            && self.inputs.iter().chain(self.outputs).all(|array| array.strides.is_none());
+            && [self.inputs, self.outputs]
+                .iter()
+                .all(|arrays| arrays.iter().all(|array| array.strides.is_none()));
         let n = self.shape.first().copied().unwrap_or(1);
         usize::try_from(n).ok().filter(|_| is_contiguous)
     }
