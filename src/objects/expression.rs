@@ -233,7 +233,7 @@ impl Expression {
             false => [others, single].into_iter().map(last).collect::<Result<_, Refused>>()?,
         };
         let (sums, outputs_of_sums) = program.of_sums()?;
-        let blocks = BlockProgram::new(&sums, cpu::version())?;
+        let blocks = BlockProgram::new(&sums, cpu::isa())?;
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program)?;
         let formula = formula(program, blocks.cost() as usize, &sums, &outputs_of_sums)?;

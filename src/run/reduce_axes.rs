@@ -352,7 +352,7 @@ impl<'a> Worker<'a> {
             Order::Rows => self.states.reduced_at_once(),
         });
         let (all, results) = (&mut self.states, &mut self.results);
-        let mut add = |number: usize, version, values: Values<'_>, start: usize| {
+        let mut add = |number: usize, isa, values: Values<'_>, start: usize| {
             // The output whose results are the sums of whole rows.
             let of_rows = if has_whole_rows { all.only_output_of(number) } else { None };
             let states = all.sum_mut(number);
@@ -362,14 +362,14 @@ impl<'a> Worker<'a> {
                 match tile.order {
                     Order::Columns => {
                         let columns = ValueColumns::of(values, len.min(part.len()));
-                        states.add_columns(place, version, columns, tile.first + row);
+                        states.add_columns(place, isa, columns, tile.first + row);
                     }
                     Order::Rows => match of_rows {
                         Some(output) if part.len() == len => {
-                            results[output][row] = states.row(version, values);
+                            results[output][row] = states.row(isa, values);
                         }
                         _ => {
-                            states.add(row, version, values, tile.first + place);
+                            states.add(row, isa, values, tile.first + place);
                             if let Some(output) = of_rows
                                 && place + part.len() == len
                             {
@@ -392,7 +392,7 @@ impl<'a> Worker<'a> {
 
     /// Adds the elements of columns of arrays to the states.
     fn add_in_place(&mut self, tile: &Tile<'_>) {
-        let (version, len) = (self.of.program.version(), tile.kept.space().elements());
+        let (isa, len) = (self.of.program.isa(), tile.kept.space().elements());
         for (number, (ty, places)) in self.of.in_place.iter().enumerate() {
             let views = places.map(|place| &self.of.inputs[place]);
             let starts = views.map(|view| tile.start(view).cast_const());
@@ -403,7 +403,7 @@ impl<'a> Worker<'a> {
             let columns = unsafe {
                 ValueColumns::new(*ty, starts, strides, tile.reduced.space().elements(), len)
             };
-            self.states.sum_mut(number).add_columns(0, version, columns, tile.first);
+            self.states.sum_mut(number).add_columns(0, isa, columns, tile.first);
         }
     }
 

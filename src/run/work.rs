@@ -88,8 +88,8 @@ impl<S: Copy + Send + Sync> ChunkWork for Reducing<'_, S> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let (mut state, mut elements) = ((self.states.identity)(), 0);
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
-        self.evaluating.accumulate(chunks, usize::MAX, &mut |_, version, values, first| {
-            (self.add)(version, &mut state, values, first);
+        self.evaluating.accumulate(chunks, usize::MAX, &mut |_, isa, values, first| {
+            (self.add)(isa, &mut state, values, first);
         });
         if elements > 0 {
             self.add(&state, elements);
@@ -169,8 +169,8 @@ impl ChunkWork for ReducingSeveral<'_> {
         let mut elements = 0;
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
         let at_once = states.reduced_at_once();
-        self.evaluating.accumulate(chunks, at_once, &mut |number, version, values, first| {
-            states.sum_mut(number).add(0, version, values, first);
+        self.evaluating.accumulate(chunks, at_once, &mut |number, isa, values, first| {
+            states.sum_mut(number).add(0, isa, values, first);
         });
         let mut merged = self.merged();
         merged.states.merge(0, &states, 1);
@@ -206,7 +206,7 @@ impl<'a, T: Element> Whole<'a, T> {
 impl<T: Element> ChunkWork for Whole<'_, T> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let Some(chunk) = chunks.next() else { return };
-        let result = (self.of)(cpu::version(), self.evaluating.values(&chunk));
+        let result = (self.of)(cpu::isa(), self.evaluating.values(&chunk));
         self.bits.store(result.bits(), Ordering::Relaxed);
         self.is_done.store(true, Ordering::Relaxed);
     }
@@ -271,9 +271,9 @@ impl<'a> Evaluating<'a> {
         &self, chunks: &mut dyn Iterator<Item = Chunk>, at_once: usize, add: &mut AddValues<'_>,
     ) {
         let CpuProgram::Blocks(blocks) = self.steps else {
-            let version = cpu::version();
+            let isa = cpu::isa();
             return chunks.for_each(|chunk| {
-                add(0, version, self.values(&chunk), chunk.start());
+                add(0, isa, self.values(&chunk), chunk.start());
             });
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
@@ -340,7 +340,8 @@ impl ChunkWork for Evaluating<'_> {
             CpuProgram::Copy => chunks.for_each(|chunk| cpu::copy(self.call, &chunk)),
             CpuProgram::Operation { op, alpha } => chunks.for_each(|chunk| {
                 let out = self.call.outputs()[0].host_elements(&chunk);
-                let elements = Elements { inputs: self.arrays(&chunk), out, len: chunk.len() };
+                let (isa, inputs) = (cpu::isa(), self.arrays(&chunk));
+                let elements = Elements { isa, inputs, out, len: chunk.len() };
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };
             }),

@@ -13,7 +13,7 @@
 //! state.
 
 use super::{Columns, Inputs, Vectorised};
-use crate::arch::{Set, Vector, Vectorized, Version, stay_a_loop};
+use crate::arch::{InstructionSet, Isa, Vector, Vectorized, stay_a_loop};
 use crate::policy::CORES;
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
@@ -98,7 +98,7 @@ struct Lanes<'a, K: Laned> {
 impl<K: Laned> Lanes<'_, K> {
     /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
     #[inline(always)]
-    fn add<S: Set, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
+    fn add<S: InstructionSet, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
         let Lanes { high, low, least, most } = self;
         let len = rows[0].len();
         let (high, low) = (&mut high[..len], &mut low[..len]);
@@ -156,12 +156,12 @@ fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
 /// The sum of a row in one or two f64, if that is exact.
 // Once in the library, for all its callers.
 #[inline(never)]
-pub(crate) fn row<K: Laned>(version: Version, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
+pub(crate) fn row<K: Laned>(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
     if inputs.len() > LONGEST_ROW {
         return None;
     }
-    let single = if K::MAY_BE_SINGLE { version.run(Row::<K, true>(inputs)) } else { None };
-    single.or_else(|| version.run(Row::<K, false>(inputs)))
+    let single = if K::MAY_BE_SINGLE { isa.run(Row::<K, true>(inputs)) } else { None };
+    single.or_else(|| isa.run(Row::<K, false>(inputs)))
 }
 
 struct Row<'a, K: Laned, const SINGLE: bool>(Inputs<'a, K::Element>);
@@ -170,7 +170,7 @@ impl<K: Laned, const SINGLE: bool> Vectorized for Row<'_, K, SINGLE> {
     type Result = Option<[f64; 2]>;
 
     #[inline(always)]
-    fn run<S: Set>(self, set: S) -> Option<[f64; 2]> {
+    fn run<S: InstructionSet>(self, set: S) -> Option<[f64; 2]> {
         let Row(inputs) = self;
         let width = CHAINS * S::F64::LANES;
         let mut sums = RowSums::<S, SINGLE>::new(set);
@@ -194,13 +194,13 @@ const CHAINS: usize = 4;
 const MOST_LANES: usize = CHAINS * 8;
 
 /// The sums of a row in vectors of lanes.
-struct RowSums<S: Set, const SINGLE: bool> {
+struct RowSums<S: InstructionSet, const SINGLE: bool> {
     sums: [[S::F64; 2]; CHAINS],
     /// The least magnitude and the largest.
     sizes: [[S::F64; 2]; CHAINS],
 }
 
-impl<S: Set, const SINGLE: bool> RowSums<S, SINGLE> {
+impl<S: InstructionSet, const SINGLE: bool> RowSums<S, SINGLE> {
     #[inline(always)]
     fn new(set: S) -> Self {
         let [zero, infinity] = [0.0, f64::INFINITY].map(|x| S::F64::splat(set, x));
@@ -341,7 +341,7 @@ impl<K: Laned> LaneSums<K> {
     // Once in the library, for all its callers.
     #[inline(never)]
     pub(crate) fn add(
-        &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
+        &mut self, isa: Isa, first: usize, columns: Columns<'_, K::Element>,
     ) -> usize {
         let lanes = first..first + columns.len();
         if self.most_terms > 0 {
@@ -349,28 +349,22 @@ impl<K: Laned> LaneSums<K> {
         }
         self.had_terms = self.most_terms > 0;
         self.most_terms += columns.rows();
-        let inexact = self.add_as_is(version, first, columns);
+        let inexact = self.add_as_is(isa, first, columns);
         if self.has_pairs || inexact <= columns.len() / FEW_INEXACT {
             return inexact;
         }
         self.has_pairs = true;
         self.restore(lanes);
-        self.add_as_is(version, first, columns)
+        self.add_as_is(isa, first, columns)
     }
 
     /// Adds columns to the lanes from number `first` on. Returns the number of lanes whose sums are not exact.
-    fn add_as_is(
-        &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
-    ) -> usize {
+    fn add_as_is(&mut self, isa: Isa, first: usize, columns: Columns<'_, K::Element>) -> usize {
         let range = self.range();
         let (sums, zeros) = (&mut self.sums, &self.zeros[..columns.len()]);
         match self.has_pairs || !K::MAY_BE_SINGLE {
-            true => {
-                version.run_as_short(AddColumns::<K, false> { sums, zeros, first, columns, range })
-            }
-            false => {
-                version.run_as_short(AddColumns::<K, true> { sums, zeros, first, columns, range })
-            }
+            true => isa.run_as_short(AddColumns::<K, false> { sums, zeros, first, columns, range }),
+            false => isa.run_as_short(AddColumns::<K, true> { sums, zeros, first, columns, range }),
         }
     }
 
@@ -473,7 +467,7 @@ impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
     type Result = usize;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> usize {
+    fn run<S: InstructionSet>(self, _: S) -> usize {
         let AddColumns { sums, zeros, first, columns, range } = self;
         for first_row in (0..columns.rows()).step_by(4) {
             let row = |row| match row < columns.rows() {

@@ -21,7 +21,7 @@ mod tests;
 mod uniform_exponent;
 mod window;
 
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::policy::CORES;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
@@ -177,12 +177,12 @@ impl Conditions for All {
 // Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
+    isa: Isa, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
 ) {
     let mut window = Window::exact();
     let (mut bins, mut failed, mut skipped) = (None, 0, 0);
     while inputs.len() > 0 {
-        let held = window.hold::<K, C>(version, inputs);
+        let held = window.hold::<K, C>(isa, inputs);
         state.count(held);
         window.empty(state);
         inputs = inputs.after(held);
@@ -190,14 +190,14 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
         if block.len() > 0 && failed != inputs.len() {
             // The window was chosen for earlier terms: choose one for this block.
             failed = inputs.len();
-            window.choose_again::<K, C>(version, block);
+            window.choose_again::<K, C>(isa, block);
             skipped = if held > 0 { 0 } else { skipped };
             continue;
         }
         if skipped == 0 && block.len() > FEWEST_IN_PARTS {
             // No window holds the whole block, but a window may hold most of it.
             skipped = 1;
-            inputs = inputs.after(deposit_parts::<K, C>(version, state, block));
+            inputs = inputs.after(deposit_parts::<K, C>(isa, state, block));
             continue;
         }
         // The following blocks probably fit no window, either.
@@ -226,12 +226,12 @@ fn deposit_each<K: Vectorised>(state: &mut State<K>, terms: Inputs<'_, K::Elemen
 /// the number of terms added.
 #[inline(never)]
 fn deposit_parts<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, block: Inputs<'_, K::Element>,
+    isa: Isa, state: &mut State<K>, block: Inputs<'_, K::Element>,
 ) -> usize {
     let (mut window, mut rest, mut not_held) = (Window::exact(), block, 0);
     while rest.len() > 0 && not_held < MOST_PARTS {
         let part = rest.first(PART);
-        let held = window.hold::<K, C>(version, part);
+        let held = window.hold::<K, C>(isa, part);
         state.count(held);
         window.empty(state);
         let terms = part.after(held);
@@ -250,16 +250,16 @@ const MOST_IN_ONE_WINDOW: usize = CORES.one_window;
 
 /// The sum of terms, rounded once. Sums of up to some thousand ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(
-    version: Version, inputs: Inputs<'_, K::Element>,
+    isa: Isa, inputs: Inputs<'_, K::Element>,
 ) -> K::Element {
     if inputs.len() <= longest::<K>()
-        && let Some(value) = short_sum::<K>(version, inputs)
+        && let Some(value) = short_sum::<K>(isa, inputs)
     {
         return value;
     }
     if K::PRODUCTS && inputs.len() >= BOUNDED_FROM {
         let mut sum = Bounded::<K>::ZERO;
-        sum.accumulate(version, inputs);
+        sum.accumulate(isa, inputs);
         if let Some(value) = sum.value() {
             return value;
         }
@@ -267,7 +267,7 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
     let mut window = Window::exact();
     // The first window is chosen for a sample, the second for all terms.
     for _ in 0..2 {
-        let held = window.hold::<K, C>(version, inputs);
+        let held = window.hold::<K, C>(isa, inputs);
         if held == inputs.len()
             && let Some(value) = window.value::<K>()
         {
@@ -277,9 +277,9 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
             break;
         }
         window = Window::exact();
-        window.choose_again::<K, C>(version, inputs);
+        window.choose_again::<K, C>(isa, inputs);
     }
     let mut state = State::ZERO;
-    accumulate::<K, C>(version, &mut state, inputs);
+    accumulate::<K, C>(isa, &mut state, inputs);
     state.value()
 }

@@ -2,7 +2,7 @@
 
 use super::window::REACH;
 use super::{Conditions, Inputs, Vectorised};
-use crate::arch::{Set, Vector, prefetch};
+use crate::arch::{InstructionSet, Vector, prefetch};
 use crate::policy::CORES;
 use gpuvec_exact::power;
 use std::iter::zip;
@@ -24,7 +24,7 @@ const AHEAD: usize = CORES.uniform_ahead;
 /// # Panics
 /// If the terms are not whole rows.
 #[inline(always)]
-pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: Set>(
+pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: InstructionSet>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<i64> {
     let (block, step) = (block.a(), 2 * S::F64::LANES);

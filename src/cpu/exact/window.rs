@@ -2,7 +2,7 @@
 
 use super::uniform_exponent::uniform_sum;
 use super::{Conditions, Inputs, Vectorised};
-use crate::arch::{Set, Vector, Vectorized, Version, prefetch};
+use crate::arch::{InstructionSet, Isa, Vector, Vectorized, prefetch};
 use crate::policy::CORES;
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::iter::zip;
@@ -76,9 +76,9 @@ impl Window {
 
     /// Chooses the window for all terms of a block.
     pub(super) fn choose_again<K: Vectorised, C: Conditions>(
-        &mut self, version: Version, block: Inputs<'_, K::Element>,
+        &mut self, isa: Isa, block: Inputs<'_, K::Element>,
     ) {
-        self.unit = choose::<K, C>(version, block, self.is_bounded);
+        self.unit = choose::<K, C>(isa, block, self.is_bounded);
     }
 
     /// Takes the sums out of the window, if it was chosen: their total in units of the lowest level, and the exponent of
@@ -113,10 +113,10 @@ impl Window {
     // Not inlined, to keep the library small.
     #[inline(never)]
     pub(super) fn hold<K: Vectorised, C: Conditions>(
-        &mut self, version: Version, inputs: Inputs<'_, K::Element>,
+        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>,
     ) -> usize {
         self.failed = inputs.len();
-        if K::ERRORS && !version.has_fma() {
+        if K::ERRORS && !isa.has_fma() {
             return 0;
         }
         let unit = match self.unit {
@@ -124,11 +124,11 @@ impl Window {
             None => {
                 let sample = inputs.first(SAMPLE);
                 self.failed = sample.len();
-                let Some(unit) = choose::<K, C>(version, sample, self.is_bounded) else { return 0 };
+                let Some(unit) = choose::<K, C>(isa, sample, self.is_bounded) else { return 0 };
                 *self.unit.insert(unit)
             }
         };
-        let width = version.run(Width::<K>(PhantomData));
+        let width = isa.run(Width::<K>(PhantomData));
         let whole = inputs.first(inputs.len() - inputs.len() % width);
         let rest = inputs.after(whole.len());
         // The last rows are padded with zeros.
@@ -150,7 +150,7 @@ impl Window {
             if terms == 0 {
                 continue;
             }
-            let held_of_part = hold_in::<K, C>(version, self, unit, part);
+            let held_of_part = hold_in::<K, C>(isa, self, unit, part);
             if held_of_part < part.len() {
                 self.failed = self.failed.min(terms);
                 return held + held_of_part;
@@ -168,7 +168,7 @@ impl<K: Vectorised> Vectorized for Width<K> {
     type Result = usize;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> usize {
+    fn run<S: InstructionSet>(self, _: S) -> usize {
         rows::<K, S>() * chains::<K>() * S::F64::LANES
     }
 }
@@ -177,11 +177,11 @@ impl<K: Vectorised> Vectorized for Width<K> {
 // Inlined: a call takes 5 % of a short sum's time.
 #[inline(always)]
 fn hold_in<K: Vectorised, C: Conditions>(
-    version: Version, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
+    isa: Isa, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
     match K::PRODUCTS && window.is_bounded {
-        false => version.run(Hold::<K, C, false>(window, unit, inputs, PhantomData)),
-        true => version.run(Hold::<K, C, true>(window, unit, inputs, PhantomData)),
+        false => isa.run(Hold::<K, C, false>(window, unit, inputs, PhantomData)),
+        true => isa.run(Hold::<K, C, true>(window, unit, inputs, PhantomData)),
     }
 }
 
@@ -197,7 +197,7 @@ impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, 
     type Result = usize;
 
     #[inline(always)]
-    fn run<S: Set>(self, set: S) -> usize {
+    fn run<S: InstructionSet>(self, set: S) -> usize {
         let Hold(window, unit, inputs, _) = self;
         hold_rows::<K, C, S, BOUNDED>(set, window, unit, inputs)
     }
@@ -205,7 +205,7 @@ impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, 
 
 /// Adds whole steps of terms to a window whose highest unit is 2^unit. Returns the number of terms added.
 #[inline(always)]
-fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
+fn hold_rows<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
     set: S, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
     let block_len = chains::<K>() * S::F64::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
@@ -240,9 +240,9 @@ fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
 // Not inlined, to keep the library small.
 #[inline(never)]
 fn choose<K: Vectorised, C: Conditions>(
-    version: Version, sample: Inputs<'_, K::Element>, is_bounded: bool,
+    isa: Isa, sample: Inputs<'_, K::Element>, is_bounded: bool,
 ) -> Option<i32> {
-    let largest = version.run_as_short(Largest::<K>(sample));
+    let largest = isa.run_as_short(Largest::<K>(sample));
     // Terms are below 2^exponent.
     let exponent = (largest >> 20) - 1022;
     // The floor: a product below 2^−968, whose error may be wrong, is not a multiple of the lowest unit, so that
@@ -259,7 +259,7 @@ impl<K: Vectorised> Vectorized for Largest<'_, K> {
     type Result = i32;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> i32 {
+    fn run<S: InstructionSet>(self, _: S) -> i32 {
         let mut largest = 0;
         for (&x, &y) in zip(self.0.a, self.0.b) {
             let (x, y): (f64, f64) = (x.into(), y.into());
@@ -286,7 +286,7 @@ const fn chains<K: Vectorised>() -> usize {
 /// The number of rows in a step: two for exact products if the registers hold that many values. An accumulator's next
 /// value then needs no copy to the previous value's register. (Products of f64, with errors, are 6 % slower with two.)
 #[inline(always)]
-const fn rows<K: Vectorised, S: Set>() -> usize {
+const fn rows<K: Vectorised, S: InstructionSet>() -> usize {
     if K::PRODUCTS && !K::ERRORS && S::REGISTERS >= 32 { MAX_ROWS } else { 1 }
 }
 
@@ -309,7 +309,7 @@ const fn rows<K: Vectorised, S: Set>() -> usize {
 /// # Panics
 /// If the terms are not whole rows.
 #[inline(always)]
-fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
+fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
     let (chains, levels) = (chains::<K>(), levels::<K>(BOUNDED));

@@ -2,7 +2,7 @@
 
 use super::reduce::{Add, BlockReduction, ReductionVisitor, States, ValueColumns, Values, visit};
 use super::slab::{Slab, SlabState};
-use crate::arch::Version;
+use crate::arch::Isa;
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
@@ -17,15 +17,13 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     fn clear(&mut self);
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
-    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize);
+    fn add(&mut self, state: usize, isa: Isa, values: Values<'_>, first: usize);
 
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
-    fn add_columns(
-        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
-    );
+    fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize);
 
     /// The bits of the result of values that are all elements.
-    fn row(&self, version: Version, values: Values<'_>) -> u64;
+    fn row(&self, isa: Isa, values: Values<'_>) -> u64;
 
     /// Completes the states, before they are merged into others.
     fn complete(&mut self);
@@ -86,7 +84,7 @@ impl ReductionVisitor for Erase {
                 add: R::add,
                 add_columns: R::add_columns,
                 states: States::of::<R::Accumulator>(),
-                row: |version, values| R::row(version, values).bits(),
+                row: |isa, values| R::row(isa, values).bits(),
                 of_parts: |[high, low], terms, results| {
                     for (result, (high, low)) in results.iter_mut().zip(high.iter().zip(low)) {
                         *result = R::of_parts([*high, *low], terms).bits();
@@ -108,9 +106,9 @@ pub(super) struct StatesOf<S: SlabState> {
 #[derive(Clone, Copy)]
 struct Operations<S: SlabState> {
     add: Add<S>,
-    add_columns: fn(Version, &mut Slab<S>, usize, ValueColumns<'_>, usize),
+    add_columns: fn(Isa, &mut Slab<S>, usize, ValueColumns<'_>, usize),
     states: States<S>,
-    row: fn(Version, Values<'_>) -> u64,
+    row: fn(Isa, Values<'_>) -> u64,
     of_parts: fn([&[f64]; 2], usize, &mut [u64]),
     result: fn(&S) -> u64,
 }
@@ -151,18 +149,16 @@ impl<S: SlabState> ErasedStates for StatesOf<S> {
         self.slab.clear();
     }
 
-    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize) {
-        (self.operations.add)(version, self.slab.state(state), values, first);
+    fn add(&mut self, state: usize, isa: Isa, values: Values<'_>, first: usize) {
+        (self.operations.add)(isa, self.slab.state(state), values, first);
     }
 
-    fn add_columns(
-        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
-    ) {
-        (self.operations.add_columns)(version, &mut self.slab, state, columns, first);
+    fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize) {
+        (self.operations.add_columns)(isa, &mut self.slab, state, columns, first);
     }
 
-    fn row(&self, version: Version, values: Values<'_>) -> u64 {
-        self.converted((self.operations.row)(version, values))
+    fn row(&self, isa: Isa, values: Values<'_>) -> u64 {
+        self.converted((self.operations.row)(isa, values))
     }
 
     fn complete(&mut self) {

@@ -3,8 +3,8 @@
 //! A fast loop computes a block without a branch, and marks the elements for which its sequence does not suffice. They
 //! are few in most blocks, and wait for one another, so that the exact loop runs for vectors full of them.
 
-use super::loops::{Args, GRAIN, Loops, Operand, PerElement, of_set};
-use crate::arch::{FusedSet, Pair, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
+use super::loops::{Args, Body, GRAIN, Operand, PerElement};
+use crate::arch::{InstructionSet, Isa, Pair, Vectorized, Vectors, stay_a_loop};
 use crate::policy::CORES;
 use gpuvec_math::fast::Halves;
 use std::marker::PhantomData;
@@ -79,20 +79,30 @@ macro_rules! sequence {
 }
 pub(super) use sequence;
 
-/// The loops of a fast function. Without FMA, they run its sequence of f64.
-pub(super) fn versions<K: Fast>() -> Loops {
-    fused_loops!(of_set, loop_of_set, K)
+/// The loop of a fast function. Without FMA, it runs the sequence of f64.
+pub(super) fn loop_of<K: Fast>(isa: Isa, args: &Args) {
+    isa.run(FastLoop::<K>(args, PhantomData));
 }
 
-const fn loop_of_set<S: FusedSet, K: Fast>() -> fn(S, &Args) {
-    |set, args| {
-        let fast = Loop { block: fast_block::<S, K>, lanes: lanes::<S, K>() };
-        run(set, args, &fast, const { of_set::<S, K>() });
+/// The work of a loop.
+struct FastLoop<'a, K>(&'a Args, PhantomData<K>);
+
+impl<K: Fast> Vectorized for FastLoop<'_, K> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, set: S) {
+        if const { S::HAS_FMA } {
+            let fast = Loop { block: fast_block::<S, K>, lanes: const { lanes::<S, K>() } };
+            run(set, self.0, &fast, |set, args| set.run(Body::<K>(args, PhantomData)));
+        } else {
+            Body::<K>(self.0, PhantomData).run(set);
+        }
     }
 }
 
 /// The elements that a fast loop computes at once, or a multiple.
-const fn lanes<S: FusedSet, K: Fast>() -> usize {
+const fn lanes<S: InstructionSet, K: Fast>() -> usize {
     if S::REGISTERS > 16 && K::IS_LONG_CHAIN { MOST_LANES } else { GRAIN }
 }
 
@@ -111,27 +121,27 @@ struct Block {
     right: [u64; WORDS],
 }
 
-fn fast_block<S: FusedSet, K: Fast>(set: S, block: &mut Block) {
-    set.run(FastBody::<S, K>(set, block, PhantomData));
+fn fast_block<S: InstructionSet, K: Fast>(set: S, block: &mut Block) {
+    set.run(FastBody::<K>(block, PhantomData));
 }
 
 /// The work of a fast loop.
-struct FastBody<'a, S, K>(S, &'a mut Block, PhantomData<K>);
+struct FastBody<'a, K>(&'a mut Block, PhantomData<K>);
 
-impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
+impl<K: Fast> Vectorized for FastBody<'_, K> {
     type Result = ();
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) {
+    fn run<S: InstructionSet>(self, set: S) {
         // With few registers pairs gain little, unless tables are large.
-        if F::REGISTERS > 16 && K::Sequence::ARE_TWO {
-            body_ahead::<K, _>(Pair(self.0.machine()), self.1);
-        } else if const { lanes::<F, K>() == MOST_LANES } {
-            fast_body::<K, _>(Pair(Pair(self.0.machine())), self.1);
-        } else if F::REGISTERS > 16 || K::HAS_LARGE_TABLES {
-            fast_body::<K, _>(Pair(self.0.machine()), self.1);
+        if S::REGISTERS > 16 && K::Sequence::ARE_TWO {
+            body_ahead::<K, _>(Pair(set.machine()), self.0);
+        } else if const { lanes::<S, K>() == MOST_LANES } {
+            fast_body::<K, _>(Pair(Pair(set.machine())), self.0);
+        } else if S::REGISTERS > 16 || K::HAS_LARGE_TABLES {
+            fast_body::<K, _>(Pair(set.machine()), self.0);
         } else {
-            fast_body::<K, _>(self.0.machine(), self.1);
+            fast_body::<K, _>(set.machine(), self.0);
         }
     }
 }
@@ -208,7 +218,7 @@ type RunExact<'a> = &'a dyn Fn(Operand, *mut u8, usize);
 
 /// Writes all results: of the fast loop, and of the exact loop where the fast one is wrong, such as for NaNs.
 #[inline(never)]
-fn run<S: FusedSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
+fn run<S: InstructionSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
     let Args { operands: [x, ..], out, len, .. } = *args;
     let rest = len % fast.lanes;
     let len = len - rest;

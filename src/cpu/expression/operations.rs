@@ -1,19 +1,19 @@
 //! The loops of the table's operations, loads and stores.
 
 use super::functions;
-use super::loops::{Loops, element_loops};
+use super::loops::{Loop, element_loop};
 use gpuvec_expr::{Element, Op, Type, half};
 use gpuvec_ops::{Accumulator, Max, Min};
 
 /// The loops of an operation on operands of type `from`, with a result of type `to`. For `where`, `from`
 /// is the type of its choices.
-pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
+pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loop> {
     match (op, from) {
         (Op::Cast, _) => cast(from, to),
-        (Op::RoundOdd, _) => Some(element_loops!(|a: f64| -> f32 { half::rounded_to_odd(a) })),
-        (Op::RoundF16, _) => Some(element_loops!(|a: f32| -> f32 { half::nearest_f16(a) })),
+        (Op::RoundOdd, _) => Some(element_loop!(|a: f64| -> f32 { half::rounded_to_odd(a) })),
+        (Op::RoundF16, _) => Some(element_loop!(|a: f32| -> f32 { half::nearest_f16(a) })),
         (Op::RoundBf16, _) => {
-            Some(element_loops!(|a: f32| -> f32 { half::f32_of_bf16(half::bf16_bits(a)) }))
+            Some(element_loop!(|a: f32| -> f32 { half::f32_of_bf16(half::bf16_bits(a)) }))
         }
         (Op::Where, _) => Some(choice(to)),
         (_, Type::Bool) => logic(op),
@@ -29,20 +29,20 @@ pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
 macro_rules! numbers {
     ($op:expr, $chunks:ident, $T:ty, $neg:path, $add:path, $sub:path, $mul:path, $abs:path) => {
         match $op {
-            Op::Neg => Some(element_loops!(|a: $T| -> $T { $neg(a) })),
-            Op::Add => Some(element_loops!(|a: $T, b: $T| -> $T { $add(a, b) })),
-            Op::Sub => Some(element_loops!(|a: $T, b: $T| -> $T { $sub(a, b) })),
-            Op::Mul => Some(element_loops!($chunks, |a: $T, b: $T| -> $T { $mul(a, b) })),
-            Op::Abs => Some(element_loops!($chunks, |a: $T| -> $T { $abs(a) })),
-            Op::Less => Some(element_loops!(|a: $T, b: $T| -> bool { a < b })),
-            Op::LessEqual => Some(element_loops!(|a: $T, b: $T| -> bool { a <= b })),
-            Op::Equal => Some(element_loops!(|a: $T, b: $T| -> bool { a == b })),
-            Op::NotEqual => Some(element_loops!(|a: $T, b: $T| -> bool { a != b })),
+            Op::Neg => Some(element_loop!(|a: $T| -> $T { $neg(a) })),
+            Op::Add => Some(element_loop!(|a: $T, b: $T| -> $T { $add(a, b) })),
+            Op::Sub => Some(element_loop!(|a: $T, b: $T| -> $T { $sub(a, b) })),
+            Op::Mul => Some(element_loop!($chunks, |a: $T, b: $T| -> $T { $mul(a, b) })),
+            Op::Abs => Some(element_loop!($chunks, |a: $T| -> $T { $abs(a) })),
+            Op::Less => Some(element_loop!(|a: $T, b: $T| -> bool { a < b })),
+            Op::LessEqual => Some(element_loop!(|a: $T, b: $T| -> bool { a <= b })),
+            Op::Equal => Some(element_loop!(|a: $T, b: $T| -> bool { a == b })),
+            Op::NotEqual => Some(element_loop!(|a: $T, b: $T| -> bool { a != b })),
             Op::Minimum => {
-                Some(element_loops!($chunks, |a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) }))
+                Some(element_loop!($chunks, |a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) }))
             }
             Op::Maximum => {
-                Some(element_loops!($chunks, |a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) }))
+                Some(element_loop!($chunks, |a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) }))
             }
             _ => None,
         }
@@ -58,12 +58,12 @@ fn merged<A: Accumulator>(mut a: A::State, b: A::State) -> A::State {
 
 macro_rules! integers {
     ($name:ident, $T:ident, $chunks:ident) => {
-        fn $name(op: Op) -> Option<Loops> {
+        fn $name(op: Op) -> Option<Loop> {
             match op {
-                Op::FloorDiv => Some(element_loops!(Scalar, |a: $T, b: $T| -> $T {
+                Op::FloorDiv => Some(element_loop!(Scalar, |a: $T, b: $T| -> $T {
                     if b == 0 { 0 } else { a.wrapping_div(b) - $T::from(goes_below!(a, b)) }
                 })),
-                Op::Mod => Some(element_loops!(Scalar, |a: $T, b: $T| -> $T {
+                Op::Mod => Some(element_loop!(Scalar, |a: $T, b: $T| -> $T {
                     if b == 0 {
                         0
                     } else {
@@ -71,15 +71,15 @@ macro_rules! integers {
                     }
                 })),
                 Op::Sign => {
-                    Some(element_loops!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) }))
+                    Some(element_loop!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) }))
                 }
-                Op::And => Some(element_loops!(|a: $T, b: $T| -> $T { a & b })),
-                Op::Or => Some(element_loops!(|a: $T, b: $T| -> $T { a | b })),
-                Op::Xor => Some(element_loops!(|a: $T, b: $T| -> $T { a ^ b })),
-                Op::Shl => Some(element_loops!($chunks, |a: $T, b: $T| -> $T {
+                Op::And => Some(element_loop!(|a: $T, b: $T| -> $T { a & b })),
+                Op::Or => Some(element_loop!(|a: $T, b: $T| -> $T { a | b })),
+                Op::Xor => Some(element_loop!(|a: $T, b: $T| -> $T { a ^ b })),
+                Op::Shl => Some(element_loop!($chunks, |a: $T, b: $T| -> $T {
                     if (0..$T::BITS as $T).contains(&b) { a.wrapping_shl(b as u32) } else { 0 }
                 })),
-                Op::Shr => Some(element_loops!($chunks, |a: $T, b: $T| -> $T {
+                Op::Shr => Some(element_loop!($chunks, |a: $T, b: $T| -> $T {
                     let most = $T::BITS as $T - 1;
                     a >> if (0..most).contains(&b) { b } else { most }
                 })),
@@ -109,17 +109,17 @@ integers!(of_i32, i32, Short);
 integers!(of_i64, i64, Newest);
 
 /// The loops of u64: the loops of i64, except where the sign matters. Programs compare integers of i64 instead.
-fn of_u64(op: Op) -> Option<Loops> {
+fn of_u64(op: Op) -> Option<Loop> {
     match op {
         Op::FloorDiv => {
-            Some(element_loops!(Scalar, |a: u64, b: u64| -> u64 { a.checked_div(b).unwrap_or(0) }))
+            Some(element_loop!(Scalar, |a: u64, b: u64| -> u64 { a.checked_div(b).unwrap_or(0) }))
         }
         Op::Mod => {
-            Some(element_loops!(Scalar, |a: u64, b: u64| -> u64 { a.checked_rem(b).unwrap_or(0) }))
+            Some(element_loop!(Scalar, |a: u64, b: u64| -> u64 { a.checked_rem(b).unwrap_or(0) }))
         }
-        Op::Shr => Some(element_loops!(Newest, |a: u64, b: u64| -> u64 {
-            if b < 64 { a >> b } else { 0 }
-        })),
+        Op::Shr => {
+            Some(element_loop!(Newest, |a: u64, b: u64| -> u64 { if b < 64 { a >> b } else { 0 } }))
+        }
         _ => of_i64(op),
     }
 }
@@ -135,19 +135,19 @@ macro_rules! remainder {
 
 macro_rules! floats {
     ($name:ident, $T:ident) => {
-        fn $name(op: Op) -> Option<Loops> {
+        fn $name(op: Op) -> Option<Loop> {
             use std::ops::{Add, Mul, Neg, Sub};
             /// Integers below it are floats.
             const LARGE: $T = (1_u64 << $T::MANTISSA_DIGITS) as $T;
             match op {
-                Op::Div => Some(element_loops!(|a: $T, b: $T| -> $T { a / b })),
-                Op::FloorDiv => Some(element_loops!(Long, |a: $T, b: $T| -> $T {
+                Op::Div => Some(element_loop!(|a: $T, b: $T| -> $T { a / b })),
+                Op::FloorDiv => Some(element_loop!(Long, |a: $T, b: $T| -> $T {
                     let q = (a / b).floor();
                     let rest = if b.is_infinite() { a } else { (-q).mul_add(b, a) };
                     let is_above = (rest != 0.0) & ((rest < 0.0) != (b < 0.0));
                     if (q.abs() < LARGE) & is_above { q - 1.0 } else { q }
                 })),
-                Op::Mod => Some(element_loops!(Long, |a: $T, b: $T| -> $T {
+                Op::Mod => Some(element_loop!(Long, |a: $T, b: $T| -> $T {
                     remainder!(a % b, b)
                 } usually {
                     // The rest for a quotient that was rounded up to q has the other sign, and is exact.
@@ -156,9 +156,9 @@ macro_rules! floats {
                     let is_exact = (q.abs() < LARGE) & !b.is_infinite();
                     (result, !is_exact)
                 })),
-                Op::Fma => Some(element_loops!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
-                Op::Sqrt => Some(element_loops!(|a: $T| -> $T { a.sqrt() })),
-                Op::Sign => Some(element_loops!(|a: $T| -> $T {
+                Op::Fma => Some(element_loop!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
+                Op::Sqrt => Some(element_loop!(|a: $T| -> $T { a.sqrt() })),
+                Op::Sign => Some(element_loop!(|a: $T| -> $T {
                     if a > 0.0 {
                         1.0
                     } else if a < 0.0 {
@@ -167,11 +167,11 @@ macro_rules! floats {
                         a + 0.0
                     }
                 })),
-                Op::Floor => Some(element_loops!(|a: $T| -> $T { a.floor() })),
-                Op::Ceil => Some(element_loops!(|a: $T| -> $T { a.ceil() })),
-                Op::Trunc => Some(element_loops!(|a: $T| -> $T { a.trunc() })),
-                Op::Rint => Some(element_loops!(|a: $T| -> $T { a.round_ties_even() })),
-                Op::Copysign => Some(element_loops!(|a: $T, b: $T| -> $T {
+                Op::Floor => Some(element_loop!(|a: $T| -> $T { a.floor() })),
+                Op::Ceil => Some(element_loop!(|a: $T| -> $T { a.ceil() })),
+                Op::Trunc => Some(element_loop!(|a: $T| -> $T { a.trunc() })),
+                Op::Rint => Some(element_loop!(|a: $T| -> $T { a.round_ties_even() })),
+                Op::Copysign => Some(element_loop!(|a: $T, b: $T| -> $T {
                     a.copysign(if b.is_nan() { 1.0 } else { b })
                 })),
                 _ => numbers!(op, Short, $T, $T::neg, $T::add, $T::sub, $T::mul, $T::abs),
@@ -183,12 +183,12 @@ macro_rules! floats {
 floats!(of_f32, f32);
 floats!(of_f64, f64);
 
-fn logic(op: Op) -> Option<Loops> {
+fn logic(op: Op) -> Option<Loop> {
     match op {
-        Op::And => Some(element_loops!(|a: bool, b: bool| -> bool { a & b })),
-        Op::Or => Some(element_loops!(|a: bool, b: bool| -> bool { a | b })),
-        Op::Xor => Some(element_loops!(|a: bool, b: bool| -> bool { a ^ b })),
-        Op::Not => Some(element_loops!(|a: bool| -> bool { !a })),
+        Op::And => Some(element_loop!(|a: bool, b: bool| -> bool { a & b })),
+        Op::Or => Some(element_loop!(|a: bool, b: bool| -> bool { a | b })),
+        Op::Xor => Some(element_loop!(|a: bool, b: bool| -> bool { a ^ b })),
+        Op::Not => Some(element_loop!(|a: bool| -> bool { !a })),
         _ => None,
     }
 }
@@ -206,10 +206,10 @@ macro_rules! of_each_type {
     };
 }
 
-fn choice(ty: Type) -> Loops {
+fn choice(ty: Type) -> Loop {
     macro_rules! choice {
         ($T:ident) => {
-            element_loops!(|a: bool, b: $T, c: $T| -> $T { if a { b } else { c } })
+            element_loop!(|a: bool, b: $T, c: $T| -> $T { if a { b } else { c } })
         };
     }
     of_each_type!(ty, choice)
@@ -232,7 +232,7 @@ macro_rules! saturated {
         }
     }};
 }
-fn cast(from: Type, to: Type) -> Option<Loops> {
+fn cast(from: Type, to: Type) -> Option<Loop> {
     macro_rules! casts {
         ($($chunks:ident $from:ident $A:ty => $to:ident $Out:ty, |$a:ident| $formula:block;)+) => {
             match (from, to) {
@@ -240,7 +240,7 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
                 (Type::Bool | Type::I32, Type::U64) => cast(from, Type::I64),
                 (Type::U64, Type::Bool | Type::I32) => cast(Type::I64, to),
                 $((Type::$from, Type::$to) => {
-                    Some(element_loops!($chunks, |$a: $A| -> $Out $formula))
+                    Some(element_loop!($chunks, |$a: $A| -> $Out $formula))
                 })+
                 _ => None,
             }
@@ -275,34 +275,34 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
 }
 
 /// The loops that widen elements of an array; none if values are stored likewise.
-pub(super) fn load(element: Element) -> Option<Loops> {
+pub(super) fn load(element: Element) -> Option<Loop> {
     match element {
-        Element::Bool => Some(element_loops!(|a: u8| -> bool { a != 0 })),
-        Element::U8 => Some(element_loops!(|a: u8| -> i32 { a.into() })),
-        Element::I8 => Some(element_loops!(|a: i8| -> i32 { a.into() })),
-        Element::U16 => Some(element_loops!(|a: u16| -> i32 { a.into() })),
-        Element::I16 => Some(element_loops!(|a: i16| -> i32 { a.into() })),
-        Element::U32 => Some(element_loops!(|a: u32| -> i64 { a.into() })),
-        Element::F16 => Some(element_loops!(|a: u16| -> f32 { half::f32_of_f16(a) })),
-        Element::Bf16 => Some(element_loops!(|a: u16| -> f32 { half::f32_of_bf16(a) })),
+        Element::Bool => Some(element_loop!(|a: u8| -> bool { a != 0 })),
+        Element::U8 => Some(element_loop!(|a: u8| -> i32 { a.into() })),
+        Element::I8 => Some(element_loop!(|a: i8| -> i32 { a.into() })),
+        Element::U16 => Some(element_loop!(|a: u16| -> i32 { a.into() })),
+        Element::I16 => Some(element_loop!(|a: i16| -> i32 { a.into() })),
+        Element::U32 => Some(element_loop!(|a: u32| -> i64 { a.into() })),
+        Element::F16 => Some(element_loop!(|a: u16| -> f32 { half::f32_of_f16(a) })),
+        Element::Bf16 => Some(element_loop!(|a: u16| -> f32 { half::f32_of_bf16(a) })),
         Element::I32 | Element::I64 | Element::U64 | Element::F32 | Element::F64 => None,
     }
 }
 
 /// The loops that store values as elements of an array.
-pub(super) fn store(element: Element) -> Loops {
+pub(super) fn store(element: Element) -> Loop {
     match element {
-        Element::F16 => element_loops!(|a: f32| -> u16 { half::f16_bits(a) }),
-        Element::Bf16 => element_loops!(|a: f32| -> u16 { half::bf16_bits(a) }),
+        Element::F16 => element_loop!(|a: f32| -> u16 { half::f16_bits(a) }),
+        Element::Bf16 => element_loop!(|a: f32| -> u16 { half::bf16_bits(a) }),
         _ => copy(element.widened()),
     }
 }
 
 /// The loops that copy values.
-pub(super) fn copy(ty: Type) -> Loops {
+pub(super) fn copy(ty: Type) -> Loop {
     macro_rules! copy {
         ($T:ident) => {
-            element_loops!(|a: $T| -> $T { a })
+            element_loop!(|a: $T| -> $T { a })
         };
     }
     of_each_type!(ty, copy)

@@ -4,7 +4,7 @@ use super::compile::BlockProgram;
 use super::run::{Range, Scratch};
 use super::slab::{Slab, SlabState, SumKind};
 use super::two_parts::OfSum;
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::cpu::exact::{self, Bounded, Columns, Inputs, Vectorised};
 use crate::cpu::fold::{fold, fold_columns};
 use crate::policy::CORES;
@@ -145,20 +145,20 @@ pub(crate) trait BlockReduction: 'static {
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
     fn add(
-        version: Version, state: &mut <Self::Accumulator as Accumulator>::State,
-        values: Values<'_>, first: usize,
+        isa: Isa, state: &mut <Self::Accumulator as Accumulator>::State, values: Values<'_>,
+        first: usize,
     );
 
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
     fn add_columns(
-        version: Version, slab: &mut Slab<<Self::Accumulator as Accumulator>::State>, state: usize,
+        isa: Isa, slab: &mut Slab<<Self::Accumulator as Accumulator>::State>, state: usize,
         columns: ValueColumns<'_>, first: usize,
     );
 
     /// The result of values that are all elements.
-    fn row(version: Version, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
+    fn row(isa: Isa, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
         let mut state = Self::Accumulator::IDENTITY;
-        Self::add(version, &mut state, values, 0);
+        Self::add(isa, &mut state, values, 0);
         Self::Accumulator::finish(&state)
     }
 
@@ -180,7 +180,7 @@ pub(crate) trait BlockReduction: 'static {
 }
 
 /// Computes the result of values.
-pub(crate) type ResultOf<T> = fn(Version, Values<'_>) -> T;
+pub(crate) type ResultOf<T> = fn(Isa, Values<'_>) -> T;
 
 /// Runs code that is generic over a reduction's type, for one known only at run time.
 pub(crate) trait ReductionVisitor {
@@ -191,15 +191,15 @@ pub(crate) trait ReductionVisitor {
 }
 
 /// [`BlockReduction::add`], of any reduction with states of a type.
-pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
+pub(crate) type Add<S> = fn(Isa, &mut S, Values<'_>, usize);
 
 /// The same, to the state of the program's reduction of a number.
-pub(crate) type AddValues<'a> = dyn FnMut(usize, Version, Values<'_>, usize) + 'a;
+pub(crate) type AddValues<'a> = dyn FnMut(usize, Isa, Values<'_>, usize) + 'a;
 
 impl BlockProgram {
     /// The set of vector instructions for which it was compiled.
-    pub(crate) fn version(&self) -> Version {
-        self.version
+    pub(crate) fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// The types of the values that reductions take, and the inputs that these are, if nothing is computed from
@@ -217,7 +217,7 @@ impl BlockProgram {
         let mut each = |number: usize, addresses, start, len| {
             // SAFETY: the run gives the addresses of `len` results, which it changes afterwards.
             let values = unsafe { Values::new(self.reduced[number].ty, addresses, len) };
-            add(number, self.version, values, first + start);
+            add(number, self.isa, values, first + start);
         };
         self.run(scratch, range, &mut each);
     }
@@ -225,16 +225,16 @@ impl BlockProgram {
 
 /// Adds values to an exact sum.
 pub(crate) fn add_exactly<K: Vectorised<Element: Element>>(
-    version: Version, state: &mut State<K>, values: Values<'_>, _: usize,
+    isa: Isa, state: &mut State<K>, values: Values<'_>, _: usize,
 ) {
-    exact::accumulate::<K, exact::All>(version, state, values.of());
+    exact::accumulate::<K, exact::All>(isa, state, values.of());
 }
 
 /// Adds products to a sum within a bound.
 fn add_bounded<K: Vectorised<Element: Element>>(
-    version: Version, sum: &mut Bounded<K>, values: Values<'_>, _: usize,
+    isa: Isa, sum: &mut Bounded<K>, values: Values<'_>, _: usize,
 ) {
-    sum.accumulate(version, values.of());
+    sum.accumulate(isa, values.of());
 }
 
 /// [`BlockReduction::bounded`] of exact sums: the results grow with the sum.
@@ -269,26 +269,25 @@ where
 {
     type Accumulator = A;
 
-    fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
-        add_exactly(version, state, values, first);
+    fn add(isa: Isa, state: &mut State<K>, values: Values<'_>, first: usize) {
+        add_exactly(isa, state, values, first);
     }
 
     fn add_columns(
-        version: Version, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>,
-        _: usize,
+        isa: Isa, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
-        K::add_columns(version, slab, state, columns.typed());
+        K::add_columns(isa, slab, state, columns.typed());
     }
 
-    fn row(version: Version, values: Values<'_>) -> A::Result {
-        if let Some(parts) = K::row(version, values.of()) {
+    fn row(isa: Isa, values: Values<'_>) -> A::Result {
+        if let Some(parts) = K::row(isa, values.of()) {
             return A::of_parts(parts, values.len);
         }
         if let Some(result) = A::OF_VALUES {
-            return result(version, values);
+            return result(isa, values);
         }
         let mut state = State::ZERO;
-        add_exactly::<K>(version, &mut state, values, 0);
+        add_exactly::<K>(isa, &mut state, values, 0);
         A::finish(&state)
     }
 
@@ -309,16 +308,15 @@ struct Folding<O>(PhantomData<O>);
 impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
     type Accumulator = O::Accumulator;
 
-    fn add(version: Version, state: &mut O::Output, values: Values<'_>, _: usize) {
-        O::Accumulator::merge(state, &fold(version, O::default(), values.of()));
+    fn add(isa: Isa, state: &mut O::Output, values: Values<'_>, _: usize) {
+        O::Accumulator::merge(state, &fold(isa, O::default(), values.of()));
     }
 
     fn add_columns(
-        version: Version, slab: &mut Slab<O::Output>, state: usize, columns: ValueColumns<'_>,
-        _: usize,
+        isa: Isa, slab: &mut Slab<O::Output>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         let states = slab.states(state, columns.len);
-        fold_columns(version, O::default(), states, columns.typed());
+        fold_columns(isa, O::default(), states, columns.typed());
     }
 }
 
@@ -336,7 +334,7 @@ where
 {
     type Accumulator = A;
 
-    fn add(version: Version, state: &mut A::State, values: Values<'_>, first: usize) {
+    fn add(isa: Isa, state: &mut A::State, values: Values<'_>, first: usize) {
         let wins = |value, index: usize, over: A::State| {
             let mut merged = over;
             A::merge(&mut merged, &Indexed { value, index: index as i64 });
@@ -345,7 +343,7 @@ where
         for (part, start) in
             values.of::<O::Element>().a().chunks(SEARCHED).zip((first..).step_by(SEARCHED))
         {
-            let best = fold(version, O::default(), Inputs::new(part, part));
+            let best = fold(isa, O::default(), Inputs::new(part, part));
             if !wins(best, start, *state) {
                 continue;
             }
@@ -357,8 +355,7 @@ where
     }
 
     fn add_columns(
-        _: Version, slab: &mut Slab<A::State>, state: usize, columns: ValueColumns<'_>,
-        first: usize,
+        _: Isa, slab: &mut Slab<A::State>, state: usize, columns: ValueColumns<'_>, first: usize,
     ) {
         let states = slab.states(state, columns.len);
         let columns = columns.typed::<O::Element>();
@@ -388,7 +385,7 @@ struct Counting<A, const IS: bool>(PhantomData<A>);
 impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A, IS> {
     type Accumulator = A;
 
-    fn add(_: Version, state: &mut i64, values: Values<'_>, _: usize) {
+    fn add(_: Isa, state: &mut i64, values: Values<'_>, _: usize) {
         // A byte holds a row's count of each lane.
         let rows = values.of::<bool>().a().chunks(255 * 64);
         let trues = rows.map(|rows| {
@@ -403,7 +400,7 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
     }
 
     fn add_columns(
-        _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
+        _: Isa, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         add_rows(slab, state, columns, |trues, is_true: bool| *trues += i64::from(is_true == IS));
     }
@@ -415,7 +412,7 @@ struct Product<T>(PhantomData<T>);
 impl<T: Element + Into<i64>> BlockReduction for Product<T> {
     type Accumulator = WrappingProduct;
 
-    fn add(_: Version, state: &mut i64, values: Values<'_>, _: usize) {
+    fn add(_: Isa, state: &mut i64, values: Values<'_>, _: usize) {
         // A multiplication waits for the one before in its lane.
         let mut lanes = [1_i64; 8];
         for row in values.of::<T>().a().chunks(lanes.len()) {
@@ -427,7 +424,7 @@ impl<T: Element + Into<i64>> BlockReduction for Product<T> {
     }
 
     fn add_columns(
-        _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
+        _: Isa, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         add_rows(slab, state, columns, |product, value: T| {
             *product = product.wrapping_mul(value.into());

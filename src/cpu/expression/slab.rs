@@ -1,6 +1,6 @@
 //! States of a reduction, one for each result, with the lanes in which sums are kept as long as these hold them.
 
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Vectorised};
 use crate::policy::CORES;
 use gpuvec_exact::{Dot, Float, State, Sum};
@@ -161,7 +161,7 @@ impl<S: SlabState> Slab<S> {
 
 /// Adds columns to exact sums, in lanes.
 pub(super) fn add_columns_exactly<K: Laned>(
-    version: Version, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
+    isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
 ) where
     State<K>: SlabState<Lanes = LaneSums<K>>,
 {
@@ -170,7 +170,7 @@ pub(super) fn add_columns_exactly<K: Laned>(
         if !slab.lanes.has_room(columns.rows()) {
             slab.empty_lanes();
         }
-        if slab.lanes.add(version, first, columns) == 0 {
+        if slab.lanes.add(isa, first, columns) == 0 {
             continue;
         }
         for column in 0..columns.len() {
@@ -180,7 +180,7 @@ pub(super) fn add_columns_exactly<K: Laned>(
             }
             slab.lanes.restore(number..number + 1);
             slab.whole(number);
-            add_column(version, &mut slab.states[number], columns, column);
+            add_column(isa, &mut slab.states[number], columns, column);
         }
     }
 }
@@ -190,7 +190,7 @@ const MOST_ROWS: usize = CORES.column_rows;
 
 /// Adds the terms of one of the columns to a state.
 pub(super) fn add_column<K: Vectorised>(
-    version: Version, state: &mut State<K>, columns: Columns<'_, K::Element>, column: usize,
+    isa: Isa, state: &mut State<K>, columns: Columns<'_, K::Element>, column: usize,
 ) {
     let mut terms = [[K::Element::from_encoding(0); MOST_ROWS]; 2];
     for start in (0..columns.rows()).step_by(MOST_ROWS) {
@@ -201,7 +201,7 @@ pub(super) fn add_column<K: Vectorised>(
             (terms[0][place], terms[1][place]) = (row.a()[column], row.b()[column]);
         }
         let inputs = Inputs::new(&terms[0][..len], &terms[1][..len]);
-        exact::accumulate::<K, exact::All>(version, state, inputs);
+        exact::accumulate::<K, exact::All>(isa, state, inputs);
     }
 }
 
@@ -209,27 +209,26 @@ pub(super) fn add_column<K: Vectorised>(
 pub(crate) trait SumKind: Vectorised {
     /// Adds columns to the sums from number `first` on.
     fn add_columns(
-        version: Version, slab: &mut Slab<State<Self>>, first: usize,
-        columns: Columns<'_, Self::Element>,
+        isa: Isa, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, Self::Element>,
     ) where
         State<Self>: SlabState;
 
     /// The sum of a row in two parts, if lanes hold it.
-    fn row(version: Version, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]>;
+    fn row(isa: Isa, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]>;
 }
 
 macro_rules! in_lanes {
     ($($kind:ty;)+) => {
         $(impl SumKind for $kind {
             fn add_columns(
-                version: Version, slab: &mut Slab<State<Self>>, first: usize,
+                isa: Isa, slab: &mut Slab<State<Self>>, first: usize,
                 columns: Columns<'_, Self::Element>,
             ) {
-                add_columns_exactly(version, slab, first, columns);
+                add_columns_exactly(isa, slab, first, columns);
             }
 
-            fn row(version: Version, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]> {
-                exact::row::<Self>(version, inputs)
+            fn row(isa: Isa, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]> {
+                exact::row::<Self>(isa, inputs)
             }
         })+
     };
@@ -243,14 +242,14 @@ in_lanes! {
 
 impl SumKind for Dot<f64> {
     fn add_columns(
-        version: Version, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, f64>,
+        isa: Isa, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, f64>,
     ) {
         for column in 0..columns.len() {
-            add_column(version, slab.state(first + column), columns, column);
+            add_column(isa, slab.state(first + column), columns, column);
         }
     }
 
-    fn row(_: Version, _: Inputs<'_, f64>) -> Option<[f64; 2]> {
+    fn row(_: Isa, _: Inputs<'_, f64>) -> Option<[f64; 2]> {
         None
     }
 }
