@@ -4,7 +4,7 @@ use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
 use super::grid;
-use super::kernels::{MAX_PARAMETERS, blocks_per_multiprocessor, packs};
+use super::kernels::{Form, MAX_PARAMETERS, blocks_per_multiprocessor, packs};
 use crate::call::{
     Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, TaskKind, Transfer, Transfers,
 };
@@ -110,7 +110,9 @@ pub(super) unsafe fn enqueue(
         _ => return Err(NO_OUTPUT),
     }
     // SAFETY: this function's promise.
-    unsafe { device.kernels.launch(task, blocks, stream, &mut parameters)? };
+    unsafe {
+        device.kernels.launch(task, Form::Contiguous, blocks, stream, &mut parameters, None)?
+    };
     Ok(warps)
 }
 

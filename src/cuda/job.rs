@@ -6,7 +6,7 @@ use super::driver::CUstream;
 use super::enqueue::{self, Addresses, addresses_of_first};
 use super::part::Part;
 use super::pipeline::{OnDevice, Progress};
-use super::reduce_axes::{PlacedPart, Target};
+use super::placed_part::{PlacedPart, Target};
 use super::slot::{Buffers, Slot};
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
@@ -90,7 +90,6 @@ impl<'a> Job<'a> {
             .map(|number| self.placed(on, slot, stream, &part, number, progress))
             .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
-        let placed = PlacedPart::new(&part, arrays.into_iter(), inputs, self.merges());
         let target = Target {
             device: on.device,
             stream,
@@ -101,8 +100,9 @@ impl<'a> Job<'a> {
         };
         // SAFETY: the call promises the arrays. The buffers and the scratch memory are the slot's, which is waited for
         // before the call returns. By its transfer the device reaches each array.
-        slot.flagged_warps =
-            unsafe { placed.queue(target, self.call.task(), &mut progress.wrote)? };
+        let placed =
+            unsafe { PlacedPart::new(target, &part, arrays.into_iter(), inputs, self.merges()) };
+        slot.flagged_warps = placed.queue(self.call.task(), &mut progress.wrote)?;
         for (number, array) in self.call.arrays().enumerate().skip(inputs) {
             if self.plan.transfers.of(number) == Transfer::Dma {
                 let (bytes, from) = (array.part(chunk).1, slot.device()? + self.offset(number));

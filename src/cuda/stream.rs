@@ -9,7 +9,7 @@ use super::driver::{
 use super::enqueue::addresses_of_first;
 use super::owned::{Owned, OwnedEvent, OwnedStream};
 use super::part::Part;
-use super::reduce_axes::{PlacedPart, Target};
+use super::placed_part::{PlacedPart, Target};
 use super::scratch::Scratch;
 use crate::call::plan::OnStream;
 use crate::call::{Call, Task, TaskKind};
@@ -204,10 +204,11 @@ impl Stream {
                     flags: None,
                     copies_by_driver: plan.copies_by_driver,
                 };
-                let placed = PlacedPart::new(part, arrays, call.inputs().len(), false);
                 // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
                 // device reaches them. The scratch memory is this stream's.
-                unsafe { placed.queue(target, call.task(), &mut false) }.map(|_| ())
+                let placed =
+                    unsafe { PlacedPart::new(target, part, arrays, call.inputs().len(), false) };
+                placed.queue(call.task(), &mut false).map(|_| ())
             };
             let queued = match call.strides() {
                 None => queue(&Part::Chunk { call, first: 0, len: call.n() }),
