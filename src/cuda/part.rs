@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use gpuvec_axes::MAX_AXES;
 
 /// Part of a call. The axes of its results come before the axes of the elements of each result.
+#[expect(clippy::large_enum_variant, reason = "there is one for a chunk, which is not moved")]
 pub(super) enum Part<'a> {
     /// Elements along one axis. Reductions have one result.
     Chunk { call: &'a Call<'a>, first: usize, len: usize },
