@@ -8,7 +8,7 @@ use crate::cpu::Grid;
 use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES};
-use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
+use gpuvec_ptx::{MAX_ITEMS_APART, Order, Variant, tile_side, vector_bytes};
 use std::ops::Range;
 
 /// Up to this number of axes, a kernel is for exactly that number. Other calls use the kernel for the most axes.
@@ -197,7 +197,7 @@ impl DeviceViews {
             let broadcast = self.inputs_where(bindings, |array| array.strides[inner] == 0);
             return Variant { axes, items: lanes, order: Order::Vectors { broadcast } };
         }
-        let lanes = pack.min(LANES_APART);
+        let lanes = pack.min(MAX_ITEMS_APART);
         if let Some(order) = self.tiles(bindings) {
             return Variant { axes, items: lanes, order };
         }

@@ -1,6 +1,6 @@
 //! The functions of crates/math as instructions, from recordings of them.
 
-use crate::limits::BLOCK_THREADS;
+use crate::policy::BLOCK_THREADS;
 use crate::writer::{Class, Operand, Writer, decimal, ptx};
 use gpuvec_expr::{Node, Op, Program, Source, Type};
 use gpuvec_math::{Step, steps};
