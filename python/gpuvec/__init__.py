@@ -147,38 +147,17 @@ __all__ += _operations.__all__
 
 # Names whose modules are imported at their first use, to keep this import short.
 _IMPORTED_LATER = {
-    "_accumulator": ("Accumulator",),
-    "_declarations": ("Scalar",),
-    "_evaluate": ("evaluate",),
-    "_expressions": ("Expression",),
-    "_held": ("Memory", "memory", "trim"),
-    "_last_run": ("Run", "last_run"),
-    "_memory": (
-        "copy",
-        "from_dlpack",
-        "pinned",
-        "pinned_empty",
-        "pinned_like",
-        "pinned_zeros",
-        "to_device",
-    ),
-    "_settings": (
-        "abi_version",
-        "device_count",
-        "device_name",
-        "get_device",
-        "get_num_threads",
-        "get_placement",
-        "init",
-        "placement",
-        "set_device",
-        "set_num_threads",
-        "set_placement",
-        "version",
-        "why_cpu",
-    ),
+    "_accumulator": "Accumulator",
+    "_declarations": "Scalar",
+    "_evaluate": "evaluate",
+    "_expressions": "Expression",
+    "_held": "Memory memory trim",
+    "_last_run": "Run last_run",
+    "_memory": "copy from_dlpack pinned pinned_empty pinned_like pinned_zeros to_device",
+    "_settings": "abi_version device_count device_name get_device get_num_threads get_placement "
+    "init placement set_device set_num_threads set_placement version why_cpu",
 }
-_MODULES = {name: module for module, names in _IMPORTED_LATER.items() for name in names}
+_MODULES = {name: module for module, names in _IMPORTED_LATER.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

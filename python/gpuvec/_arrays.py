@@ -145,22 +145,29 @@ def typed(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
     return found._replace(array=found.array.reshape(-1).view(dtype), is_raw=False)
 
 
-def check_dtype(name: str, array: NDArray[Any], wanted: Sequence[np.dtype[Any]]) -> None:
-    """Raises TypeError unless an array has one of the element types."""
-    if array.dtype in wanted:
+def checked(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
+    """Returns elements of a type, or bytes as such elements; raises TypeError for another type."""
+    found = typed(name, found, dtype)
+    check_dtype(name, found.array.dtype, [dtype])
+    return found
+
+
+def check_dtype(name: str, dtype: np.dtype[Any], wanted: Sequence[np.dtype[Any]]) -> None:
+    """Raises TypeError unless an argument's element type is one of those that are wanted."""
+    if dtype in wanted:
         return
-    native = array.dtype.newbyteorder("=")
+    native = dtype.newbyteorder("=")
     if native in wanted:
         hint = f"an array of {native}" if name in OUTPUTS else f"{name}.astype(np.{native})"
-        raise TypeError(f"{name} has dtype {array.dtype.str}, of the other byte order: pass {hint}")
+        raise TypeError(f"{name} has dtype {dtype.str}, of the other byte order: pass {hint}")
     *others, last = map(str, wanted)
     names = f"{', '.join(others)} or {last}" if others else last
-    raise TypeError(f"{name} has dtype {array.dtype}: pass {names}")
+    raise TypeError(f"{name} has dtype {dtype}: pass {names}")
 
 
 def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
     """Raises an error unless two arrays have the same element type and shape."""
-    check_equal_types(name, array, other, reference)
+    check_equal_types(name, array.dtype, other, reference.dtype)
     if array.shape != reference.shape:
         raise ValueError(
             f"{name} has shape {array.shape} and {other} has {reference.shape}: "
@@ -168,12 +175,11 @@ def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[A
         )
 
 
-def check_equal_types(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
+def check_equal_types(name: str, dtype: object, other: str, reference: object) -> None:
     """Raises TypeError unless two arrays have the same element type."""
-    if array.dtype != reference.dtype:
+    if dtype != reference:
         raise TypeError(
-            f"{name} has dtype {array.dtype} and {other} has {reference.dtype}: "
-            "pass arrays of one dtype"
+            f"{name} has dtype {dtype} and {other} has {reference}: pass arrays of one dtype"
         )
 
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 
-def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Makes an array from memory, which lives as long as the array's last view."""
-    return np.ndarray(shape, dtype, buffer=memory)
-
-
 # Whether NumPy's `reshape` can be told not to copy.
 NEVER_COPIES = NUMPY >= (2, 1)
 
@@ -63,13 +58,11 @@ def _check_shape(shape: Any) -> None:
         raise ValueError(f"shape is {shape}, with a negative number: pass numbers of elements")
 
 
-def allocated(
-    size: int, allocate: Any, free: Any, *arguments: object
-) -> ctypes.Array[ctypes.c_char]:
-    """Wraps new memory of the library, which is freed with the object."""
+def allocated(size: int, allocate: Any, free: Any, *arguments: object) -> Any:
+    """Returns new memory of the library, which is freed when the last array made of it is gone."""
     owned = Owned(free)
-    memory = (ctypes.c_char * size).from_address(owned.create(allocate, size, *arguments))
-    memory.owned = owned  # type: ignore[attr-defined]
+    memory: Any = (ctypes.c_char * size).from_address(owned.create(allocate, size, *arguments))
+    memory.owned = owned
     return memory
 
 
@@ -144,7 +137,8 @@ class DeviceArray(Operators):
         allocate, free = functions.gpuvec_device_alloc, functions.gpuvec_device_free
         memory = allocated(size, allocate, free, device)
         found = functions.gpuvec_device_of(ctypes.addressof(memory))
-        self._found = Found(array_in(memory, shape, dtype), None if found < 0 else found)
+        array: NDArray[Any] = np.ndarray(shape, dtype, memory)
+        self._found = Found(array, None if found < 0 else found)
         self._uses = set()
 
     @classmethod

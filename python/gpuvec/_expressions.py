@@ -13,6 +13,7 @@ from ctypes import (
     c_void_p,
     cast,
     create_string_buffer,
+    sizeof,
 )
 from functools import partial
 from itertools import compress
@@ -23,7 +24,14 @@ import numpy as np
 from numpy import ndarray
 
 from ._adapters import Wrap, adapted, kinds_of
-from ._arrays import address, check_axes, check_dtype, device_of, find_all, typed
+from ._arrays import (
+    address,
+    check_axes,
+    check_equal,
+    checked,
+    device_of,
+    find_all,
+)
 from ._declarations import (
     ARRAY,
     NAMES,
@@ -43,13 +51,20 @@ from ._errors import Error, check, failure
 from ._library import functions, native, ordinal
 from ._owned import Owned
 from ._queue import call
-from ._results import Output, Strided, are_contiguous, found_in
-from ._shapes import broadcast, order_of, plain_axis, plain_keepdims, reduction
+from ._results import Output, are_contiguous, found_in, lengths_of, strided
+from ._rounding import rounded
+from ._shapes import (
+    broadcast,
+    check_number_of_axes,
+    order_of,
+    plain_axis,
+    plain_keepdims,
+    reduction,
+    strides_in,
+)
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ._declarations import Declaration, Number
     from ._dlpack import Found
     from ._shapes import Axis, Reduction, Shape
@@ -59,12 +74,6 @@ if TYPE_CHECKING:
 MOST_INPUTS = 32
 # The forms of an expression's text, as in the header.
 PROGRAM, PTX = 1, 2
-
-# The functions that the extension module calls.
-_ADDRESSES = tuple(
-    cast(function, c_void_p).value
-    for function in (functions.gpuvec_expr_run_outputs, functions.gpuvec_expr_run_nd)
-)
 
 
 class Expression:
@@ -108,6 +117,7 @@ class Expression:
 
     __slots__ = (
         "__weakref__",
+        "_broadcasts",
         "_codes",
         "_counted",
         "_handle",
@@ -116,8 +126,8 @@ class Expression:
         "_is_tuple",
         "_names",
         "_outputs",
+        "_own",
         "_owned",
-        "_pointers",
         "_reads",
         "_short",
         "_text",
@@ -134,8 +144,19 @@ class Expression:
         self._compile(text, tuple(inputs), tuple(declared(*item) for item in inputs.items()))
 
     def _compile(
-        self, given: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
+        self,
+        given: str | tuple[str, ...],
+        names: tuple[str, ...],
+        codes: tuple[int, ...],
+        own: str | None = None,
+        broadcasts: bool = True,
     ) -> None:
+        """Compiles the text.
+
+        The formula of an operation has the library's `own` function for contiguous arrays, and
+        `broadcasts` without an axis, or not.
+        """
+        self._own, self._broadcasts = own, broadcasts
         text = joined(given)
         if "\0" in text:
             raise ValueError("text has a NUL character: pass a formula without it")
@@ -155,7 +176,6 @@ class Expression:
         outputs = functions.gpuvec_expr_num_outputs(self._handle)
         self._is_tuple = outputs > 1 or isinstance(given, tuple)
         self._outputs = tuple(self._output(number) for number in range(outputs))
-        self._pointers: Any = c_void_p * count
         is_reduction = any(self.reductions)
         self._counted = self._names_of_shape()
         *earlier, last = reads_of(self.program)
@@ -189,17 +209,25 @@ class Expression:
         """Returns the formula as the extension module calls it; None without the module."""
         if native is None:
             return None
+        run = _address(functions.gpuvec_expr_run_outputs), _address(functions.gpuvec_expr_run_nd)
+        own = None
+        if self._own:
+            function, arrays = getattr(functions, self._own), len(self._counted)
+            factors = function.argtypes[: len(self._names) - arrays]
+            own = _address(function), arrays, sum(map(sizeof, factors))
         inputs = [
             (name, dtype_of(code), form_of(code), name in self._counted)
             for name, code in zip(self._names, self._codes)
         ]
-        most_axes = 1 if self._has_dot else 2**31 - 1
         outputs = [(output.dtype, output.is_reduction) for output in self._outputs]
+        most_axes = 1 if self._has_dot else 2**31 - 1
+        needs_one_shape = bool(self._inner or self._reads)
+        takes_axis = any(self.reductions) and not self._inner
+        limits = most_axes, self._broadcasts, needs_one_shape, takes_axis
         # Not a method: the formula would own the expression that owns it.
         calls = tuple(partial(each, self._names, self._outputs) for each in (queued, named_failure))
-        # Reductions inside formulas limit shapes and axes, which are checked here.
-        what = inputs, (outputs, self._is_tuple), (most_axes, bool(self._inner))
-        return native.Formula(_ADDRESSES, self._handle, *what, calls)
+        what = inputs, outputs, self._is_tuple, limits, calls
+        return native.Formula(run, own, self._handle, *what)
 
     @property
     def text(self) -> str:
@@ -274,39 +302,10 @@ class Expression:
         na: Number | None = None,
         **named: Array | Number,
     ) -> Any:
-        """Evaluate the formula, or all formulas.
+        """Evaluate the formula, or all formulas: see `evaluate` for the arguments and the result.
 
-        Parameters
-        ----------
-        inputs : mapping or table, optional
-            The values of inputs by name, or a table with a column for each of them.
-        out : array or tuple of arrays, optional
-            The result, of the type `dtype`, and of the result's shape; the result of a reduction of
-            all elements may be an array of any shape with one element. It may be exactly an input
-            whose elements have the same size. For several formulas, a tuple with an array for each,
-            or None for a new one. All formulas use the inputs as they were before the call.
-        stream : Stream, optional
-            Queues the work behind the stream's earlier work. Without a stream the call returns when
-            the result is there.
-        axis : int or tuple of int, optional
-            The axes that reductions reduce; all if it is None. Results of other formulas keep all
-            axes.
-        keepdims : bool, default False
-            Keeps the reduced axes in the result, with length 1.
-        na : number, optional
-            The value of nulls in columns. Without it they are an error.
-        **named : array or number
-            The value of each input: arrays of any strides, as `gpuvec.add` takes them, whose shapes
-            NumPy would broadcast to one; or a number for a scalar.
-
-        Returns
-        -------
-        array or scalar, or a tuple of them
-            ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU and
-            the result has axes, else an ndarray, with its axes in the inputs' order in memory; or a
-            scalar, if all elements are reduced. For several formulas, or formulas in a tuple, it is
-            a tuple with the result of each. If the inputs are columns of one library, new arrays
-            are columns of that library.
+        Inputs have the types that the expression declares. ``out`` has the type `dtype`; the result
+        of a reduction of all elements may be an array of any shape with one element.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
         short = self._short
@@ -361,23 +360,6 @@ class Expression:
             )
         given = self._given(out)
         arrays, targets = self._found(inputs, given, stream)
-        return self._evaluated(inputs, arrays, given, targets, stream, axis, keepdims)
-
-    def _evaluated(
-        self,
-        inputs: dict[str, Any],
-        arrays: dict[str, Found],
-        given: tuple[Any, ...],
-        targets: list[Found | None],
-        stream: Stream | None,
-        axis: Axis,
-        keepdims: bool,
-        own: Sequence[Any] = (),
-    ) -> Any:
-        """Calls the library with the elements that were found of inputs and of given outputs.
-
-        `own` has an operation's own function for contiguous arrays, and its first arguments.
-        """
         scalars = {
             name: scalar(name, inputs[name], code)
             for name, code in zip(self._names, self._codes)
@@ -399,10 +381,10 @@ class Expression:
             addressof(scalars[name]) if name in scalars else address(arrays[name].array)
             for name in self._names
         ]
-        run, points_to = self._run(counted, pointers, written, reduced, own)
+        run = self._run(inputs, counted, pointers, [one.array for one in written], reduced)
         memory = tuple(one.array for one in (*arrays.values(), *written))
         queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
-        del scalars, points_to
+        del scalars
         returned = tuple(
             result[()]
             if one is None and not result.shape and (output.is_reduction or not arrays)
@@ -435,29 +417,39 @@ class Expression:
 
     def _run(
         self,
+        inputs: dict[str, Any],
         arrays: dict[str, ndarray[Any, Any]],
         pointers: list[int | None],
-        written: list[Found],
+        written: list[ndarray[Any, Any]],
         reduced: Reduction,
-        own: Sequence[Any],
-    ) -> tuple[list[Any], Any]:
-        """Returns the function to call with its arguments, and what these point to."""
-        to = [one.array for one in written]
-        if are_contiguous([*arrays.values(), *to], self._outputs, reduced):
-            size, outputs = prod(reduced.shape), [address(array) for array in to]
-            if own:
-                return [*own, *pointers[: len(arrays)], *outputs, size], None
-            run = functions.gpuvec_expr_run_outputs
-            addresses = (c_void_p * len(to))(*outputs)
-            return [run, self._handle, self._pointers(*pointers), addresses, len(to), size], None
-        strided = Strided(reduced.shape)
-        for name, pointer in zip(self._names, pointers):
-            strided.add_input(name, pointer, arrays.get(name))
-        for output, array in zip(self._outputs, to):
-            strided.add_output(output, array, reduced)
-        mask = reduced.mask if any(self.reductions) else 0
-        arguments, points_to = strided.arguments(len(to), mask)
-        return [functions.gpuvec_expr_run_nd, self._handle, *arguments], points_to
+    ) -> list[Any]:
+        """Returns the function to call, and its arguments."""
+        shape, mask = reduced.shape, reduced.mask if any(self.reductions) else 0
+        to = [address(array) for array in written]
+        strides: list[Shape | None] = [None] * (len(pointers) + len(to))
+        if are_contiguous([*arrays.values(), *written], self._outputs, reduced):
+            shape, mask = (prod(shape),), min(mask, 1)
+            if self._own:
+                function = getattr(functions, self._own)
+                dtype = arrays["a"].dtype
+                # ctypes would convert factors as the thread's floating-point modes say.
+                factors = [
+                    function.argtypes[0].from_buffer_copy(rounded(inputs[name], dtype))
+                    for name in self._names[len(arrays) :]
+                ]
+                return [function, *factors, *pointers[: len(arrays)], *to, *shape]
+        else:
+            for name, array in arrays.items():
+                check_number_of_axes(name, array.shape)
+            ends = [output.strides(array, reduced) for output, array in zip(self._outputs, written)]
+            strides = [
+                strides_in(arrays[name], shape) if name in arrays else None for name in self._names
+            ]
+            strides += ends
+        passed = strided(list(zip([*pointers, *to], strides)))
+        outputs = byref(passed, len(pointers) * sizeof(passed._type_))
+        run = functions.gpuvec_expr_run_nd
+        return [run, self._handle, len(shape), lengths_of(shape), passed, outputs, mask]
 
     def _found(
         self, inputs: dict[str, Any], given: tuple[Any, ...], stream: Stream | None
@@ -470,14 +462,13 @@ class Expression:
                 raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
         outputs = [(output, one) for output, one in zip(self._outputs, given) if one is not None]
         found = find_all([*wanted, *((output.name, one) for output, one in outputs)], stream)
-        arrays = {}
-        for (name, _), one in zip(wanted, found):
-            dtype = dtype_of(codes[name])
-            arrays[name] = typed(name, one, dtype)
-            check_dtype(name, arrays[name].array, [dtype])
+        arrays = {
+            name: checked(name, one, dtype_of(code))
+            for (name, code), one in zip(codes.items(), found)
+        }
         to = iter(found[len(wanted) :])
         targets = [
-            None if one is None else typed(output.name, next(to), output.dtype)
+            None if one is None else checked(output.name, next(to), output.dtype)
             for output, one in zip(self._outputs, given)
         ]
         return arrays, targets
@@ -502,9 +493,12 @@ class Expression:
         """Returns the shape of the elements: that of the inputs, or of an output if it has more."""
         shapes = {name: array.shape for name, array in arrays.items()}
         shape = broadcast(shapes or {"": ()})
-        if self._has_dot and axis is None and len(shape) > 1:
+        if self._has_dot and axis is None:
             for name, array in arrays.items():
-                check_axes(name, array)
+                if len(shape) > 1:
+                    check_axes(name, array)
+                if not self._broadcasts:
+                    check_equal(name, array, "a", arrays["a"])
         for names in self._inner:
             own = {name: shapes[name] for name in names if name in shapes}
             if own and broadcast(own) != shape:
@@ -564,11 +558,19 @@ def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: i
 
 
 def compiled(
-    text: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
+    text: str | tuple[str, ...],
+    names: tuple[str, ...],
+    codes: tuple[int, ...],
+    *operation: Any,
 ) -> Expression:
+    """Compiles an expression from the numbers of its declarations."""
     expression = Expression.__new__(Expression)
-    expression._compile(text, names, codes)
+    expression._compile(text, names, codes, *operation)
     return expression
+
+
+def _address(function: Any) -> int | None:
+    return cast(function, c_void_p).value
 
 
 def _holds(target: Shape, shape: Shape) -> bool:
