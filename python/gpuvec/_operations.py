@@ -13,7 +13,7 @@ import numpy as np
 
 from ._arrays import check_dtype, check_equal_types
 from ._library import NUMBERS, OPERATIONS, native
-from ._rounding import rounded
+from ._numbers import rounded
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
@@ -23,20 +23,7 @@ if TYPE_CHECKING:
     from ._shapes import Axis
     from ._typing import Array
 
-__all__ = [
-    "add",
-    "axpy",
-    "div",
-    "dot",
-    "max",
-    "min",
-    "mul",
-    "scale",
-    "std",
-    "sub",
-    "sum",
-    "var",
-]
+__all__ = ["add", "axpy", "div", "dot", "max", "min", "mul", "scale", "std", "sub", "sum", "var"]
 
 # The types for which the library has no functions of its own: formulas compute these, and bfloat16.
 _OF_FORMULAS = np.dtype(np.float16), np.dtype(np.uint64)

@@ -201,11 +201,6 @@ impl<'py> Array<'py> {
         self.fields().data
     }
 
-    pub(crate) fn dtype(&self) -> Bound<'py, PyAny> {
-        // SAFETY: the array, or this module, keeps the dtype.
-        unsafe { Bound::from_borrowed_ptr(self.owner.py(), self.fields().dtype.cast_mut().cast()) }
-    }
-
     pub(crate) fn has_dtype(&self, dtype: &Py<PyAny>) -> bool {
         self.fields().dtype == dtype.as_ptr().cast()
     }
