@@ -118,8 +118,8 @@ def images(compiler: Compiler) -> dict[Path, str]:
     return found
 
 
-def is_frame(image: Path) -> bool:
-    """Returns whether an image is a kernel without the formula of its elements (hooks.cuh)."""
+def is_template(image: Path) -> bool:
+    """Returns whether an image is a kernel without a formula (placeholders.cuh)."""
     return "\nELEMENTS " in image.read_text()
 
 
@@ -179,7 +179,7 @@ def main() -> None:
     """Does what the command line asks for."""
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "--usage":
-        whole = [image for image in IMAGES.glob("*.ptx") if not is_frame(image)]
+        whole = [image for image in IMAGES.glob("*.ptx") if not is_template(image)]
         named = [argument for argument in sys.argv[2:] if argument.startswith("sm_")]
         folders = [argument for argument in sys.argv[2:] if argument not in named]
         others = [file for folder in folders for file in Path(folder).rglob("*.ptx")]

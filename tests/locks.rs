@@ -3,7 +3,7 @@
 //! A forked child has one thread, and every lock as it was at the fork. It would wait for ever for one that
 //! another thread of its parent held. Each lock is therefore listed here with the reason why no
 //! child waits for it. Code that a child reaches uses a lock-free cell (`once_cell::race`,
-//! `fork::PerProcess`), or a lock with the fork lock held.
+//! `fork::PerProcess`), or a lock with the fork lock held (`fork::Shared`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,6 +42,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/driver.rs: Opening.driver", "a child makes its own opening, or fails"),
     ("src/cuda/fallible_once.rs: FallibleOnceCell.value", "as each FallibleOnceCell of this list"),
     ("src/cuda/device_cache.rs: BLOCKS", DRIVER),
+    ("src/cuda/job.rs: Job.merging", CALL),
     ("src/cuda/kernels.rs: Kernels.copy", DRIVER),
     ("src/cuda/kernels.rs: Kernels.expressions", DRIVER),
     ("src/cuda/kernels.rs: Kernels.operations", DRIVER),
@@ -52,17 +53,12 @@ const PLACES: &[(&str, &str)] = &[
     ("src/cuda/slot.rs: SlotPool.state", DRIVER),
     ("src/cuda/stream.rs: Order.turn", DRIVER),
     ("src/cuda/stream.rs: Stream.scratch", DRIVER),
-    ("src/cuda/tile_job.rs: TileJob.merging", CALL),
     ("src/objects/accumulator.rs: Accumulator.words", FORK_LOCK),
-    ("src/objects/allocation.rs: REGISTRY", FORK_LOCK),
-    ("src/objects/event.rs: Event.0", FORK_LOCK),
-    ("src/objects/expression.rs: CACHE", FORK_LOCK),
-    ("src/objects/handle.rs: Handles.table", FORK_LOCK),
-    ("src/objects/registration.rs: Registrations.registry", FORK_LOCK),
     ("src/pool/fork_join.rs: Job.panicked", CALL),
     ("src/pool/fork_join.rs: WorkerSlot.changed", POOL),
     ("src/pool/fork_join.rs: WorkerSlot.lock", POOL),
     ("src/process/fork.rs: LOCK", "the fork lock"),
+    ("src/process/fork.rs: Shared.0", FORK_LOCK),
     ("src/run/gpus.rs: Parallel.outcome", CALL),
     ("src/run/reduce_axes.rs: ReduceAxes.merged", CALL),
     ("src/run/work.rs: Reducing.places", CALL),

@@ -15,8 +15,7 @@ pub(crate) mod x86_64;
 use aarch64 as processor;
 pub(crate) use pair::Pair;
 pub(crate) use processor::{
-    Bound, Loops, VECTORS, VECTORS_IN_WORDS, Version, float_modes, fused_loops, jump, loops,
-    prefetch, prefetch_for_writing,
+    Isa, VECTORS, VECTORS_IN_WORDS, float_modes, jump, prefetch, prefetch_for_writing,
 };
 #[cfg(target_arch = "x86_64")]
 use x86_64 as processor;
@@ -27,13 +26,16 @@ use std::arch::asm;
 use std::ops::{Add, Mul, Sub};
 
 /// A set of vector instructions. A value of such a type proves that the processor supports them.
-pub(crate) trait Set: Copy {
-    /// The set's vectors of f64.
+pub(crate) trait InstructionSet: Copy {
+    /// Vectors of f64.
     type F64: Vector<Set = Self>;
-    /// The set for which loops of few instructions are compiled, because wider vectors would not speed them up.
-    type Short: Set;
+    /// Vectors of 32-bit lanes, for the fast sequences of functions of f32, which need fused multiply-add.
+    type Machine: Vectors;
+    /// The instruction set for which loops of few instructions are compiled, because wider vectors would not speed
+    /// them up.
+    type Short: InstructionSet;
 
-    /// True if the set has fused multiply-add.
+    /// True if there is a fused multiply-add.
     const HAS_FMA: bool;
     /// The number of vector registers.
     const REGISTERS: usize;
@@ -44,16 +46,65 @@ pub(crate) trait Set: Copy {
 
     fn short(self) -> Self::Short;
 
-    /// Runs work, compiled for the set.
+    /// # Panics
+    /// Without fused multiply-add.
+    fn machine(self) -> Self::Machine;
+
+    /// Runs work, compiled for the instruction set.
     fn run<W: Vectorized>(self, work: W) -> W::Result;
 }
 
-/// A set with fused multiply-add, on which functions of f32 have fast sequences.
-pub(crate) trait FusedSet: Set {
-    /// The set's vectors of 32-bit lanes.
-    type Machine: Vectors;
+/// Defines [`Isa`] from the instruction sets of an architecture, the oldest first.
+macro_rules! isas {
+    ($($name:ident($Set:ty)),+) => {
+        /// An instruction set that the processor has, chosen at run time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Isa {
+            $($name($Set),)+
+        }
 
-    fn machine(self) -> Self::Machine;
+        impl Isa {
+            /// True if there is a fused multiply-add.
+            pub(crate) const fn has_fma(self) -> bool {
+                match self {
+                    $(Isa::$name(_) => <$Set>::HAS_FMA,)+
+                }
+            }
+
+            /// Runs work, compiled for the instruction set.
+            #[inline(always)]
+            pub(crate) fn run<W: Vectorized>(self, work: W) -> W::Result {
+                match self {
+                    $(Isa::$name(set) => set.run(work),)+
+                }
+            }
+
+            /// Runs work of few instructions per element, compiled for [`InstructionSet::Short`].
+            #[inline(always)]
+            pub(crate) fn run_as_short<W: Vectorized>(self, work: W) -> W::Result {
+                match self {
+                    $(Isa::$name(set) => set.short().run(work),)+
+                }
+            }
+        }
+    };
+}
+use isas;
+
+impl Isa {
+    /// The newest instruction set of the processor for work of few instructions per element.
+    #[inline(always)]
+    pub(crate) fn for_short_work() -> Self {
+        Self::up_to(1)
+    }
+
+    /// All instruction sets of the processor, the newest first.
+    #[cfg(test)]
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let mut all: Vec<Isa> = (0..VECTORS.len()).rev().map(Self::up_to).collect();
+        all.dedup();
+        all.into_iter()
+    }
 }
 
 /// How many elements a loop over a block reads before it writes any: 1, 4, 8, 16 or 32.
@@ -73,14 +124,14 @@ pub(crate) trait Vectorized {
     type Result;
 
     /// Does the work. Implementations are inlined, because only inlined code is compiled for the set.
-    fn run<S: Set>(self, set: S) -> Self::Result;
+    fn run<S: InstructionSet>(self, set: S) -> Self::Result;
 }
 
 /// A vector of f64. A value exists only if the processor has the instructions, so that arithmetic is safe.
 pub(crate) trait Vector:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
-    /// The set of the vector's instructions.
+    /// The instruction set.
     type Set: Copy;
     /// The number of lanes.
     const LANES: usize;

@@ -6,7 +6,7 @@ macro_rules! vector {
      load_f32 $load_f32:expr, load_f64 $load_f64:ident,
      multiply_add $multiply_add:expr, multiply_subtract $multiply_subtract:expr,
      flag_changes $flag_changes:expr, flag_vanished $flag_vanished:expr,
-     integers { $to_integers:ident, $from_integers:ident, $load_integers:ident, $ones:expr, $add:ident, $min:ident, $max:ident },
+     integers { $to_integers:ident, $from_integers:ident, $load_integers:ident, $ones:expr, $add:ident, $min:expr, $max:expr },
      magnitudes $magnitudes:expr,
      $($trait:ident $operator:ident $instruction:ident),+) => {
         $(#[$doc])*

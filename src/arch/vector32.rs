@@ -1,5 +1,17 @@
 //! Implements [`Machine32`](gpuvec_math::fast::Machine32) from a list of instructions.
 
+/// Defines methods that are an instruction each, or a function of vectors.
+macro_rules! instructions {
+    ($($name:ident($($x:ident: $X:ident),+) -> $Result:ident: $instruction:expr;)+) => {
+        $(#[inline(always)]
+        #[allow(unused_unsafe, reason = "functions are safe")]
+        fn $name(&self, $($x: $X),+) -> $Result {
+            // SAFETY: the machine proves the instructions.
+            $Result(unsafe { $instruction($($x.0),+) })
+        })+
+    };
+}
+
 /// Defines a machine by its instructions.
 macro_rules! machine32 {
     (
@@ -9,8 +21,8 @@ macro_rules! machine32 {
         f32 $splat:ident, i32 $splat_bits:ident,
         fma $fma:expr, fms $fms:expr, fnma $fnma:expr, bits $bits:ident, float $float:ident,
         convert $convert:ident, shift_left $shift_left:ident, less $less:expr, equal $equal:expr,
-        always $always:expr, select $select:ident, lookup $lookup:ident, min $min:ident,
-        reciprocal $reciprocal:ident, roots $roots:ident, $($better:item)*
+        always $always:expr, select $select:expr, lookup $lookup:ident, min $min:ident,
+        reciprocal $reciprocal:expr, roots $roots:ident, $($better:tt)*
     ) => {
         $(#[$doc])*
         pub(crate) struct $name($set);
@@ -45,6 +57,20 @@ macro_rules! machine32 {
             type I32 = $I32;
             type Bool = $Bool;
 
+            $crate::arch::vector32::instructions! {
+                fma(a: $F32, b: $F32, c: $F32) -> $F32: $fma;
+                fms(a: $F32, b: $F32, c: $F32) -> $F32: $fms;
+                fnma(a: $F32, b: $F32, c: $F32) -> $F32: $fnma;
+                bits(x: $F32) -> $I32: $bits;
+                float(bits: $I32) -> $F32: $float;
+                convert(integer: $I32) -> $F32: $convert;
+                less(a: $F32, b: $F32) -> $Bool: $less;
+                equal(a: $F32, b: $F32) -> $Bool: $equal;
+                select(condition: $Bool, yes: $F32, no: $F32) -> $F32: $select;
+                min(a: $F32, b: $F32) -> $F32: $min;
+                reciprocal(x: $F32) -> $F32: $reciprocal;
+            }
+
             #[inline(always)]
             fn f32(&self, value: f32) -> $F32 {
                 // SAFETY: the machine proves the instructions.
@@ -58,61 +84,8 @@ macro_rules! machine32 {
             }
 
             #[inline(always)]
-            fn fma(&self, a: $F32, b: $F32, c: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $fma(a.0, b.0, c.0) })
-            }
-
-            #[inline(always)]
-            fn fms(&self, a: $F32, b: $F32, c: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $fms(a.0, b.0, c.0) })
-            }
-
-            #[inline(always)]
-            fn fnma(&self, a: $F32, b: $F32, c: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $fnma(a.0, b.0, c.0) })
-            }
-
-            #[inline(always)]
-            fn bits(&self, x: $F32) -> $I32 {
-                // SAFETY: the machine proves the instructions.
-                $I32(unsafe { $bits(x.0) })
-            }
-
-            #[inline(always)]
-            fn float(&self, bits: $I32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $float(bits.0) })
-            }
-
-            #[inline(always)]
-            fn convert(&self, integer: $I32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $convert(integer.0) })
-            }
-
-            #[inline(always)]
             fn shift_left<const COUNT: u32>(&self, bits: $I32) -> $I32 {
                 $I32($shift_left::<COUNT>(bits.0))
-            }
-
-            #[inline(always)]
-            fn less(&self, a: $F32, b: $F32) -> $Bool {
-                // SAFETY: the machine proves the instructions.
-                $Bool(unsafe { $less(a.0, b.0) })
-            }
-
-            #[inline(always)]
-            fn equal(&self, a: $F32, b: $F32) -> $Bool {
-                // SAFETY: the machine proves the instructions.
-                $Bool(unsafe { $equal(a.0, b.0) })
-            }
-
-            #[inline(always)]
-            fn select(&self, condition: $Bool, yes: $F32, no: $F32) -> $F32 {
-                $F32($select(condition.0, yes.0, no.0))
             }
 
             #[inline(always)]
@@ -120,21 +93,10 @@ macro_rules! machine32 {
                 $F32($lookup(table, place.0))
             }
 
-            #[inline(always)]
-            fn min(&self, a: $F32, b: $F32) -> $F32 {
-                // SAFETY: the machine proves the instructions.
-                $F32(unsafe { $min(a.0, b.0) })
-            }
-
             /// The instruction returns its second operand if that is a NaN.
             #[inline(always)]
             fn at_most(&self, x: $F32, most: f32) -> ($F32, $Bool) {
                 (self.min(self.f32(most), x), $Bool($always))
-            }
-
-            #[inline(always)]
-            fn reciprocal(&self, x: $F32) -> $F32 {
-                $F32($reciprocal(x.0))
             }
 
             #[inline(always)]
@@ -153,4 +115,4 @@ macro_rules! machine32 {
     };
 }
 
-pub(crate) use machine32;
+pub(crate) use {instructions, machine32};

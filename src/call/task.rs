@@ -2,7 +2,7 @@
 
 use super::array::Extent;
 use super::chunk::Chunk;
-use super::formula::{Evaluation, Formula};
+use super::formula::{Binding, Evaluation, Formula};
 use gpuvec_expr::{Output, Reduction, Type};
 
 /// The task of a call.
@@ -36,6 +36,15 @@ impl TaskKind {
         }
     }
 
+    /// The bits of all axes if a task of the kind reduces, else none.
+    #[inline(always)]
+    pub(crate) const fn reduced_axes(self, axes: usize) -> u64 {
+        match self {
+            TaskKind::Copy | TaskKind::Elementwise => 0,
+            TaskKind::Reduced | TaskKind::Mixed => (1 << axes) - 1,
+        }
+    }
+
     /// The kind of a formula that has the outputs of both kinds.
     pub(super) fn and(self, other: Self) -> Self {
         if self == other { self } else { TaskKind::Mixed }
@@ -52,6 +61,14 @@ impl<'a> Task<'a> {
         match self {
             Task::Evaluate(Evaluation { formula, .. }) => Some(formula),
             Task::Copy => None,
+        }
+    }
+
+    /// The arguments of the formula's inputs, in the order of the declaration.
+    pub(crate) fn bindings(self) -> &'a [Binding] {
+        match self {
+            Task::Evaluate(Evaluation { bindings, .. }) => bindings,
+            Task::Copy => &[],
         }
     }
 
@@ -120,10 +137,19 @@ pub(crate) trait ChunkWork: Sync {
     /// Computes chunks, one after the other, on the calling core.
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>);
 
-    /// Merges the state of a reduction, counted from 0, that its kernels wrote for a chunk of that number of elements.
-    fn take_state(&self, _reduction: usize, _words: &[u8], _elements: usize) {}
+    /// Merges the states that kernels wrote.
+    fn take_states(&self, _states: &KernelStates<'_>) {}
+}
 
-    /// Merges the states, of `bytes` bytes each, that the kernel of the only reduction along axes wrote for
-    /// results, from number `first` on in the order of the kept axes.
-    fn take_states(&self, _first: usize, _words: &[u8], _bytes: usize) {}
+/// The states of a reduction, as its kernels wrote them for a chunk.
+pub(crate) struct KernelStates<'a> {
+    /// The reduction, counted from 0 among the outputs.
+    pub(crate) reduction: usize,
+    /// The number of the first result in the order of the kept axes.
+    pub(crate) first: usize,
+    /// The words of the states, of `bytes` bytes each.
+    pub(crate) words: &'a [u8],
+    pub(crate) bytes: usize,
+    /// The elements, or tiles, of the chunk.
+    pub(crate) elements: usize,
 }

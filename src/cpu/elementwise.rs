@@ -1,6 +1,6 @@
 //! Elementwise operations on one core: a loop over arrays for each, without blocks.
 
-use crate::arch::{Set, Vectorized, Version, stay_a_loop};
+use crate::arch::{InstructionSet, Isa, Vectorized, stay_a_loop};
 use gpuvec_ops::{Element, Elementwise, Exact, Fold, Op, Visitor};
 use std::ffi::c_void;
 
@@ -10,6 +10,7 @@ const BLOCK: usize = 32;
 
 /// The arrays of an elementwise operation, whose types are erased. With one input `b` is `a`.
 pub(crate) struct Elements {
+    pub(crate) isa: Isa,
     pub(crate) inputs: [*const c_void; 2],
     pub(crate) out: *mut c_void,
     pub(crate) len: usize,
@@ -31,9 +32,9 @@ impl Visitor for Elements {
     type Result = ();
 
     fn elementwise<O: Elementwise>(self, op: O) {
-        let Elements { inputs: [a, b], out, len } = self;
+        let Elements { isa, inputs: [a, b], out, len } = self;
         let arrays = Arrays { a: a.cast(), b: b.cast(), out: out.cast(), len };
-        Version::run_short(Loop { op, arrays });
+        isa.run_as_short(Loop { op, arrays });
     }
 
     fn fold<O: Fold>(self, _: O) {
@@ -63,7 +64,7 @@ impl<O: Elementwise> Vectorized for Loop<O> {
     type Result = ();
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) {
+    fn run<S: InstructionSet>(self, _: S) {
         body(self.op, self.arrays);
     }
 }
@@ -105,23 +106,6 @@ mod tests {
     use gpuvec_ops::Step;
     use proptest::prelude::*;
 
-    /// The loops of the oldest instructions.
-    struct Baseline(Elements);
-
-    impl Visitor for Baseline {
-        type Result = ();
-
-        fn elementwise<O: Elementwise>(self, op: O) {
-            let Elements { inputs: [a, b], out, len } = self.0;
-            let arrays = Arrays { a: a.cast(), b: b.cast(), out: out.cast(), len };
-            Version::BASELINE.run(Loop { op, arrays });
-        }
-
-        fn fold<O: Fold>(self, _: O) {}
-
-        fn exact<O: Exact>(self, _: O) {}
-    }
-
     proptest! {
         #[test]
         fn every_set_of_instructions_has_the_same_bits(
@@ -130,17 +114,17 @@ mod tests {
             let [a, b]: [Vec<u64>; 2] = [0, 1].map(|i| words.iter().map(|word| word[i]).collect());
             for op in Op::ALL.iter().filter(|op| matches!(op.step(), Step::Map(_))) {
                 let len = words.len() * size_of::<u64>() / op.element_bytes();
-                let mut results = [vec![0_u64; words.len()], vec![0_u64; words.len()]];
-                let [first, second] = results.each_mut().map(|result| Elements {
-                    inputs: [a.as_ptr().cast(), b.as_ptr().cast()],
-                    out: result.as_mut_ptr().cast(),
-                    len,
-                });
-                // SAFETY: the arrays have `len` elements; the outputs are their own.
-                unsafe { elementwise(*op, alpha, first) };
-                op.visit(alpha, Baseline(second));
-                let [found, baseline] = results;
-                prop_assert_eq!(found, baseline, "{:?}", op);
+                let results = |isa| {
+                    let mut results = vec![0_u64; words.len()];
+                    let inputs = [a.as_ptr().cast(), b.as_ptr().cast()];
+                    let elements = Elements { isa, inputs, out: results.as_mut_ptr().cast(), len };
+                    // SAFETY: the arrays have `len` elements; the output is its own.
+                    unsafe { elementwise(*op, alpha, elements) };
+                    results
+                };
+                for isa in Isa::all() {
+                    prop_assert_eq!(results(isa), results(Isa::BASELINE), "{:?} {:?}", op, isa);
+                }
             }
         }
     }

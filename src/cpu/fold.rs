@@ -1,14 +1,14 @@
 //! Folds elements into a state of one value, in vectors.
 
 use super::exact::{Columns, Inputs};
-use crate::arch::{Set, Vectorized, Version};
+use crate::arch::{InstructionSet, Isa, Vectorized};
 use gpuvec_ops::{Accumulator, Fold};
 
-/// The state of some elements, in a version.
+/// The state of some elements, for an instruction set.
 // Once in the library, for all its callers.
 #[inline(never)]
-pub(crate) fn fold<O: Fold>(version: Version, op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
-    version.run(Folding { op, inputs })
+pub(crate) fn fold<O: Fold>(isa: Isa, op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
+    isa.run(Folding { op, inputs })
 }
 
 /// The fold of some elements.
@@ -21,7 +21,7 @@ impl<O: Fold> Vectorized for Folding<'_, O> {
     type Result = O::Output;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> O::Output {
+    fn run<S: InstructionSet>(self, _: S) -> O::Output {
         match S::FOLD_LANES {
             128 => body::<O, 128>(self.op, self.inputs),
             32 => body::<O, 32>(self.op, self.inputs),
@@ -58,13 +58,13 @@ fn body<O: Fold, const LANES: usize>(op: O, inputs: Inputs<'_, O::Element>) -> O
     lanes[0]
 }
 
-/// Folds columns into a state each, in a version.
+/// Folds columns into a state each, for an instruction set.
 // Once in the library, for all its callers.
 #[inline(never)]
 pub(crate) fn fold_columns<O: Fold>(
-    version: Version, op: O, states: &mut [O::Output], columns: Columns<'_, O::Element>,
+    isa: Isa, op: O, states: &mut [O::Output], columns: Columns<'_, O::Element>,
 ) {
-    version.run_as_short(FoldingColumns { op, states, columns });
+    isa.run_as_short(FoldingColumns { op, states, columns });
 }
 
 /// Folds an element of each row into each state.
@@ -90,7 +90,7 @@ impl<O: Fold> Vectorized for FoldingColumns<'_, O> {
     type Result = ();
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) {
+    fn run<S: InstructionSet>(self, _: S) {
         let FoldingColumns { op, states, columns } = self;
         // Few processors have the baseline alone.
         let whole = if S::HAS_FMA { columns.rows() - columns.rows() % 4 } else { 0 };
@@ -112,13 +112,13 @@ mod tests {
     use gpuvec_ops::{DotI32, DotI64, Element, MaxF64, MinF32, SumI32};
     use proptest::prelude::*;
 
-    /// Every version that this processor can run gives the bits of one lane.
+    /// Every instruction set of this processor gives the bits of one lane.
     fn versions_agree<O: Fold>(op: O, a: &[O::Element], b: &[O::Element]) {
         let inputs = Inputs::new(a, b);
         let bits = |state| O::Accumulator::finish(&state).bits();
         let expected = bits(body::<O, 1>(op, inputs));
-        for version in Version::all() {
-            assert_eq!(bits(fold(version, op, inputs)), expected, "{version:?}");
+        for isa in Isa::all() {
+            assert_eq!(bits(fold(isa, op, inputs)), expected, "{isa:?}");
         }
     }
 

@@ -54,8 +54,7 @@ pub(crate) fn low_ends(words: &mut [u64], element_bytes: usize) -> &[u8] {
 /// The grid has its elements from `from` on, and the buffer, which is aligned as they are, has room
 /// for them. No other thread writes to either.
 pub(crate) unsafe fn gather(grid: Grid<'_>, from: *const u8, buffer: *mut u8) {
-    // SAFETY: this function's promise.
-    unsafe { copy(grid, READ, from, buffer) };
+    Copying { grid, place: READ, from, to: buffer }.run();
 }
 
 /// Copies the elements of a grid from a buffer to where they are to be.
@@ -63,13 +62,56 @@ pub(crate) unsafe fn gather(grid: Grid<'_>, from: *const u8, buffer: *mut u8) {
 /// # Safety
 /// As for [`gather`]; no two elements of the grid are in the same place.
 pub(crate) unsafe fn scatter(grid: Grid<'_>, buffer: *const u8, to: *mut u8) {
-    // SAFETY: this function's promise.
-    unsafe { copy(grid, WRITTEN, buffer, to) };
+    Copying { grid, place: WRITTEN, from: buffer, to }.run();
 }
 
 /// The places of strides where elements are read, and where they are written.
 const READ: usize = 0;
 const WRITTEN: usize = 1;
+
+/// A copy of the elements of a grid to a buffer or from one. The caller of [`gather`] or [`scatter`] promises the elements
+/// and the room for them.
+struct Copying<'a> {
+    grid: Grid<'a>,
+    /// The place of the grid's strides.
+    place: usize,
+    from: *const u8,
+    to: *mut u8,
+}
+
+impl Copying<'_> {
+    #[inline(never)]
+    fn run(self) {
+        let Copying { grid, place, from, to } = self;
+        // From the innermost axis to the outermost, at least two.
+        let mut axes = [Axis { length: 1, strides: [0; 2] }; MAX_AXES];
+        let (mut nearest, mut least) = (0, usize::MAX);
+        let mut step = grid.element_bytes as isize;
+        let given = grid.lengths.iter().zip(grid.strides).rev();
+        for (number, (axis, (&length, &stride))) in axes.iter_mut().zip(given).enumerate() {
+            if length > 1 && stride != 0 && stride.unsigned_abs() < least {
+                (nearest, least) = (number, stride.unsigned_abs());
+            }
+            *axis = Axis { length, strides: [step; 2] };
+            axis.strides[place] = stride;
+            step *= length as isize;
+            stay_a_loop();
+        }
+        // The nearest elements are copied one after the other, unless rows have one element each.
+        if axes[0].strides[READ] != 0 {
+            for number in (0..nearest).rev() {
+                axes.swap(number, number + 1);
+                stay_a_loop();
+            }
+        }
+        // Rows of few elements take longer than columns of more.
+        if axes[0].length < CORES.copied_short_row && axes[0].length < axes[1].length {
+            axes.swap(0, 1);
+        }
+        let copy = copy_of(axes[0].strides, grid.element_bytes);
+        Rows { axes: &axes[..grid.lengths.len().clamp(2, MAX_AXES)], from, to }.for_each(copy);
+    }
+}
 
 /// An axis of elements that are copied.
 #[derive(Clone, Copy)]
@@ -88,163 +130,110 @@ impl Axis {
     }
 }
 
-/// Copies the elements along an inner and an outer axis.
-type CopyRows = unsafe fn(inner: &Axis, outer: &Axis, *const u8, *mut u8);
-
-/// Rows of fewer elements are copied as columns, if there are more of them.
-const SHORT_ROW: usize = CORES.copied_short_row;
-
-/// Copies the elements of a grid to a buffer or from one, by the place of the grid's strides.
-///
-/// # Safety
-/// As for [`gather`] or [`scatter`].
-#[inline(never)]
-unsafe fn copy(grid: Grid<'_>, place: usize, from: *const u8, to: *mut u8) {
-    // From the innermost axis to the outermost, at least two.
-    let mut axes = [Axis { length: 1, strides: [0; 2] }; MAX_AXES];
-    let (mut nearest, mut least) = (0, usize::MAX);
-    let mut step = grid.element_bytes as isize;
-    let given = grid.lengths.iter().zip(grid.strides).rev();
-    for (number, (axis, (&length, &stride))) in axes.iter_mut().zip(given).enumerate() {
-        if length > 1 && stride != 0 && stride.unsigned_abs() < least {
-            (nearest, least) = (number, stride.unsigned_abs());
-        }
-        *axis = Axis { length, strides: [step; 2] };
-        axis.strides[place] = stride;
-        step *= length as isize;
-        stay_a_loop();
-    }
-    // The nearest elements are copied one after the other, unless rows have one element each.
-    if axes[0].strides[READ] != 0 {
-        for number in (0..nearest).rev() {
-            axes.swap(number, number + 1);
-            stay_a_loop();
-        }
-    }
-    // Rows of few elements take longer than columns of more.
-    if axes[0].length < SHORT_ROW && axes[0].length < axes[1].length {
-        axes.swap(0, 1);
-    }
-    let copy_rows = rows_of(axes[0].strides, grid.element_bytes);
-    let axes = &axes[..grid.lengths.len().clamp(2, MAX_AXES)];
-    // SAFETY: this function's promise.
-    unsafe { for_each_rows(axes, from, to, copy_rows) };
+/// The part of a [`Copying`] along two axes or more, from the innermost to the outermost.
+struct Rows<'a> {
+    axes: &'a [Axis],
+    from: *const u8,
+    to: *mut u8,
 }
 
 /// The copy of rows of elements with these strides and of this size: 1, 2, 4 or 8. The most frequent strides have
 /// loops of their own, which are vector code.
-fn rows_of([read, written]: [isize; 2], element_bytes: usize) -> CopyRows {
+fn copy_of<'a>([read, written]: [isize; 2], element_bytes: usize) -> fn(&Rows<'a>) {
     let unit = element_bytes as isize;
     let are = |reads, writes| read == reads * unit && written == writes * unit;
-    let [of_4, of_8]: [CopyRows; 2] = match element_bytes {
-        _ if are(1, 1) => [copy_bytes; 2],
-        1 if are(0, 1) => [fill_rows::<u8>; 2],
-        1 => [copy_any_rows::<u8>; 2],
-        2 if are(0, 1) => [fill_rows::<u16>; 2],
-        2 => [copy_any_rows::<u16>; 2],
-        _ if are(0, 1) => [fill_rows::<u32>, fill_rows::<u64>],
-        _ if are(-1, 1) => [copy_rows::<u32, -1, 1>, copy_rows::<u64, -1, 1>],
-        _ if are(2, 1) => [copy_rows::<u32, 2, 1>, copy_rows::<u64, 2, 1>],
-        _ if are(1, 2) => [copy_rows::<u32, 1, 2>, copy_rows::<u64, 1, 2>],
-        4 if are(3, 1) => [copy_rows::<u32, 3, 1>; 2],
-        4 if are(4, 1) => [copy_rows::<u32, 4, 1>; 2],
-        _ => [copy_any_rows::<u32>, copy_any_rows::<u64>],
+    let [of_4, of_8]: [fn(&Rows<'a>); 2] = match element_bytes {
+        _ if are(1, 1) => [Rows::copy_bytes; 2],
+        1 if are(0, 1) => [Rows::fill::<u8>; 2],
+        1 => [Rows::copy_any::<u8>; 2],
+        2 if are(0, 1) => [Rows::fill::<u16>; 2],
+        2 => [Rows::copy_any::<u16>; 2],
+        _ if are(0, 1) => [Rows::fill::<u32>, Rows::fill::<u64>],
+        _ if are(-1, 1) => [Rows::copy::<u32, -1, 1>, Rows::copy::<u64, -1, 1>],
+        _ if are(2, 1) => [Rows::copy::<u32, 2, 1>, Rows::copy::<u64, 2, 1>],
+        _ if are(1, 2) => [Rows::copy::<u32, 1, 2>, Rows::copy::<u64, 1, 2>],
+        4 if are(3, 1) => [Rows::copy::<u32, 3, 1>; 2],
+        4 if are(4, 1) => [Rows::copy::<u32, 4, 1>; 2],
+        _ => [Rows::copy_any::<u32>, Rows::copy_any::<u64>],
     };
     if element_bytes == 8 { of_8 } else { of_4 }
 }
 
-/// Copies the elements along two axes or more, from the innermost to the outermost.
-///
-/// # Safety
-/// As for `copy_rows` on all of them.
-unsafe fn for_each_rows(axes: &[Axis], from: *const u8, to: *mut u8, copy_rows: CopyRows) {
-    match axes {
-        [inner @ .., outer] if inner.len() > 1 => {
-            for index in 0..outer.length {
-                let (from, to) = outer.at(index, from, to);
-                // SAFETY: this function's promise.
-                unsafe { for_each_rows(inner, from, to, copy_rows) };
+impl<'a> Rows<'a> {
+    /// Calls `copy` with the rows along two axes, for each index of the others.
+    fn for_each(&self, copy: fn(&Rows<'a>)) {
+        match self.axes {
+            [inner @ .., outer] if inner.len() > 1 => {
+                for index in 0..outer.length {
+                    let (from, to) = outer.at(index, self.from, self.to);
+                    Rows { axes: inner, from, to }.for_each(copy);
+                }
             }
+            _ => copy(self),
         }
-        // SAFETY: this function's promise.
-        _ => unsafe { copy_rows(&axes[0], &axes[1], from, to) },
     }
-}
 
-/// Calls `row` with the addresses of each row.
-#[inline(always)]
-fn for_each_row<T>(outer: &Axis, from: *const u8, to: *mut u8, row: impl Fn(*const T, *mut T)) {
-    for index in 0..outer.length {
-        let (from, to) = outer.at(index, from.cast::<T>(), to.cast::<T>());
-        row(from, to);
-        stay_a_loop();
-    }
-}
-
-/// Copies rows whose elements follow each other.
-///
-/// # Safety
-/// Along the two axes are bytes or elements of the type's size from `from` on, and from `to` on room for them. No
-/// other thread writes to either.
-unsafe fn copy_bytes(inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8) {
-    let bytes = inner.length * inner.strides[READ].unsigned_abs();
-    // SAFETY: this function's promise.
-    for_each_row::<u8>(outer, from, to, |from, to| unsafe {
-        to.copy_from_nonoverlapping(from, bytes);
-    });
-}
-
-/// Writes rows of equal elements.
-///
-/// # Safety
-/// As for [`copy_bytes`].
-unsafe fn fill_rows<T: Copy>(inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8) {
-    // SAFETY: this function's promise.
-    for_each_row::<T>(outer, from, to, |from, to| unsafe {
-        let value = *from;
-        (0..inner.length).for_each(|i| to.add(i).write(value));
-    });
-}
-
-/// Copies rows whose elements are these numbers of elements apart.
-///
-/// # Safety
-/// As for [`copy_bytes`].
-unsafe fn copy_rows<T: Copy, const READ: isize, const WRITTEN: isize>(
-    inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8,
-) {
-    // SAFETY: this function's promise.
-    for_each_row::<T>(outer, from, to, |from, to| unsafe {
-        for i in 0..inner.length as isize {
-            to.offset(i * WRITTEN).write(*from.offset(i * READ));
-        }
-    });
-}
-
-/// Copies rows whose elements are any number of bytes apart.
-///
-/// # Safety
-/// As for [`copy_bytes`].
-unsafe fn copy_any_rows<T: Copy>(inner: &Axis, outer: &Axis, from: *const u8, to: *mut u8) {
-    const AT_ONCE: usize = 4;
-    // Elements of fewer bytes are rare.
-    let chunks = if size_of::<T>() < 4 { 0 } else { inner.length / AT_ONCE };
-    // SAFETY: this function's promise.
-    for_each_row::<T>(outer, from, to, |mut from, mut to| unsafe {
-        for _ in 0..chunks {
-            let values: [T; AT_ONCE] = std::array::from_fn(|i| *inner.at(i, from, to).0);
-            for (i, value) in values.into_iter().enumerate() {
-                inner.at(i, from, to).1.write(value);
-            }
-            (from, to) = inner.at(AT_ONCE, from, to);
+    /// Calls `row` with the inner axis and the addresses of each row of elements, or of bytes.
+    #[inline(always)]
+    fn for_each_row<T>(&self, row: impl Fn(&Axis, *const T, *mut T)) {
+        let [inner, outer] = [self.axes[0], self.axes[1]];
+        for index in 0..outer.length {
+            let (from, to) = outer.at(index, self.from.cast(), self.to.cast());
+            row(&inner, from, to);
             stay_a_loop();
         }
-        for i in 0..inner.length - chunks * AT_ONCE {
-            let (from, to) = inner.at(i, from, to);
-            to.write(*from);
-            stay_a_loop();
-        }
-    });
+    }
+
+    /// Copies rows whose elements follow each other.
+    fn copy_bytes(&self) {
+        self.for_each_row::<u8>(|inner, from, to| {
+            let bytes = inner.length * inner.strides[READ].unsigned_abs();
+            // SAFETY: the caller's promise of the copy.
+            unsafe { to.copy_from_nonoverlapping(from, bytes) };
+        });
+    }
+
+    /// Writes rows of equal elements.
+    fn fill<T: Copy>(&self) {
+        // SAFETY: the caller's promise of the copy.
+        self.for_each_row::<T>(|inner, from, to| unsafe {
+            let value = *from;
+            (0..inner.length).for_each(|i| to.add(i).write(value));
+        });
+    }
+
+    /// Copies rows whose elements are these numbers of elements apart.
+    fn copy<T: Copy, const READ: isize, const WRITTEN: isize>(&self) {
+        // SAFETY: the caller's promise of the copy.
+        self.for_each_row::<T>(|inner, from, to| unsafe {
+            for i in 0..inner.length as isize {
+                to.offset(i * WRITTEN).write(*from.offset(i * READ));
+            }
+        });
+    }
+
+    /// Copies rows whose elements are any number of bytes apart.
+    fn copy_any<T: Copy>(&self) {
+        const AT_ONCE: usize = 4;
+        // SAFETY: the caller's promise of the copy.
+        self.for_each_row::<T>(|inner, mut from, mut to| unsafe {
+            // Elements of fewer bytes are rare.
+            let chunks = if size_of::<T>() < 4 { 0 } else { inner.length / AT_ONCE };
+            for _ in 0..chunks {
+                let values: [T; AT_ONCE] = std::array::from_fn(|i| *inner.at(i, from, to).0);
+                for (i, value) in values.into_iter().enumerate() {
+                    inner.at(i, from, to).1.write(value);
+                }
+                (from, to) = inner.at(AT_ONCE, from, to);
+                stay_a_loop();
+            }
+            for i in 0..inner.length - chunks * AT_ONCE {
+                let (from, to) = inner.at(i, from, to);
+                to.write(*from);
+                stay_a_loop();
+            }
+        });
+    }
 }
 
 #[cfg(test)]

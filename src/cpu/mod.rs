@@ -9,14 +9,14 @@ mod gather;
 pub(crate) use elementwise::{Elements, elementwise};
 pub(crate) use gather::{Grid, gather, low_ends, scatter};
 
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::call::Call;
 use crate::call::chunk::Chunk;
 use crate::process::settings;
 
-/// The best version of the loops that the processor has, and the settings let be used.
-pub(crate) fn version() -> Version {
-    Version::up_to(settings::vectors())
+/// The newest instruction set that the processor has and the settings allow.
+pub(crate) fn isa() -> Isa {
+    Isa::up_to(settings::vectors())
 }
 
 /// Copies the bytes of a chunk.

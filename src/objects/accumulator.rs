@@ -2,7 +2,7 @@
 //! of a shape.
 
 use super::handle::Handles;
-use crate::cpu::expression::{ErasedStates, SlabState, begun_states};
+use crate::cpu::expression::{BlockReduction, ErasedStates, Exact, begun_states};
 use crate::error::Error;
 use crate::process::fork;
 use arrayvec::ArrayVec;
@@ -33,6 +33,18 @@ pub enum gpuvec_accumulator_kind {
     /// The products of pairs of `double` elements.
     GPUVEC_ACCUMULATOR_DOT_F64 = 4,
 }
+
+use gpuvec_accumulator_kind::*;
+
+type Row = (gpuvec_accumulator_kind, Code, Op, &'static str);
+
+/// Each kind, its states' code, its operation, and its name in errors.
+const KINDS: [Row; 4] = [
+    (GPUVEC_ACCUMULATOR_SUM_F32, Code::SumF32, Op::SumF32, "a sum of float"),
+    (GPUVEC_ACCUMULATOR_DOT_F32, Code::DotF32, Op::DotF32, "a dot product of float"),
+    (GPUVEC_ACCUMULATOR_SUM_F64, Code::SumF64, Op::SumF64, "a sum of double"),
+    (GPUVEC_ACCUMULATOR_DOT_F64, Code::DotF64, Op::DotF64, "a dot product of double"),
+];
 
 /// The lengths of axes.
 pub(crate) type Shape = ArrayVec<i64, MAX_RANK>;
@@ -67,11 +79,7 @@ pub(crate) fn create(kind: i32, shape: Shape) -> Result<*mut gpuvec_accumulator,
 
 /// Destroys a handle.
 pub(crate) fn destroy(accumulator: *mut gpuvec_accumulator) -> Result<(), Error> {
-    if accumulator.is_null() {
-        Ok(())
-    } else {
-        ACCUMULATORS.take("accumulator", accumulator).map(drop)
-    }
+    ACCUMULATORS.destroy("accumulator", accumulator)
 }
 
 /// The length of the bytes of a kind's states; 0 if there is no such kind.
@@ -134,6 +142,10 @@ fn give(words: Vec<i64>, code: Code, shape: Shape) -> Result<*mut gpuvec_accumul
     ACCUMULATORS.give(Accumulator { code, shape, words: Mutex::new(words) })
 }
 
+fn kind(code: Code) -> &'static Row {
+    KINDS.iter().find(|(_, known, ..)| *known == code).expect("every code has a kind")
+}
+
 fn known(kind: i32) -> Result<Code, Error> {
     code(kind).ok_or(Error::Value {
         argument: "kind",
@@ -143,14 +155,7 @@ fn known(kind: i32) -> Result<Code, Error> {
 }
 
 fn code(kind: i32) -> Option<Code> {
-    use gpuvec_accumulator_kind::*;
-    let kinds = [
-        (GPUVEC_ACCUMULATOR_SUM_F32, Code::SumF32),
-        (GPUVEC_ACCUMULATOR_DOT_F32, Code::DotF32),
-        (GPUVEC_ACCUMULATOR_SUM_F64, Code::SumF64),
-        (GPUVEC_ACCUMULATOR_DOT_F64, Code::DotF64),
-    ];
-    kinds.into_iter().find(|(known, _)| *known as i32 == kind).map(|(_, code)| code)
+    KINDS.iter().find(|(known, ..)| *known as i32 == kind).map(|(_, code, ..)| *code)
 }
 
 /// Fails unless a caller's size equals the bytes of all states.
@@ -162,12 +167,7 @@ fn check_size(size: usize, code: Code, states: usize) -> Result<(), Error> {
 impl Accumulator {
     /// The operation whose terms are added.
     pub(crate) fn op(&self) -> Op {
-        match self.code {
-            Code::SumF32 => Op::SumF32,
-            Code::DotF32 => Op::DotF32,
-            Code::SumF64 => Op::SumF64,
-            Code::DotF64 => Op::DotF64,
-        }
+        kind(self.code).2
     }
 
     /// The shape of the states.
@@ -178,15 +178,6 @@ impl Accumulator {
     /// The address of the states' memory.
     pub(crate) fn address(&self) -> *mut c_void {
         self.with(|words| words.as_mut_ptr().cast())
-    }
-
-    /// Adds the elements of a state of the same kind, given by its words, to the only one.
-    pub(crate) fn add_words(&self, added: &[i64]) -> Result<(), Error> {
-        self.with(|words| {
-            check_elements(words, added)?;
-            merge_words(words, added);
-            Ok(())
-        })
     }
 
     /// Adds complete states of the same kind, each to the accumulator's state of the same number: all of them, or none
@@ -209,7 +200,8 @@ impl Accumulator {
     /// Adds all elements of another accumulator, which may be the same one.
     pub(crate) fn merge(&self, other: &Accumulator) -> Result<(), Error> {
         if self.code != other.code {
-            return Err(Error::OtherKind { found: name(other.code), wanted: name(self.code) });
+            let [found, wanted] = [other.code, self.code].map(|code| kind(code).3);
+            return Err(Error::OtherKind { found, wanted });
         }
         let [found, wanted] = [&other.shape, &self.shape];
         if found.len() != wanted.len() {
@@ -292,26 +284,16 @@ fn check_elements(words: &[i64], others: &[i64]) -> Result<(), Error> {
 
 /// Calls `visit` with the number and the words of each of states of a kind that has elements.
 fn for_each(code: Code, states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64])) {
-    fn of<K: Kind>(states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64]))
+    fn of<R, K: Kind>(states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64]))
     where
-        State<K>: SlabState,
+        R: BlockReduction<Accumulator: gpuvec_ops::Accumulator<State = State<K>>>,
     {
-        begun_states::<State<K>>(states)
-            .for_each(|(number, state)| visit(number, state.words().as_ref()));
+        begun_states::<R>(states).for_each(|(number, state)| visit(number, state.words().as_ref()));
     }
     match code {
-        Code::SumF32 => of::<Sum<f32>>(states, visit),
-        Code::DotF32 => of::<Dot<f32>>(states, visit),
-        Code::SumF64 => of::<Sum<f64>>(states, visit),
-        Code::DotF64 => of::<Dot<f64>>(states, visit),
-    }
-}
-
-fn name(code: Code) -> &'static str {
-    match code {
-        Code::SumF32 => "a sum of float",
-        Code::DotF32 => "a dot product of float",
-        Code::SumF64 => "a sum of double",
-        Code::DotF64 => "a dot product of double",
+        Code::SumF32 => of::<Exact<Sum<f32>>, _>(states, visit),
+        Code::DotF32 => of::<Exact<Dot<f32>>, _>(states, visit),
+        Code::SumF64 => of::<Exact<Sum<f64>>, _>(states, visit),
+        Code::DotF64 => of::<Exact<Dot<f64>>, _>(states, visit),
     }
 }

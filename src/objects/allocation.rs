@@ -4,12 +4,12 @@ use crate::call::Array;
 use crate::cuda::alloc;
 use crate::cuda::{Device, device};
 use crate::error::Error;
+use crate::process::fork::Shared;
 use crate::process::memory::{Extent, page_bytes};
-use crate::process::{fork, settings};
+use crate::process::settings;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{PoisonError, RwLock};
 
 /// The source of an allocation.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>,
 fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
     let first = address.addr().get();
     ALLOCATED.note(first..=first + (allocation.source.bytes() - 1));
-    change(|registry| registry.insert(first, allocation));
+    REGISTRY.change(|registry| registry.insert(first, allocation));
     address
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn check_bounds(array: &Array) -> Result<(), Error> {
 #[inline(never)]
 fn check_known(array: &Array) -> Result<(), Error> {
     let [first, last] = array.ends();
-    let found = read(|registry| {
+    let found = REGISTRY.read(|registry| {
         [first, last].map(|address| {
             let (start, allocation) = registry.range(..=address).next_back()?;
             let end = start + allocation.source.bytes();
@@ -133,7 +133,7 @@ pub(crate) const NO_DEVICE: i32 = -1;
 
 /// The GPU that has an allocation in its memory; [`NO_DEVICE`] for any other address.
 pub(crate) fn device_of(pointer: *const c_void) -> i32 {
-    match read(|registry| registry.get(&pointer.addr()).map(|known| known.source)) {
+    match REGISTRY.read(|registry| registry.get(&pointer.addr()).map(|known| known.source)) {
         Some(Source::Device { ordinal, .. }) => i32::try_from(ordinal).unwrap_or(NO_DEVICE),
         _ => NO_DEVICE,
     }
@@ -141,7 +141,7 @@ pub(crate) fn device_of(pointer: *const c_void) -> i32 {
 
 /// The bytes of page-locked memory and of device memory that callers have, allocated in a device's context.
 pub(crate) fn bytes(of: usize) -> [usize; 2] {
-    read(|registry| {
+    REGISTRY.read(|registry| {
         registry.values().fold([0, 0], |[pinned, device], allocation| match allocation.source {
             Source::Pinned { ordinal, bytes, .. } if ordinal == of => [pinned + bytes, device],
             Source::Device { ordinal, bytes } if ordinal == of => [pinned, device + bytes],
@@ -159,7 +159,7 @@ pub(crate) fn bytes(of: usize) -> [usize; 2] {
 pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), Error> {
     let Some(address) = NonNull::new(pointer) else { return Ok(()) };
     let key = address.addr().get();
-    let allocation = change(|registry| {
+    let allocation = REGISTRY.change(|registry| {
         let is_such = registry.get(&key).is_some_and(|allocation| allocation.by == by);
         if is_such { registry.remove(&key) } else { None }
     });
@@ -180,7 +180,7 @@ pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), 
     };
     result.inspect_err(|error| {
         if !error.is_of_lost_device() {
-            change(|registry| registry.insert(key, allocation));
+            REGISTRY.change(|registry| registry.insert(key, allocation));
         }
     })
 }
@@ -206,17 +206,7 @@ fn whole_pages(bytes: usize) -> Result<usize, Error> {
 }
 
 /// Every allocation that was not freed yet, by address.
-type Registry = BTreeMap<usize, Allocation>;
-
-static REGISTRY: RwLock<Registry> = RwLock::new(BTreeMap::new());
-
-fn read<T>(work: impl FnOnce(&Registry) -> T) -> T {
-    fork::with_lock(|| work(&REGISTRY.read().unwrap_or_else(PoisonError::into_inner)))
-}
-
-fn change<T>(work: impl FnOnce(&mut Registry) -> T) -> T {
-    fork::with_lock(|| work(&mut REGISTRY.write().unwrap_or_else(PoisonError::into_inner)))
-}
+static REGISTRY: Shared<BTreeMap<usize, Allocation>> = Shared::new(BTreeMap::new());
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,8 @@ use super::handle::Handles;
 use super::stream::{self, Stream, gpuvec_stream};
 use crate::cuda::{event as cuda_event, stream as cuda_stream};
 use crate::error::Error;
-use crate::process::fork;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::process::fork::Shared;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// An event: a point in a stream's work, to wait for or to measure times between.
@@ -15,7 +15,7 @@ pub struct gpuvec_event {
 }
 
 /// The object behind an event's handle: where it was last recorded.
-pub(crate) struct Event(Mutex<Point>);
+pub(crate) struct Event(Shared<Point>);
 
 #[derive(Clone)]
 enum Point {
@@ -31,12 +31,12 @@ static EVENTS: Handles<Event> = Handles::new(2, "gpuvec_event_create");
 
 /// Makes an event, not recorded yet.
 pub(crate) fn create() -> Result<*mut gpuvec_event, Error> {
-    EVENTS.give(Event(Mutex::new(Point::Nowhere)))
+    EVENTS.give(Event(Shared::new(Point::Nowhere)))
 }
 
 /// Destroys a handle.
 pub(crate) fn destroy(event: *mut gpuvec_event) -> Result<(), Error> {
-    if event.is_null() { Ok(()) } else { EVENTS.take("event", event).map(drop) }
+    EVENTS.destroy("event", event)
 }
 
 /// Records an event behind the stream's present work.
@@ -110,11 +110,11 @@ impl Event {
     }
 
     fn point(&self) -> Point {
-        fork::with_lock(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        self.0.read(Point::clone)
     }
 
     fn put(&self, point: Point) {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(fork::with_lock(|| std::mem::replace(&mut *lock(), point)));
+        // The earlier point is dropped here, without the lock.
+        drop(self.0.change(|place| std::mem::replace(place, point)));
     }
 }

@@ -6,8 +6,9 @@ use crate::cpu;
 use crate::cpu::expression::{BlockProgram, BlockReduction, ReductionVisitor, visit};
 use crate::cuda::{device, kernels};
 use crate::error::Error;
+use crate::process::fork::Shared;
 use crate::process::log::{self, Shown};
-use crate::process::{fork, memory};
+use crate::process::memory;
 use ::gpuvec_expr::{
     Element, Form, Input, Integers, Node, Output, OutputKind, Program, Source, Type,
 };
@@ -16,8 +17,8 @@ use gpuvec_ptx::outputs_of_kernels;
 
 use std::collections::TryReserveError;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// An expression: a formula over arrays and scalars, compiled for any number of calls.
 #[expect(non_camel_case_types, reason = "the name that C callers see")]
@@ -166,7 +167,7 @@ pub(crate) fn compile(text: &str, inputs: &[Input<'_>]) -> Result<*mut gpuvec_ex
 /// The expression with this text and these inputs, which is compiled unless it is one of the newest.
 pub(crate) fn compiled(text: &str, inputs: &[Input<'_>]) -> Result<Arc<Expression>, Refused> {
     let place = &CACHE[place(text, inputs)];
-    let known = with(place, |cached| cached.clone().filter(|known| known.is(text, inputs)));
+    let known = place.read(Option::clone).filter(|known| known.is(text, inputs));
     if let Some(known) = known {
         log::event(format_args!("reused \"{}\"", Shown(text)));
         return Ok(known);
@@ -175,17 +176,17 @@ pub(crate) fn compiled(text: &str, inputs: &[Input<'_>]) -> Result<Arc<Expressio
     let new = Arc::new(Expression::new(text, inputs)?);
     log::done(format_args!("compiled \"{}\"", Shown(text)), started);
     // The earlier expression is dropped here, without the lock.
-    let _earlier = with(place, |cached| cached.replace(new.clone()));
+    let _earlier = place.change(|cached| cached.replace(new.clone()));
     Ok(new)
 }
 
 /// Destroys a handle.
 pub(crate) fn destroy(expression: *mut gpuvec_expr) -> Result<(), Error> {
-    if expression.is_null() { Ok(()) } else { EXPRESSIONS.take("expr", expression).map(drop) }
+    EXPRESSIONS.destroy("expr", expression)
 }
 
 /// The newest expressions, each in the place that its text and inputs have by their hash.
-static CACHE: [Mutex<Option<Arc<Expression>>>; CACHED] = [const { Mutex::new(None) }; CACHED];
+static CACHE: [Shared<Option<Arc<Expression>>>; CACHED] = [const { Shared::new(None) }; CACHED];
 const CACHED: usize = 64;
 
 /// Drops the expressions of the cache that no handle and no call uses.
@@ -193,7 +194,7 @@ pub(crate) fn trim() {
     for place in &CACHE {
         let is_unused = |known: &mut Arc<Expression>| Arc::strong_count(known) == 1;
         // The expression is dropped here, without the lock.
-        drop(with(place, |cached| cached.take_if(is_unused)));
+        drop(place.change(|cached| cached.take_if(is_unused)));
     }
 }
 
@@ -202,10 +203,6 @@ fn place(text: &str, inputs: &[Input<'_>]) -> usize {
     text.hash(&mut hasher);
     inputs.hash(&mut hasher);
     (hasher.finish() % CACHED as u64) as usize
-}
-
-fn with<T, R>(place: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
-    fork::with_lock(|| work(&mut place.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 impl Expression {
@@ -236,7 +233,7 @@ impl Expression {
             false => [others, single].into_iter().map(last).collect::<Result<_, Refused>>()?,
         };
         let (sums, outputs_of_sums) = program.of_sums()?;
-        let blocks = BlockProgram::new(&sums, cpu::version())?;
+        let blocks = BlockProgram::new(&sums, cpu::isa())?;
         let uses = inputs_of(program.nodes().iter());
         let integers = Integers::of(&program)?;
         let formula = formula(program, blocks.cost() as usize, &sums, &outputs_of_sums)?;

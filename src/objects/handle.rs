@@ -5,8 +5,8 @@
 //! therefore detects a handle that was destroyed, one of another kind, and any other number.
 
 use crate::error::Error;
-use crate::process::fork;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::process::fork::Shared;
+use std::sync::Arc;
 
 const KIND_BITS: u32 = 4;
 const PLACE_BITS: u32 = 24;
@@ -19,7 +19,7 @@ pub(crate) struct Handles<T> {
     kind: usize,
     /// The function that creates an object, for errors.
     creator: &'static str,
-    table: Mutex<Table<T>>,
+    table: Shared<Table<T>>,
 }
 
 struct Table<T> {
@@ -36,7 +36,7 @@ impl<T> Handles<T> {
     /// Makes an empty table. `kind` is below 16, and no other table has it.
     pub(crate) const fn new(kind: usize, creator: &'static str) -> Self {
         let table = Table { places: Vec::new(), free: Vec::new() };
-        Handles { kind, creator, table: Mutex::new(table) }
+        Handles { kind, creator, table: Shared::new(table) }
     }
 
     /// Returns a handle of a new object.
@@ -48,7 +48,7 @@ impl<T> Handles<T> {
     /// lock: the driver may have to destroy it.
     pub(crate) fn give_shared<H>(&self, object: Arc<T>) -> Result<*mut H, Error> {
         let mut object = Some(object);
-        self.with_table(|table| {
+        self.table.change(|table| {
             let place = table.free_place()?;
             table.places[place].object = object.take();
             let number = table.places[place].given_before << PLACE_BITS | place;
@@ -59,44 +59,39 @@ impl<T> Handles<T> {
     /// Returns the object of a handle; errors name `argument`. The object lives as long as the
     /// result, even if the handle is destroyed.
     pub(crate) fn get<H>(&self, argument: &'static str, handle: *mut H) -> Result<Arc<T>, Error> {
-        self.at(argument, handle, |object, _| object.clone())
-    }
-
-    /// Returns the object of a handle, and makes the handle invalid.
-    pub(crate) fn take<H>(&self, argument: &'static str, handle: *mut H) -> Result<Arc<T>, Error> {
-        self.at(argument, handle, |object, gone| {
-            *gone = true;
-            object.take()
-        })
-    }
-
-    fn at<H>(
-        &self, argument: &'static str, handle: *mut H,
-        look: impl FnOnce(&mut Option<Arc<T>>, &mut bool) -> Option<Arc<T>>,
-    ) -> Result<Arc<T>, Error> {
         if handle.is_null() {
             return Err(Error::NullHandle { argument, creator: self.creator });
         }
-        let number = handle.addr() >> KIND_BITS;
-        let (place, given_before) = (number % MOST, number >> PLACE_BITS);
-        let is_kind = handle.addr() % (1 << KIND_BITS) == self.kind;
-        let found = self.with_table(|table| {
-            let found = table.places.get_mut(place).filter(|_| is_kind)?;
-            let mut gone = false;
-            let object = (found.given_before == given_before)
-                .then(|| look(&mut found.object, &mut gone))
-                .flatten()?;
-            if gone {
-                found.given_before += 1;
-                table.free.push(place);
-            }
-            Some(object)
+        let (place, given_before) = self.place(handle);
+        let found = self.table.read(|table| {
+            let found = table.places.get(place)?;
+            found.object.clone().filter(|_| found.given_before == given_before)
         });
         found.ok_or(Error::NoSuchHandle { argument, value: handle.addr() })
     }
 
-    fn with_table<R>(&self, work: impl FnOnce(&mut Table<T>) -> R) -> R {
-        fork::with_lock(|| work(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner)))
+    /// Makes a handle invalid. NULL is none. The object is dropped without the lock, unless a call still uses it.
+    pub(crate) fn destroy<H>(&self, argument: &'static str, handle: *mut H) -> Result<(), Error> {
+        if handle.is_null() {
+            return Ok(());
+        }
+        let (place, given_before) = self.place(handle);
+        let found = self.table.change(|table| {
+            let found = table.places.get_mut(place)?;
+            let object = found.object.take_if(|_| found.given_before == given_before)?;
+            found.given_before += 1;
+            table.free.push(place);
+            Some(object)
+        });
+        found.map(drop).ok_or(Error::NoSuchHandle { argument, value: handle.addr() })
+    }
+
+    /// The place of a handle's object, and the number of objects that had it before. A handle of another kind has no
+    /// place.
+    fn place<H>(&self, handle: *mut H) -> (usize, usize) {
+        let number = handle.addr() >> KIND_BITS;
+        let is_kind = handle.addr() % (1 << KIND_BITS) == self.kind;
+        (if is_kind { number % MOST } else { MOST }, number >> PLACE_BITS)
     }
 }
 
@@ -126,16 +121,16 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_handle_is_good_until_it_is_taken_and_never_again() {
+    fn a_handle_is_good_until_it_is_destroyed_and_never_again() {
         let handles = Handles::new(3, "make");
         let first: *mut u8 = handles.give(1).unwrap();
         assert!(!first.is_null());
         assert_eq!(*handles.get("thing", first).unwrap(), 1);
-        assert_eq!(*handles.take("thing", first).unwrap(), 1);
+        handles.destroy("thing", first).unwrap();
         let second: *mut u8 = handles.give(2).unwrap();
         assert_ne!(first, second);
         assert_eq!(*handles.get("thing", second).unwrap(), 2);
-        for use_again in [handles.get("thing", first), handles.take("thing", first)] {
+        for use_again in [handles.get("thing", first).map(drop), handles.destroy("thing", first)] {
             assert!(matches!(use_again, Err(Error::NoSuchHandle { argument: "thing", .. })));
         }
     }

@@ -42,37 +42,19 @@ pub(crate) fn memory(device: i32) -> Result<MemoryInfo, Error> {
     let is_meant = |open: &&Device| {
         device == GPUVEC_ALL_DEVICES || usize::try_from(device) == Ok(open.ordinal())
     };
-    let each = device::open().filter(is_meant).map(of);
-    Ok(each.fold(MemoryInfo::default(), MemoryInfo::plus))
-}
-
-fn of(device: &Device) -> MemoryInfo {
-    let ordinal = device.ordinal();
-    let [pinned, on_device, device_kept, modules] = device.holdings();
-    let [pinned_allocated, device_allocated] = allocation::bytes(ordinal);
-    MemoryInfo {
-        pinned: pinned as u64,
-        pinned_allocated: pinned_allocated as u64,
-        device: on_device as u64,
-        device_allocated: device_allocated as u64,
-        device_kept: device_kept as u64,
-        registered: registration::bytes(ordinal) as u64,
-        modules: modules as u64,
+    let mut total = MemoryInfo::default();
+    for device in device::open().filter(is_meant) {
+        let [pinned, on_device, device_kept, modules] = device.holdings();
+        let [pinned_allocated, device_allocated] = allocation::bytes(device.ordinal());
+        total.pinned += pinned as u64;
+        total.pinned_allocated += pinned_allocated as u64;
+        total.device += on_device as u64;
+        total.device_allocated += device_allocated as u64;
+        total.device_kept += device_kept as u64;
+        total.registered += registration::bytes(device.ordinal()) as u64;
+        total.modules += modules as u64;
     }
-}
-
-impl MemoryInfo {
-    fn plus(self, other: Self) -> Self {
-        MemoryInfo {
-            pinned: self.pinned + other.pinned,
-            pinned_allocated: self.pinned_allocated + other.pinned_allocated,
-            device: self.device + other.device,
-            device_allocated: self.device_allocated + other.device_allocated,
-            device_kept: self.device_kept + other.device_kept,
-            registered: self.registered + other.registered,
-            modules: self.modules + other.modules,
-        }
-    }
+    Ok(total)
 }
 
 /// Frees what no call uses, on all devices that are open, and returns the number of bytes. A device that fails keeps

@@ -19,15 +19,15 @@ use crate::call::{Array, MemoryKind};
 use crate::cuda::alloc;
 use crate::cuda::{Device, device};
 use crate::error::Error;
+use crate::process::fork::{self, Shared};
 use crate::process::memory::page_bytes;
-use crate::process::{fork, settings};
+use crate::process::settings;
 use rangemap::{RangeMap, RangeSet};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 /// The state of all registrations.
@@ -107,7 +107,7 @@ pub(crate) fn unregister(pointer: *mut c_void) -> Result<(), Error> {
 
 /// Returns the bytes of the pages that are locked in a device's context.
 pub(crate) fn bytes(ordinal: usize) -> usize {
-    REGISTRATIONS.read(|registry| {
+    REGISTRATIONS.registry.read(|registry| {
         let of_device = registry.segments.iter().filter(|(_, segment)| segment.ordinal == ordinal);
         of_device.map(|(pages, _)| pages.len()).sum()
     })
@@ -145,7 +145,7 @@ fn is_unlocked(attempt: &Result<(), Error>) -> bool {
 
 /// Shares the registry between threads.
 struct Registrations {
-    registry: RwLock<Registry>,
+    registry: Shared<Registry>,
     /// Counts changes: one before pages are locked or unlocked, and one after.
     changes: AtomicU64,
 }
@@ -158,7 +158,7 @@ impl Registrations {
             covered: RangeSet::new(),
             segments: RangeMap::new(),
         };
-        Registrations { registry: RwLock::new(registry), changes: AtomicU64::new(0) }
+        Registrations { registry: Shared::new(registry), changes: AtomicU64::new(0) }
     }
 
     fn register(&self, array: Range<usize>, locks: &impl PageLocks) -> Result<(), Error> {
@@ -225,7 +225,7 @@ impl Registrations {
                 return Ok(said);
             }
             let bytes = array.address..array.address + array.bytes;
-            let is_beside = changes > 0 && self.read(|registry| registry.is_beside(&bytes));
+            let is_beside = changes > 0 && self.registry.read(|all| all.is_beside(&bytes));
             // If pages were locked or unlocked meanwhile, the answers of the driver and the registry may
             // be of different moments.
             if self.changes.load(Ordering::SeqCst) == changes {
@@ -236,18 +236,12 @@ impl Registrations {
         Ok(MemoryKind::Pageable)
     }
 
-    /// Changes the registry with the fork lock held, so that a forked child finds it whole.
     fn change<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
-        fork::with_lock(|| {
-            let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        self.registry.change(|registry| {
             self.changes.fetch_add(1, Ordering::SeqCst);
             registry.forget_locks_of_parent();
-            work(&mut registry)
+            work(registry)
         })
-    }
-
-    fn read<T>(&self, work: impl FnOnce(&Registry) -> T) -> T {
-        fork::with_lock(|| work(&self.registry.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -413,7 +407,7 @@ mod tests {
             registrations.unregister(page_bytes(), &Driver::default()),
             Err(Error::NotRegisteredHere { .. })
         ));
-        assert!(registrations.read(|registry| registry.segments.is_empty()));
+        assert!(registrations.registry.read(|registry| registry.segments.is_empty()));
     }
 
     #[test]
@@ -495,7 +489,7 @@ mod tests {
             let is_registered = |byte: usize| alive.iter().any(|array| array.contains(&byte));
             let bytes = || asked.clone().step_by(part_bytes);
             let expected = bytes().any(is_ours) && !bytes().all(is_registered);
-            prop_assert_eq!(registrations.read(|registry| registry.is_beside(&asked)), expected);
+            prop_assert_eq!(registrations.registry.read(|all| all.is_beside(&asked)), expected);
         }
     }
 
@@ -520,6 +514,6 @@ mod tests {
             }
         });
         assert!(driver.locked_pages().is_empty());
-        assert!(registrations.read(|registry| registry.segments.is_empty()));
+        assert!(registrations.registry.read(|registry| registry.segments.is_empty()));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn adopt(stream: cuda::ForeignStream) -> Result<*mut gpuvec_stream, E
 
 /// Destroys a handle.
 pub(crate) fn destroy(stream: *mut gpuvec_stream) -> Result<(), Error> {
-    if stream.is_null() { Ok(()) } else { STREAMS.take("stream", stream).map(drop) }
+    STREAMS.destroy("stream", stream)
 }
 
 /// Waits until all queued work is done.

@@ -24,6 +24,23 @@ pub(crate) fn with_lock<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
+/// A value that threads share and that a forked child finds whole: the fork lock is held while it is used.
+pub(crate) struct Shared<T>(RwLock<T>);
+
+impl<T> Shared<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Shared(RwLock::new(value))
+    }
+
+    pub(crate) fn read<R>(&self, work: impl FnOnce(&T) -> R) -> R {
+        with_lock(|| work(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    pub(crate) fn change<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        with_lock(|| work(&mut self.0.write().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
 /// Set in a child that was forked without the lock, and in its children: their locks may be held by
 /// threads that they do not have.
 static FORKED_WITHOUT_LOCK: AtomicBool = AtomicBool::new(false);

@@ -29,21 +29,16 @@ pub enum Placement {
     All = 3,
 }
 
+const PLACEMENTS: [(&str, Placement); 4] = [
+    ("auto", Placement::Auto),
+    ("gpu", Placement::Gpu),
+    ("cpu", Placement::Cpu),
+    ("all", Placement::All),
+];
+
 impl Placement {
     pub(crate) fn from_value(value: i32) -> Option<Self> {
-        [Placement::Auto, Placement::Gpu, Placement::Cpu, Placement::All]
-            .into_iter()
-            .find(|placement| *placement as i32 == value)
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "auto" => Some(Placement::Auto),
-            "gpu" => Some(Placement::Gpu),
-            "cpu" => Some(Placement::Cpu),
-            "all" => Some(Placement::All),
-            _ => None,
-        }
+        PLACEMENTS.iter().find(|(_, known)| *known as i32 == value).map(|(_, known)| *known)
     }
 }
 
@@ -213,35 +208,33 @@ impl Environment {
             log: parsed_log(variable(c"GPUVEC_LOG")),
             is_right: false,
         });
-        environment.is_right = environment.placement.is_ok()
-            && environment.threads.is_ok()
-            && environment.device.is_ok()
-            && environment.vectors.is_ok()
-            && environment.log.is_ok();
+        let Environment { placement, threads, device, vectors, log, .. } = &*environment;
+        let all =
+            [placement.is_ok(), threads.is_ok(), device.is_ok(), vectors.is_ok(), log.is_ok()];
+        environment.is_right = all == [true; 5];
         // Of several threads that read the environment concurrently, one attaches the profiler.
         WATCHERS.fetch_or(watchers(&environment), Ordering::Relaxed);
         Ok(environment)
     }
 }
 
+fn wrong(variable: &'static str, value: String, expected: &'static str) -> Error {
+    Error::Environment { variable, value: interned(value), expected }
+}
+
 fn parsed_placement(value: Option<String>) -> Result<Placement, Error> {
     let Some(value) = value else { return Ok(Placement::Auto) };
-    Placement::from_name(&value).ok_or_else(|| Error::Environment {
-        variable: "GPUVEC_PLACEMENT",
-        value: interned(value),
-        expected: "auto, gpu, cpu or all",
-    })
+    let known = PLACEMENTS.iter().find(|(name, _)| *name == value).map(|(_, known)| *known);
+    known.ok_or_else(|| wrong("GPUVEC_PLACEMENT", value, "auto, gpu, cpu or all"))
 }
 
 fn parsed_threads(
     own: Option<String>, openmp: Option<String>, default: fn() -> NonZeroUsize,
 ) -> Result<NonZeroUsize, Error> {
     let threads = match own {
-        Some(value) => value.parse().map_err(|_| Error::Environment {
-            variable: "GPUVEC_NUM_THREADS",
-            value: interned(value),
-            expected: "a whole number, 1 or more",
-        })?,
+        Some(value) => value
+            .parse()
+            .map_err(|_| wrong("GPUVEC_NUM_THREADS", value, "a whole number, 1 or more"))?,
         None => openmp.as_deref().and_then(first_of_list).unwrap_or_else(default),
     };
     Ok(threads.min(MOST_THREADS))
@@ -259,30 +252,20 @@ fn first_of_list(list: &str) -> Option<NonZeroUsize> {
 fn parsed_device(value: Option<String>) -> Result<i32, Error> {
     let Some(value) = value else { return Ok(GPUVEC_ALL_DEVICES) };
     let number = value.parse().ok().filter(|number| *number >= 0);
-    number.ok_or_else(|| Error::Environment {
-        variable: "GPUVEC_DEVICE",
-        value: interned(value),
-        expected: "the number of a device, 0 or more",
-    })
+    number.ok_or_else(|| wrong("GPUVEC_DEVICE", value, "the number of a device, 0 or more"))
 }
 
 fn parsed_vectors(value: Option<String>) -> Result<usize, Error> {
     let Some(value) = value else { return Ok(VECTORS.len() - 1) };
-    VECTORS.iter().position(|name| **name == value).ok_or_else(|| Error::Environment {
-        variable: "GPUVEC_VECTORS",
-        value: interned(value),
-        expected: VECTORS_IN_WORDS,
-    })
+    let known = VECTORS.iter().position(|name| **name == value);
+    known.ok_or_else(|| wrong("GPUVEC_VECTORS", value, VECTORS_IN_WORDS))
 }
 
 fn parsed_log(value: Option<String>) -> Result<Option<Log>, Error> {
     let Some(value) = value else { return Ok(None) };
     let log = Log::parse(&value).filter(Log::is_usable);
-    log.map(Some).ok_or_else(|| Error::Environment {
-        variable: "GPUVEC_LOG",
-        value: interned(value),
-        expected: "run or all, or one of them with :FILE, a file that can be written",
-    })
+    let expected = "run or all, or one of them with :FILE, a file that can be written";
+    log.map(Some).ok_or_else(|| wrong("GPUVEC_LOG", value, expected))
 }
 
 /// Attaches the profiler that the environment names, and returns the mask of the observers of calls.

@@ -1,8 +1,9 @@
 //! The work of each kind of call, chunk by chunk.
 
 use super::strided_iter::StridedIter;
+use crate::arch::Isa;
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Binding, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Array, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
@@ -88,16 +89,16 @@ impl<S: Copy + Send + Sync> ChunkWork for Reducing<'_, S> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let (mut state, mut elements) = ((self.states.identity)(), 0);
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
-        self.evaluating.accumulate(chunks, usize::MAX, &mut |_, version, values, first| {
-            (self.add)(version, &mut state, values, first);
+        self.evaluating.accumulate(chunks, usize::MAX, &mut |_, isa, values, first| {
+            (self.add)(isa, &mut state, values, first);
         });
         if elements > 0 {
             self.add(&state, elements);
         }
     }
 
-    fn take_state(&self, _: usize, words: &[u8], elements: usize) {
-        self.add(&(self.states.from_words)(words), elements);
+    fn take_states(&self, states: &KernelStates<'_>) {
+        self.add(&(self.states.from_words)(states.words), states.elements);
     }
 }
 
@@ -132,14 +133,18 @@ impl<'a> ReducingSeveral<'a> {
     pub(super) fn results(
         self, repeats: Option<usize>,
     ) -> Result<ArrayVec<u64, MAX_OUTPUTS>, Error> {
-        let mut merged = self.merged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if merged.elements.iter().any(|elements| *elements != self.elements) {
-            return Err(MISSING);
-        }
+        let mut states = self.into_states()?;
         if let Some(n) = repeats {
-            merged.states = merged.states.repeated(n).map_err(|_| NO_BUFFERS)?;
+            states = states.repeated(n).map_err(|_| NO_BUFFERS)?;
         }
-        Ok((0..merged.states.outputs()).map(|output| merged.states.result(output, 0)).collect())
+        Ok((0..states.outputs()).map(|output| states.result(output, 0)).collect())
+    }
+
+    /// A state of all elements for each output.
+    pub(super) fn into_states(self) -> Result<OutputStates, Error> {
+        let merged = self.merged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_missing = merged.elements.iter().any(|elements| *elements != self.elements);
+        if is_missing { Err(MISSING) } else { Ok(merged.states) }
     }
 
     fn merged(&self) -> MutexGuard<'_, MergedOutputs> {
@@ -165,18 +170,18 @@ impl ChunkWork for ReducingSeveral<'_> {
         let mut elements = 0;
         let chunks = &mut chunks.inspect(|chunk| elements += chunk.len());
         let at_once = states.reduced_at_once();
-        self.evaluating.accumulate(chunks, at_once, &mut |number, version, values, first| {
-            states.sum_mut(number).add(0, version, values, first);
+        self.evaluating.accumulate(chunks, at_once, &mut |number, isa, values, first| {
+            states.sum_mut(number).add(0, isa, values, first);
         });
         let mut merged = self.merged();
         merged.states.merge(0, &states, 1);
         merged.elements.iter_mut().for_each(|merged| *merged += elements);
     }
 
-    fn take_state(&self, reduction: usize, words: &[u8], elements: usize) {
+    fn take_states(&self, states: &KernelStates<'_>) {
         let mut merged = self.merged();
-        merged.states.merge_words(reduction, 0, words, words.len());
-        merged.elements[reduction] += elements;
+        merged.states.merge_words(states.reduction, 0, states.words, states.bytes);
+        merged.elements[states.reduction] += states.elements;
     }
 }
 
@@ -202,7 +207,7 @@ impl<'a, T: Element> Whole<'a, T> {
 impl<T: Element> ChunkWork for Whole<'_, T> {
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>) {
         let Some(chunk) = chunks.next() else { return };
-        let result = (self.of)(cpu::version(), self.evaluating.values(&chunk));
+        let result = (self.of)(cpu::isa(), self.evaluating.values(&chunk));
         self.bits.store(result.bits(), Ordering::Relaxed);
         self.is_done.store(true, Ordering::Relaxed);
     }
@@ -215,10 +220,8 @@ pub(super) enum CpuProgram<'a> {
     Copy,
     /// One loop over the arrays of an operation, with the bits of its number.
     Operation { op: Op, alpha: u64 },
-    /// Block after block of an expression with these inputs, in the order of the declaration.
-    Blocks { blocks: &'a BlockProgram, bindings: &'a [Binding] },
-    /// The same for arrays that are not contiguous.
-    Strided(&'a StridedIter<'a>),
+    /// Block after block of an expression.
+    Blocks(&'a BlockProgram),
 }
 
 /// A formula of the elements of a call.
@@ -237,6 +240,16 @@ impl<'a> Evaluating<'a> {
     /// True if the reduced values are read from arrays, not computed.
     pub(super) fn reads_arrays_alone(&self) -> bool {
         matches!(self.steps, CpuProgram::Operation { .. }) && self.call.n() > 0
+    }
+
+    /// The program of an expression.
+    pub(super) fn blocks(&self) -> Result<&'a BlockProgram, Error> {
+        match self.steps {
+            CpuProgram::Blocks(blocks) => Ok(blocks),
+            CpuProgram::Copy | CpuProgram::Operation { .. } => {
+                Err(Error::Internal { text: "an operation along axes" })
+            }
+        }
     }
 
     /// Fails if a worker lacked memory.
@@ -258,13 +271,14 @@ impl<'a> Evaluating<'a> {
     fn accumulate(
         &self, chunks: &mut dyn Iterator<Item = Chunk>, at_once: usize, add: &mut AddValues<'_>,
     ) {
-        let CpuProgram::Blocks { blocks, bindings } = self.steps else {
-            let version = cpu::version();
+        let CpuProgram::Blocks(blocks) = self.steps else {
+            let isa = cpu::isa();
             return chunks.for_each(|chunk| {
-                add(0, version, self.values(&chunk), chunk.start());
+                add(0, isa, self.values(&chunk), chunk.start());
             });
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
+        let bindings = self.call.task().bindings();
         chunks.for_each(|chunk| {
             let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
             // SAFETY: the call promises the elements of the chunk, which no other thread has.
@@ -327,17 +341,17 @@ impl ChunkWork for Evaluating<'_> {
             CpuProgram::Copy => chunks.for_each(|chunk| cpu::copy(self.call, &chunk)),
             CpuProgram::Operation { op, alpha } => chunks.for_each(|chunk| {
                 let out = self.call.outputs()[0].host_elements(&chunk);
-                let elements = Elements { inputs: self.arrays(&chunk), out, len: chunk.len() };
+                let (isa, inputs) = (Isa::for_short_work(), self.arrays(&chunk));
+                let elements = Elements { isa, inputs, out, len: chunk.len() };
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };
             }),
-            CpuProgram::Strided(walk) => {
-                if walk.compute(chunks).is_err() {
-                    self.lacked_memory.store(true, Ordering::Relaxed);
+            CpuProgram::Blocks(blocks) => {
+                if let Some(iter) = StridedIter::new(blocks, self.call) {
+                    return iter.compute(chunks).unwrap_or_else(|_| self.note_failure());
                 }
-            }
-            CpuProgram::Blocks { blocks, bindings } => {
                 let Some(mut scratch) = self.scratch(blocks) else { return };
+                let bindings = self.call.task().bindings();
                 chunks.for_each(|chunk| {
                     let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
                     // SAFETY: the call promises the elements of the chunk, which no other thread has.
@@ -347,4 +361,11 @@ impl ChunkWork for Evaluating<'_> {
             }
         }
     }
+}
+
+/// The work of cores in a call that GPUs do alone.
+pub(super) struct NoWork;
+
+impl ChunkWork for NoWork {
+    fn compute(&self, _: &mut dyn Iterator<Item = Chunk>) {}
 }

@@ -25,48 +25,35 @@ pub trait Float: Copy + Into<f64> + Send + Sync + 'static {
     fn nearest(x: f64) -> Self;
 }
 
-impl Float for f32 {
-    const BITS: u32 = 32;
-    const PRECISION: u32 = 24;
-    const LEAST: i32 = -149;
-    const TOP: i32 = 128;
+macro_rules! formats {
+    ($($T:ident: $bits:literal, $precision:literal, $least:literal, $top:literal;)+) => {
+        $(impl Float for $T {
+            const BITS: u32 = $bits;
+            const PRECISION: u32 = $precision;
+            const LEAST: i32 = $least;
+            const TOP: i32 = $top;
 
-    #[inline(always)]
-    fn encoding(self) -> u64 {
-        self.to_bits().into()
-    }
+            #[inline(always)]
+            fn encoding(self) -> u64 {
+                self.to_bits().into()
+            }
 
-    #[inline(always)]
-    fn from_encoding(encoding: u64) -> Self {
-        Self::from_bits(encoding as u32)
-    }
+            #[inline(always)]
+            fn from_encoding(encoding: u64) -> Self {
+                Self::from_bits(encoding as _)
+            }
 
-    #[inline(always)]
-    fn nearest(x: f64) -> Self {
-        x as Self
-    }
+            #[inline(always)]
+            fn nearest(x: f64) -> Self {
+                x as Self
+            }
+        })+
+    };
 }
 
-impl Float for f64 {
-    const BITS: u32 = 64;
-    const PRECISION: u32 = 53;
-    const LEAST: i32 = -1074;
-    const TOP: i32 = 1024;
-
-    #[inline(always)]
-    fn encoding(self) -> u64 {
-        self.to_bits()
-    }
-
-    #[inline(always)]
-    fn from_encoding(encoding: u64) -> Self {
-        Self::from_bits(encoding)
-    }
-
-    #[inline(always)]
-    fn nearest(x: f64) -> Self {
-        x
-    }
+formats! {
+    f32: 32, 24, -149, 128;
+    f64: 64, 53, -1074, 1024;
 }
 
 /// A float, or a product of two, without rounding.

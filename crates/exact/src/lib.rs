@@ -28,4 +28,4 @@ pub use float::{Float, Value};
 pub use moments::{mean, norm, quotient, root, standard_deviation, variance};
 pub use state::{COUNTS, Dot, Kind, State, Sum};
 pub use window::{Guards, LEVEL_BITS, Windowed, accumulate, power, round_units, round_window};
-pub use wire::{MAX_STATES, WireError, decode, encode, kind_of, wire_bytes};
+pub use wire::{MAX_STATES, WireError, kind_of};

@@ -19,8 +19,7 @@
 //! changed word never passes: G is odd, so that G^(n − i)·difference is not 0 mod 2^64.
 
 use crate::code::{Layout, MOST_WORDS};
-use crate::{COUNTS, Code, Kind, State, digits};
-use std::fmt::{self, Display, Formatter};
+use crate::{COUNTS, Code, digits};
 
 /// States that may be added word by word, so that their words stay below 2^62.
 pub const MAX_STATES: i64 = 1 << 30;
@@ -34,6 +33,11 @@ const BEFORE_DIGITS: usize = HEADER + COUNTS + 1;
 /// 2^64 divided by the golden ratio, the nearest odd integer.
 const G: i64 = 0x9E37_79B9_7F4A_7C15_u64.cast_signed();
 const LOW_HALF: i64 = 0xFFFF_FFFF;
+/// The lengths of the wire forms, by kind.
+const BYTES: [usize; 4] = {
+    let [a, b, c, d] = Code::ALL;
+    [a.wire_bytes(), b.wire_bytes(), c.wire_bytes(), d.wire_bytes()]
+};
 
 impl Code {
     fn magic(self) -> i64 {
@@ -50,7 +54,23 @@ impl Code {
     /// # Panics
     /// If there are not [`Code::wire_bytes`] bytes.
     pub fn encode(self, words: &[i64], bytes: &mut [u8]) {
-        write(self, words, bytes);
+        assert_eq!(bytes.len(), self.wire_bytes(), "bytes of the wire form");
+        let [elements, nan, plus, minus, digits @ ..] = words else {
+            unreachable!("a state's words")
+        };
+        let before = [
+            self.magic(),
+            1,
+            elements & LOW_HALF,
+            elements >> 32,
+            i64::from(*nan > 0),
+            i64::from(*plus > 0),
+            i64::from(*minus > 0),
+        ];
+        let all = || before.into_iter().chain(digits.iter().copied());
+        for (place, word) in bytes.chunks_exact_mut(8).zip(all().chain([checksum(all())])) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
     }
 
     /// Reads a state, or several that were added word by word, to its words, which are normalised.
@@ -68,126 +88,43 @@ impl Code {
 }
 
 /// The reason why bytes are not a state of the requested kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the texts tell what the fields are")]
 pub enum WireError {
     /// The length does not fit the kind.
-    Length {
-        /// The number of bytes.
-        found: usize,
-        /// The number of bytes of the kind's states.
-        expected: usize,
-    },
+    #[error("it has {found} bytes, but states of this kind have {expected}")]
+    Length { found: usize, expected: usize },
     /// There are fewer bytes than any state has.
-    TooShort {
-        /// The number of bytes.
-        found: usize,
-    },
+    #[error("it has {found} bytes, but a state has {0}, {1}, {2} or {3}", BYTES[0], BYTES[1], BYTES[2], BYTES[3])]
+    TooShort { found: usize },
     /// The first word does not belong to a state.
+    #[error("its first word is not that of a state")]
     NotAState,
     /// A state in another version of the wire form.
-    Version {
-        /// The version.
-        found: u8,
-    },
+    #[error("it is in version {found} of the format; this library reads {VERSION}")]
+    Version { found: u8 },
     /// A state of another kind, or of one that this version does not know.
-    OtherKind {
-        /// The kind's number.
-        found: u8,
-    },
+    #[error("it is a state of another kind, {found}")]
+    OtherKind { found: u8 },
     /// The number of states that were added is not positive, or the first word does not match it.
-    States {
-        /// The number.
-        found: i64,
-    },
+    #[error("it is damaged: it counts {found} states, and its first word does not")]
+    States { found: i64 },
     /// The sum of more than [`MAX_STATES`] states.
-    TooManyStates {
-        /// The number.
-        found: i64,
-    },
+    #[error("{found} states were added: add at most {MAX_STATES}")]
+    TooManyStates { found: i64 },
     /// The states have 2^63 elements or more.
+    #[error("it has 2^63 elements or more")]
     TooManyElements,
     /// The counts of elements and of special values contradict each other.
+    #[error("it is damaged: its counts contradict each other")]
     Counts,
     /// A digit is out of range.
+    #[error("it is damaged: a digit is out of range")]
     Digits,
     /// The checksum does not match the words.
+    #[error("it is damaged: its checksum is wrong")]
     Checksum,
-}
-
-impl Display for WireError {
-    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        match self {
-            Self::Length { found, expected } => {
-                write!(f, "it has {found} bytes, but states of this kind have {expected}")
-            }
-            Self::TooShort { found } => {
-                let [first, second, third, last] = Code::ALL.map(Code::wire_bytes);
-                write!(
-                    f,
-                    "it has {found} bytes, but a state has {first}, {second}, {third} or {last}"
-                )
-            }
-            Self::NotAState => write!(f, "its first word is not that of a state"),
-            Self::Version { found } => {
-                write!(f, "it is in version {found} of the format; this library reads {VERSION}")
-            }
-            Self::OtherKind { found } => write!(f, "it is a state of another kind, {found}"),
-            Self::States { found } => {
-                write!(f, "it is damaged: it counts {found} states, and its first word does not")
-            }
-            Self::TooManyStates { found } => {
-                write!(f, "{found} states were added: add at most {MAX_STATES}")
-            }
-            Self::TooManyElements => write!(f, "it has 2^63 elements or more"),
-            Self::Counts => write!(f, "it is damaged: its counts contradict each other"),
-            Self::Digits => write!(f, "it is damaged: a digit is out of range"),
-            Self::Checksum => write!(f, "it is damaged: its checksum is wrong"),
-        }
-    }
-}
-
-impl std::error::Error for WireError {}
-
-/// The length of the wire form.
-pub const fn wire_bytes<K: Kind>() -> usize {
-    K::CODE.wire_bytes()
-}
-
-/// Writes a state.
-///
-/// # Panics
-/// If there are not [`wire_bytes`] bytes.
-pub fn encode<K: Kind>(state: &State<K>, bytes: &mut [u8]) {
-    let mut state = *state;
-    state.normalise();
-    K::CODE.encode(state.words().as_ref(), bytes);
-}
-
-/// Reads a state, or several that were added word by word.
-pub fn decode<K: Kind>(bytes: &[u8]) -> Result<State<K>, WireError> {
-    let mut words = K::ZERO;
-    K::CODE.decode(bytes, words.as_mut())?;
-    Ok(State::from_words(words))
-}
-
-/// Writes the words of a normalised state.
-fn write(code: Code, state: &[i64], bytes: &mut [u8]) {
-    assert_eq!(bytes.len(), code.wire_bytes(), "bytes of the wire form");
-    let [elements, nan, plus, minus, digits @ ..] = state else { unreachable!("a state's words") };
-    let before = [
-        code.magic(),
-        1,
-        elements & LOW_HALF,
-        elements >> 32,
-        i64::from(*nan > 0),
-        i64::from(*plus > 0),
-        i64::from(*minus > 0),
-    ];
-    let words = || before.into_iter().chain(digits.iter().copied());
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words().chain([checksum(words())])) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
 }
 
 /// Reads a state's counts, and its digits, which are normalised.

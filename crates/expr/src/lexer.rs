@@ -28,40 +28,31 @@ impl Token<'_> {
     }
 }
 
-/// The symbols, and symbols of other languages with what to write instead. Longer symbols come first.
-const SYMBOLS: &[(&str, Option<&str>)] = &[
-    ("**", None),
-    ("//", None),
-    ("<=", None),
-    (">=", None),
-    ("==", None),
-    ("!=", None),
-    ("&&", Some("write & between bools, and parentheses around comparisons")),
-    ("||", Some("write | between bools, and parentheses around comparisons")),
-    ("<<", None),
-    (">>", None),
-    ("+", None),
-    ("-", None),
-    ("*", None),
-    ("/", None),
-    ("%", None),
-    ("<", None),
-    (">", None),
-    ("&", None),
-    ("|", None),
-    ("^", None),
-    ("~", None),
-    ("(", None),
-    (")", None),
-    (",", None),
-    (";", None),
-    ("=", Some("write == to compare")),
-    ("!", Some("write ~(x) for the opposite of a bool")),
-    ("?", Some("write where(condition, a, b)")),
-    ("@", Some("write dot(a, b) for arrays of one dimension")),
-    (".", Some("write sqrt, not np.sqrt")),
-    ("[", Some("pass the part of the array that you need")),
+/// The symbols of the language.
+const SYMBOLS: &[&str] = &[
+    "**", "//", "<=", ">=", "==", "!=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|",
+    "^", "~", "(", ")", ",", ";",
 ];
+
+/// Symbols of other languages, with what to write instead.
+const FOREIGN: &[(&str, &str)] = &[
+    ("&&", "write & between bools, and parentheses around comparisons"),
+    ("||", "write | between bools, and parentheses around comparisons"),
+    ("=", "write == to compare"),
+    ("!", "write ~(x) for the opposite of a bool"),
+    ("?", "write where(condition, a, b)"),
+    ("@", "write dot(a, b) for arrays of one dimension"),
+    (".", "write sqrt, not np.sqrt"),
+    ("[", "pass the part of the array that you need"),
+];
+
+/// The longest symbol at the start of a text, and what to write instead if the language does not have it.
+fn symbol(text: &str) -> Option<(&'static str, Option<&'static str>)> {
+    let known = SYMBOLS.iter().map(|symbol| (*symbol, None));
+    let foreign = FOREIGN.iter().map(|(symbol, hint)| (*symbol, Some(*hint)));
+    let found = known.chain(foreign).filter(|(symbol, _)| text.starts_with(symbol));
+    found.max_by_key(|(symbol, _)| symbol.len())
+}
 
 /// The advice for a character that no token contains.
 const NAMES: &str = "names have only ASCII letters, digits and _";
@@ -89,7 +80,7 @@ impl<'t> Lexer<'t> {
                 let length = run(rest, is_word);
                 (Token::Name(&rest[..length]), length)
             }
-            (Some(first), _) => match SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol)) {
+            (Some(first), _) => match symbol(rest) {
                 Some((symbol, None)) => (Token::Symbol(symbol), symbol.len()),
                 Some((symbol, Some(hint))) => {
                     return fault(place, format!("'{symbol}' is not an operator here: {hint}"));

@@ -6,28 +6,15 @@ use crate::builder::{Builder, Value};
 use crate::callee::{Callee, names};
 use crate::error::{Error, Result, fault, quoted};
 use crate::formulas::{ARGUMENTS, Formula, PARTS, Text};
-use crate::lexer::{Lexer, Token, is_word};
+use crate::inputs::{KEYWORDS, check_inputs, check_text, is_keyword};
+use crate::lexer::{Lexer, Token};
 use crate::literal::Number;
 use crate::operator::{Comparison, Operator};
 use crate::suggest::suggestion;
 use crate::types::Class;
 use crate::{
-    Element, Form, Input, MAX_DEPTH, MAX_INPUTS, MAX_NAME, MAX_OUTPUTS, MAX_TEXT, Op, Output,
-    OutputKind, Program, Reduction, Type,
+    Form, Input, MAX_DEPTH, MAX_OUTPUTS, Op, Output, OutputKind, Program, Reduction, Type,
 };
-
-/// Python's keywords, which cannot be names, with what to write instead.
-const KEYWORDS: &[(&str, &str)] = &[
-    ("True", ""),
-    ("False", ""),
-    ("and", "write & between bools, and parentheses around comparisons"),
-    ("or", "write | between bools, and parentheses around comparisons"),
-    ("not", "write ~(x) for the opposite of a bool"),
-    ("if", "write where(condition, a, b)"),
-    ("else", "write where(condition, a, b)"),
-    ("in", "write (x == 1) | (x == 2) to compare with several values"),
-    ("is", "write x == y to compare, and x != x for NaN"),
-];
 
 /// Python's floats that have names, unless an input has the name.
 const CONSTANTS: &[(&str, f64)] = &[
@@ -52,50 +39,6 @@ pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program,
     let outputs = Parser::outputs(text, inputs, &mut builder);
     let outputs = outputs.map_err(|fault| Error::in_text(text, fault))?;
     builder.end(inputs, outputs)
-}
-
-fn check_text(text: &str) -> std::result::Result<(), String> {
-    if text.len() > MAX_TEXT {
-        return Err(format!(
-            "the expression has {} bytes, but at most {MAX_TEXT} are allowed: split it",
-            text.len()
-        ));
-    }
-    if text.trim_ascii().is_empty() {
-        return Err("the expression is empty: write a formula of the inputs".into());
-    }
-    Ok(())
-}
-
-fn check_inputs(inputs: &[Input<'_>]) -> std::result::Result<(), String> {
-    let count = inputs.len();
-    if count > MAX_INPUTS {
-        return Err(format!(
-            "there are {count} inputs, but at most {MAX_INPUTS} are taken: split the expression"
-        ));
-    }
-    for (i, Input { name, element, form }) in inputs.iter().enumerate() {
-        let wrong = if name.len() > MAX_NAME {
-            format!("is longer than {MAX_NAME} bytes: choose a shorter name")
-        } else if !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit())
-            || !name.chars().all(is_word)
-        {
-            "is not a name: use only ASCII letters, digits and _, and no digit first".into()
-        } else if is_keyword(name) {
-            "is a word of the language: choose another name".into()
-        } else if *form == Form::Number && !matches!(element, Element::F64 | Element::I64) {
-            format!(
-                "is a number of type {}: declare it as f64 or i64, or as a scalar",
-                element.name()
-            )
-        } else if inputs[..i].iter().any(|earlier| earlier.name == *name) {
-            "names two inputs: choose another name for one of them".into()
-        } else {
-            continue;
-        };
-        return Err(format!("{} {wrong}", quoted(name)));
-    }
-    Ok(())
 }
 
 /// The token between two formulas.
@@ -642,8 +585,4 @@ fn expanded(
     }
     let (_, value) = values[values.len() - 1];
     Ok(class.map_or(value, |class| value.of_class(class)).at(place))
-}
-
-fn is_keyword(name: &str) -> bool {
-    KEYWORDS.iter().any(|(keyword, _)| *keyword == name)
 }

@@ -146,28 +146,13 @@ impl Element {
         match (self, other) {
             (a, b) if a == b => a,
             (Bool, a) | (a, Bool) => a,
-            (U64, a) | (a, U64) if is_integer(a) => {
-                if a.is_unsigned() {
-                    U64
-                } else {
-                    F64
-                }
-            }
-            (a, b) if a.is_narrow() && b.is_narrow() => {
-                if a.bytes() < b.bytes() {
-                    b
-                } else {
-                    a
-                }
-            }
+            (U64, a) | (a, U64) if a.is_unsigned() => U64,
+            (U64, a) | (a, U64) if is_integer(a) => F64,
+            (a, b) if a.is_narrow() && b.is_narrow() && a.bytes() < b.bytes() => b,
+            (a, b) if a.is_narrow() && b.is_narrow() => a,
             // A narrow integer has a place in any float of more bits.
-            (a, half) | (half, a) if a.is_narrow() && half.is_half() => {
-                if a.bytes() == 1 {
-                    half
-                } else {
-                    F32
-                }
-            }
+            (a, half) | (half, a) if a.is_narrow() && half.is_half() && a.bytes() == 1 => half,
+            (a, half) | (half, a) if a.is_narrow() && half.is_half() => F32,
             (narrow, a) | (a, narrow) if narrow.is_narrow() => a,
             (a, b) if is_integer(a) && is_integer(b) => I64,
             (a, b) if is_integer(a) || is_integer(b) || a == F64 || b == F64 => F64,

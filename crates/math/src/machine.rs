@@ -1,6 +1,7 @@
 //! The elementary operations that functions use. Cores and GPUs return the same bits for each of them.
 
 use std::cell::Cell;
+use std::num::Wrapping;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};
 
 /// A processor on which a function is a branch-free sequence of operations.
@@ -106,77 +107,43 @@ fn narrowed(ends: [f64; 2]) -> (f32, bool) {
     (high, (low < high) | (high < low))
 }
 
+/// Defines operations by expressions of their arguments.
+macro_rules! operations {
+    ($($name:ident($($x:ident: $X:ty),+) -> $Result:ty { $value:expr })+) => {
+        $(#[inline(always)]
+        fn $name(&self, $($x: $X),+) -> $Result {
+            $value
+        })+
+    };
+}
+pub(crate) use operations;
+
 macro_rules! rust_numbers {
     ($machine:ty { $($rarely:item)* }) => {
         impl Machine for $machine {
             type F32 = f32;
             type F64 = f64;
-            type I64 = std::num::Wrapping<i64>;
+            type I64 = Wrapping<i64>;
             type Bool = bool;
 
-            #[inline(always)]
-            fn widen(&self, x: f32) -> f64 {
-                x.into()
-            }
-
-            #[inline(always)]
-            fn narrow(&self, x: f64) -> f32 {
-                x as f32
-            }
-
-            #[inline(always)]
-            fn f64(&self, value: f64) -> f64 {
-                value
-            }
-
-            #[inline(always)]
-            fn i64(&self, value: i64) -> Self::I64 {
-                std::num::Wrapping(value)
-            }
-
-            #[inline(always)]
-            fn fma(&self, a: f64, b: f64, c: f64) -> f64 {
-                a.mul_add(b, c)
-            }
-
-            #[inline(always)]
-            fn sqrt(&self, x: f64) -> f64 {
-                x.sqrt()
-            }
-
-            #[inline(always)]
-            fn bits(&self, x: f64) -> Self::I64 {
-                std::num::Wrapping(x.to_bits() as i64)
-            }
-
-            #[inline(always)]
-            fn float(&self, bits: Self::I64) -> f64 {
-                f64::from_bits(bits.0 as u64)
-            }
-
-            #[inline(always)]
-            fn shift_left(&self, bits: Self::I64, count: u32) -> Self::I64 {
-                std::num::Wrapping(bits.0 << count)
-            }
-
-            #[inline(always)]
-            fn shift_right(&self, bits: Self::I64, count: u32) -> Self::I64 {
-                std::num::Wrapping((bits.0 as u64 >> count) as i64)
-            }
-
-            #[inline(always)]
-            fn less(&self, a: f64, b: f64) -> bool {
-                a < b
-            }
-
-            #[inline(always)]
-            fn equal(&self, a: f64, b: f64) -> bool {
-                a == b
-            }
-
-            #[inline(always)]
-            fn select(&self, condition: bool, yes: f64, no: f64) -> f64 {
-                if condition { yes } else { no }
+            operations! {
+                widen(x: f32) -> f64 { x.into() }
+                narrow(x: f64) -> f32 { x as f32 }
+                f64(value: f64) -> f64 { value }
+                i64(value: i64) -> Self::I64 { Wrapping(value) }
+                fma(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
+                sqrt(x: f64) -> f64 { x.sqrt() }
+                bits(x: f64) -> Self::I64 { Wrapping(x.to_bits() as i64) }
+                float(bits: Self::I64) -> f64 { f64::from_bits(bits.0 as u64) }
+                shift_left(bits: Self::I64, count: u32) -> Self::I64 { Wrapping(bits.0 << count) }
+                shift_right(bits: Self::I64, count: u32) -> Self::I64 {
+                    Wrapping((bits.0 as u64 >> count) as i64)
+                }
+                less(a: f64, b: f64) -> bool { a < b }
+                equal(a: f64, b: f64) -> bool { a == b }
+                select(condition: bool, yes: f64, no: f64) -> f64 {
+                    if condition { yes } else { no }
+                }
             }
 
             $($rarely)*

@@ -6,10 +6,11 @@
 
 use crate::Machine;
 use crate::double::pair::{Pair, any_sum, multiply, product, quotient, sum};
+use crate::double::reduced_angle;
 use crate::inverse::PI_REST;
-use crate::sequence::{magnitude, nearest, sum_to_odd, two_to, with_sign_of};
+use crate::sequence::{magnitude, nearest, sum_to_odd, two_to};
 use crate::{exponential, logarithm};
-use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LOG2_E, PI, SQRT_2};
+use std::f64::consts::LOG2_E;
 
 /// 1 / (2i + 1): the coefficients of atan t / t in -t², and of artanh s / s in s².
 const ODD: [(f64, f64); 40] = {
@@ -73,19 +74,7 @@ fn series<M: Machine>(m: &M, x: Pair<M>, coefficients: &[(f64, f64)], pairs: usi
 /// The reduction is the same as for the angle in 64 bits: |t| ≤ tan π/8.
 #[inline(always)]
 pub(crate) fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
-    let zero = m.f64(0.0);
-    let far = m.less(width * m.f64(SQRT_2 + 1.0), height);
-    let middle = m.less(width * m.f64(SQRT_2 - 1.0), height);
-    let choose = |a, b, c| m.select(far, c, m.select(middle, b, a));
-    let difference = any_sum(m, height, -width);
-    let total = any_sum(m, height, width);
-    let rise = (choose(height, difference.0, -width), choose(zero, difference.1, zero));
-    let run = (choose(width, total.0, height), choose(zero, total.1, zero));
-    let (t, low) = quotient(m, rise, run);
-    let base = choose(zero, m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
-    let left = m.less(with_sign_of(m, m.f64(1.0), side), zero);
-    // Exact: the double nearest to π has three zeros at its end.
-    let base = m.select(left, m.f64(PI) - base, base);
+    let (base, (t, low), left) = reduced_angle(m, height, width, side);
     let t = sum(m, m.select(left, -t, t), m.select(left, -low, low));
     let square = multiply(m, t, t);
     let angle = multiply(m, t, series(m, (-square.0, -square.1), &ODD, 20));

@@ -294,18 +294,31 @@ impl<'r> Neg for Float<'r> {
     }
 }
 
+/// Defines operations that are one step each, with their arguments as its operands.
+macro_rules! records {
+    ($($name:ident($($x:ident: $X:ident),+) -> $Result:ident: $step:ident;)+) => {
+        $(fn $name(&self, $($x: $X<'r>),+) -> $Result<'r> {
+            self.value(Step::$step, &[$($x.number),+])
+        })+
+    };
+}
+
 impl<'r> Machine for &'r Recorder {
     type F32 = Bits<'r>;
     type F64 = Float<'r>;
     type I64 = Bits<'r>;
     type Bool = Bits<'r>;
 
-    fn widen(&self, x: Bits<'r>) -> Float<'r> {
-        self.value(Step::Widen, &[x.number])
-    }
-
-    fn narrow(&self, x: Float<'r>) -> Bits<'r> {
-        self.value(Step::Narrow, &[x.number])
+    records! {
+        widen(x: Bits) -> Float: Widen;
+        narrow(x: Float) -> Bits: Narrow;
+        fma(a: Float, b: Float, c: Float) -> Float: Fma;
+        quotient(a: Float, b: Float) -> Float: Quotient;
+        sqrt(x: Float) -> Float: Sqrt;
+        bits(x: Float) -> Bits: ToBits;
+        float(bits: Bits) -> Float: ToFloat;
+        less(a: Float, b: Float) -> Bits: Less;
+        equal(a: Float, b: Float) -> Bits: Equal;
     }
 
     fn f64(&self, value: f64) -> Float<'r> {
@@ -316,40 +329,12 @@ impl<'r> Machine for &'r Recorder {
         self.constant(Step::Bits, value.cast_unsigned())
     }
 
-    fn fma(&self, a: Float<'r>, b: Float<'r>, c: Float<'r>) -> Float<'r> {
-        self.value(Step::Fma, &[a.number, b.number, c.number])
-    }
-
-    fn quotient(&self, a: Float<'r>, b: Float<'r>) -> Float<'r> {
-        self.value(Step::Quotient, &[a.number, b.number])
-    }
-
-    fn sqrt(&self, x: Float<'r>) -> Float<'r> {
-        self.value(Step::Sqrt, &[x.number])
-    }
-
-    fn bits(&self, x: Float<'r>) -> Bits<'r> {
-        self.value(Step::ToBits, &[x.number])
-    }
-
-    fn float(&self, bits: Bits<'r>) -> Float<'r> {
-        self.value(Step::ToFloat, &[bits.number])
-    }
-
     fn shift_left(&self, bits: Bits<'r>, count: u32) -> Bits<'r> {
         self.numbered(self.step(Step::ShiftLeft, &[bits.number], count as usize))
     }
 
     fn shift_right(&self, bits: Bits<'r>, count: u32) -> Bits<'r> {
         self.numbered(self.step(Step::ShiftRight, &[bits.number], count as usize))
-    }
-
-    fn less(&self, a: Float<'r>, b: Float<'r>) -> Bits<'r> {
-        self.value(Step::Less, &[a.number, b.number])
-    }
-
-    fn equal(&self, a: Float<'r>, b: Float<'r>) -> Bits<'r> {
-        self.value(Step::Equal, &[a.number, b.number])
     }
 
     fn select(&self, condition: Bits<'r>, yes: Float<'r>, no: Float<'r>) -> Float<'r> {
@@ -387,16 +372,25 @@ impl<'r> Machine32 for &'r Recorder {
 
     const LARGE_TABLES: bool = true;
 
+    records! {
+        fma(a: Float32, b: Float32, c: Float32) -> Float32: Fma32;
+        min(a: Float32, b: Float32) -> Float32: Min32;
+        reciprocal(x: Float32) -> Float32: Reciprocal32;
+        reciprocal_root(x: Float32) -> Float32: ReciprocalRoot32;
+        magnitude(x: Float32) -> Float32: Magnitude32;
+        bits(x: Float32) -> Bits32: ToBits32;
+        float(bits: Bits32) -> Float32: ToFloat32;
+        convert(integer: Bits32) -> Float32: Convert32;
+        less(a: Float32, b: Float32) -> Truth: Less32;
+        equal(a: Float32, b: Float32) -> Truth: Equal32;
+    }
+
     fn f32(&self, value: f32) -> Float32<'r> {
         self.constant(Step::Float32, value.to_bits().into())
     }
 
     fn i32(&self, value: i32) -> Bits32<'r> {
         self.constant(Step::Bits32, value.cast_unsigned().into())
-    }
-
-    fn fma(&self, a: Float32<'r>, b: Float32<'r>, c: Float32<'r>) -> Float32<'r> {
-        self.value(Step::Fma32, &[a.number, b.number, c.number])
     }
 
     fn fms(&self, a: Float32<'r>, b: Float32<'r>, c: Float32<'r>) -> Float32<'r> {
@@ -407,10 +401,6 @@ impl<'r> Machine32 for &'r Recorder {
     fn fnma(&self, a: Float32<'r>, b: Float32<'r>, c: Float32<'r>) -> Float32<'r> {
         let negative = self.value(Step::Negate32, &[a.number]);
         Machine32::fma(self, negative, b, c)
-    }
-
-    fn min(&self, a: Float32<'r>, b: Float32<'r>) -> Float32<'r> {
-        self.value(Step::Min32, &[a.number, b.number])
     }
 
     /// GPUs need a register less so.
@@ -425,40 +415,8 @@ impl<'r> Machine32 for &'r Recorder {
         self.value(Step::Select32, &[yes.number, no.number, condition.number])
     }
 
-    fn reciprocal(&self, x: Float32<'r>) -> Float32<'r> {
-        self.value(Step::Reciprocal32, &[x.number])
-    }
-
-    fn reciprocal_root(&self, x: Float32<'r>) -> Float32<'r> {
-        self.value(Step::ReciprocalRoot32, &[x.number])
-    }
-
-    fn magnitude(&self, x: Float32<'r>) -> Float32<'r> {
-        self.value(Step::Magnitude32, &[x.number])
-    }
-
-    fn bits(&self, x: Float32<'r>) -> Bits32<'r> {
-        self.value(Step::ToBits32, &[x.number])
-    }
-
-    fn float(&self, bits: Bits32<'r>) -> Float32<'r> {
-        self.value(Step::ToFloat32, &[bits.number])
-    }
-
-    fn convert(&self, integer: Bits32<'r>) -> Float32<'r> {
-        self.value(Step::Convert32, &[integer.number])
-    }
-
     fn shift_left<const COUNT: u32>(&self, bits: Bits32<'r>) -> Bits32<'r> {
         self.numbered(self.step(Step::ShiftLeft32, &[bits.number], COUNT as usize))
-    }
-
-    fn less(&self, a: Float32<'r>, b: Float32<'r>) -> Truth<'r> {
-        self.value(Step::Less32, &[a.number, b.number])
-    }
-
-    fn equal(&self, a: Float32<'r>, b: Float32<'r>) -> Truth<'r> {
-        self.value(Step::Equal32, &[a.number, b.number])
     }
 
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Bits32<'r>) -> Float32<'r> {

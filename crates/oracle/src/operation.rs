@@ -3,6 +3,7 @@
 use crate::Value::{self, Bool, F32, F64, I32, I64, U64};
 use crate::{function, half};
 use gpuvec_expr::{Op, Type};
+use std::cmp::{max_by, min_by};
 
 pub(crate) fn apply(op: Op, operands: &[Value], to: Type) -> Value {
     match (op, operands) {
@@ -16,18 +17,13 @@ pub(crate) fn apply(op: Op, operands: &[Value], to: Type) -> Value {
         (Op::RoundF16, [F32(a)]) if a.is_nan() => F32(*a),
         (Op::RoundF16, [F32(a)]) => F32(half::f32_of_f16(half::f16_bits(*a))),
         (Op::RoundBf16, [F32(a)]) => F32(f32::from_bits(u32::from(half::bf16_bits(*a)) << 16)),
-        (_, [I32(a), ..]) => match integer(op, 32, i128::from(*a), second(operands)) {
-            Integer::Number(x) => I32(x as i32),
-            Integer::Bool(x) => Bool(x),
-        },
-        (_, [I64(a), ..]) => match integer(op, 64, i128::from(*a), second(operands)) {
-            Integer::Number(x) => I64(x as i64),
-            Integer::Bool(x) => Bool(x),
-        },
-        (_, [U64(a), ..]) => match integer(op, 64, i128::from(*a), second(operands)) {
-            Integer::Number(x) => U64(x as u64),
-            Integer::Bool(x) => Bool(x),
-        },
+        (
+            Op::Less | Op::LessEqual | Op::Equal | Op::NotEqual,
+            [a @ (I32(_) | I64(_) | U64(_)), b],
+        ) => Bool(compare(op, a.integer(), b.integer())),
+        (_, [I32(a), ..]) => I32(integer(op, 32, (*a).into(), second(operands)) as i32),
+        (_, [I64(a), ..]) => I64(integer(op, 64, (*a).into(), second(operands)) as i64),
+        (_, [U64(a), ..]) => U64(integer(op, 64, (*a).into(), second(operands)) as u64),
         (_, [F32(a)]) => F32(unary_f32(op, *a).unwrap_or_else(|| function::of_f32(op, &[*a]))),
         (_, [F64(a)]) => F64(unary_f64(op, *a).unwrap_or_else(|| function::of_f64(op, &[*a]))),
         (Op::Fma, [F32(a), F32(b), F32(c)]) => F32(a.mul_add(*b, *c)),
@@ -40,22 +36,21 @@ pub(crate) fn apply(op: Op, operands: &[Value], to: Type) -> Value {
 
 /// The second operand; 0 if there is none.
 fn second(operands: &[Value]) -> i128 {
-    match operands.get(1) {
-        Some(I32(b)) => (*b).into(),
-        Some(I64(b)) => (*b).into(),
-        Some(U64(b)) => (*b).into(),
-        _ => 0,
+    operands.get(1).map_or(0, |b| b.integer())
+}
+
+fn compare(op: Op, a: i128, b: i128) -> bool {
+    match op {
+        Op::Less => a < b,
+        Op::LessEqual => a <= b,
+        Op::Equal => a == b,
+        _ => a != b,
     }
 }
 
-enum Integer {
-    Number(i128),
-    Bool(bool),
-}
-
 /// Integers without bounds; the caller wraps.
-fn integer(op: Op, bits: i128, a: i128, b: i128) -> Integer {
-    Integer::Number(match op {
+fn integer(op: Op, bits: i128, a: i128, b: i128) -> i128 {
+    match op {
         Op::Neg => -a,
         Op::Add => a + b,
         Op::Sub => a - b,
@@ -79,12 +74,8 @@ fn integer(op: Op, bits: i128, a: i128, b: i128) -> Integer {
         Op::Sign => a.signum(),
         Op::Minimum => a.min(b),
         Op::Maximum => a.max(b),
-        Op::Less => return Integer::Bool(a < b),
-        Op::LessEqual => return Integer::Bool(a <= b),
-        Op::Equal => return Integer::Bool(a == b),
-        Op::NotEqual => return Integer::Bool(a != b),
         _ => panic!("{op:?} of integers"),
-    })
+    }
 }
 
 fn cast(a: Value, to: Type) -> Value {
@@ -163,20 +154,8 @@ macro_rules! floats {
                 Op::NotEqual => return Bool(a != b),
                 Op::Minimum | Op::Maximum if a.is_nan() || b.is_nan() => $T::NAN,
                 // The total order of IEEE 754 has -0 before +0.
-                Op::Minimum => {
-                    if a.total_cmp(&b).is_lt() {
-                        a
-                    } else {
-                        b
-                    }
-                }
-                Op::Maximum => {
-                    if a.total_cmp(&b).is_gt() {
-                        a
-                    } else {
-                        b
-                    }
-                }
+                Op::Minimum => min_by(a, b, $T::total_cmp),
+                Op::Maximum => max_by(a, b, $T::total_cmp),
                 Op::Copysign if b.is_nan() => a.abs(),
                 Op::Copysign => a.copysign(b),
                 _ => $function(op, &[a, b]),

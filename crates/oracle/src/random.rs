@@ -33,6 +33,9 @@ pub const fn array(name: &str, element: Element) -> Input<'_> {
     Input { name, element, form: Form::Array }
 }
 
+/// An integer that an i32 lacks.
+const LARGE: &str = "3000000000";
+
 /// The functions of one number.
 static OF_ONE: LazyLock<Vec<&str>> = LazyLock::new(|| functions(1, false));
 /// The functions of several numbers, with their count.
@@ -139,30 +142,9 @@ impl<'b> Generator<'b> {
         let deeper = depth.saturating_sub(1);
         match form {
             0 => Text::atom(self.choose(&[
-                "a",
-                "b",
-                "s",
-                "x_u8",
-                "x_i16",
-                "x_u32",
-                "x_i32",
-                "x_i64",
-                "x_f64",
-                "x_u64",
-                "x_f16",
-                "x_bf16",
-                "k",
-                "k",
-                "h",
-                "0",
-                "1",
-                "2",
-                "3000000000",
-                "0.1",
-                "1e300",
-                "2.5",
-                ".5",
-                "1.",
+                "a", "b", "s", "x_u8", "x_i16", "x_u32", "x_i32", "x_i64", "x_f64", "x_u64",
+                "x_f16", "x_bf16", "k", "k", "h", "0", "1", "2", LARGE, "0.1", "1e300", "2.5",
+                ".5", "1.",
             ])),
             1 => self.unary("-", deeper, Self::number),
             2 => {

@@ -1,6 +1,6 @@
 //! The reductions.
 
-use crate::Value::{self, Bool, F32, F64, I32, I64};
+use crate::Value::{self, Bool, F32, F64, I64};
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, quotient};
 use gpuvec_expr::{Reduction, Type};
 
@@ -15,14 +15,14 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
         (Reduction::All, _) => Bool(trues == first.len()),
         (Reduction::Count, _) => I64(trues as i64),
         (Reduction::Sum, Type::I32 | Type::I64) => {
-            I64(first.iter().map(|&x| integer(x)).sum::<i128>() as i64)
+            I64(first.iter().map(|&x| x.integer()).sum::<i128>() as i64)
         }
         (Reduction::Dot, Type::I32 | Type::I64) => {
-            let products = first.iter().zip(&last).map(|(&x, &y)| integer(x) * integer(y));
+            let products = first.iter().zip(&last).map(|(&x, &y)| x.integer() * y.integer());
             I64(products.map(|product| i128::from(product as i64)).sum::<i128>() as i64)
         }
         (Reduction::Prod, _) => {
-            I64(first.iter().fold(1, |product: i64, &x| product.wrapping_mul(integer(x) as i64)))
+            I64(first.iter().fold(1, |product: i64, &x| product.wrapping_mul(x.integer() as i64)))
         }
         (Reduction::Sum, Type::F32) => F32(sum::<Sum<f32>>(&f32s(&first), &f32s(&last)).value()),
         (Reduction::Dot, Type::F32) => F32(sum::<Dot<f32>>(&f32s(&first), &f32s(&last)).value()),
@@ -71,14 +71,6 @@ fn sum<K: Kind<Element: Float>>(a: &[K::Element], b: &[K::Element]) -> State<K> 
     state
 }
 
-fn integer(value: Value) -> i128 {
-    match value {
-        I32(x) => x.into(),
-        I64(x) => x.into(),
-        _ => panic!("{value:?} is not an integer"),
-    }
-}
-
 fn f32s(values: &[Value]) -> Vec<f32> {
     values.iter().map(|value| if let F32(x) = value { *x } else { panic!("{value:?}") }).collect()
 }
@@ -103,7 +95,7 @@ fn winner(
         F64(x) if x.is_nan() => None,
         F32(x) => Some(ordered(f64::from(*x))),
         F64(x) => Some(ordered(*x)),
-        value => Some(integer(*value)),
+        value => Some(value.integer()),
     };
     let keys: Vec<Option<i128>> = values.iter().map(key).collect();
     if let Some(nan) = keys.iter().position(Option::is_none) {

@@ -44,6 +44,16 @@ impl Value {
         }
     }
 
+    /// An integer.
+    pub(crate) fn integer(self) -> i128 {
+        match self {
+            Value::I32(x) => x.into(),
+            Value::I64(x) => x.into(),
+            Value::U64(x) => x.into(),
+            _ => panic!("{self:?} is not an integer"),
+        }
+    }
+
     /// The bits with which the value is stored as an element of its own type.
     #[must_use]
     pub fn stored(self) -> u64 {

@@ -16,9 +16,9 @@ use crate::array::{Array, VECTOR_BYTES, vector};
 use crate::elements::{Elements, Loaded};
 use crate::fold::Fold;
 use crate::placeholder::BLOCKS;
-use crate::policy::POLICY;
+use crate::policy::{ADDRESS_CHAINS, BLOCKS_WITH_ADDRESSES};
 use crate::strided_loop::{divisors, indexes, moved};
-use crate::writer::{Class, Operand, Writer, ptx};
+use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Form, Program, Reduction};
 
 /// The numbers of axes of a reduction's kernel, each at least 1.
@@ -30,16 +30,8 @@ pub struct AxisReduction {
     pub reduced: usize,
 }
 
-/// The chains of additions that compute the addresses of a thread's elements. The last address of a single chain is known,
-/// and its element loaded, much later than the first one.
-const CHAINS: usize = POLICY.address_chains;
-
-/// The blocks that a multiprocessor should hold at once of any reduction along axes: more would leave too few
-/// registers for the addresses.
-pub(crate) const BLOCKS_ALONG: u32 = POLICY.blocks_with_addresses;
-
 /// The letter of the shape's parameters.
-const LETTER: char = 's';
+const LETTER: &str = "s";
 
 /// The register of the address of a result's first element in the declared input of a number. The register `%step` has
 /// the distance between a thread's elements. `%lane` has the number of the thread among those of the result or, if
@@ -62,7 +54,7 @@ impl AxisReduction {
     pub fn blocks_per_multiprocessor(self, program: &Program) -> u32 {
         let is_heavy = Fold::of(program).is_some_and(Fold::adds_f64_products);
         match program.reduction() {
-            _ if self.outer > 1 || self.reduced > 1 || is_heavy => BLOCKS_ALONG,
+            _ if self.outer > 1 || self.reduced > 1 || is_heavy => BLOCKS_WITH_ADDRESSES,
             Some((Reduction::Min | Reduction::Max, _)) => BLOCKS + 1,
             _ => BLOCKS,
         }
@@ -91,7 +83,7 @@ impl AxisReduction {
         let w = &Writer::in_place_of(operands);
         let [place, result] = [0, 1].map(Operand::OfPlaceholder);
         let number = ptx!(w, result; "mov.b64 wide, result; cvt.u32.u64 number, wide");
-        let indexes = indexes(w, number, &divisors(w, LETTER, 0, self.outer));
+        let indexes = indexes(w, number, &divisors(w, &LETTER, 0, self.outer));
         let first = 3 * (self.outer - 1);
         let moved = |number: usize, address| {
             let strides = strides(w, first + number * self.outer, self.outer);
@@ -99,13 +91,13 @@ impl AxisReduction {
         };
         for (number, input) in program.inputs().enumerate() {
             if input.form == Form::Array {
-                let array = Array::new(w, input.element, 'a', number);
+                let array = Array::new(w, input.element, &"a", number);
                 let from = Operand::Numbered(&FROM, number as u32);
                 w.assign(from, moved(number, array.address()));
             }
         }
         let last = self.parameters(declared) - 1;
-        let output = w.load_parameter(".u64", Class::B64, LETTER, last);
+        let output = w.parameter(&LETTER, last);
         w.assign(place, moved(declared, output));
         w.finish(text);
         text.push_str("}\n// end of place\n");
@@ -113,8 +105,7 @@ impl AxisReduction {
 }
 
 fn strides(w: &Writer<'_>, first: usize, axes: usize) -> Vec<Operand> {
-    let stride = |number| w.load_parameter(".u64", Class::B64, LETTER, number);
-    (first..first + axes).map(stride).collect()
+    (first..first + axes).map(|number| w.parameter(&LETTER, number)).collect()
 }
 
 /// A thread's elements of a result.
@@ -169,7 +160,7 @@ impl ThreadElements {
         };
         ThreadElements {
             first: ptx!(w, first; "cvt.u32.u64 number, first"),
-            divisors: divisors(w, LETTER, of_reduced, reduced),
+            divisors: divisors(w, &LETTER, of_reduced, reduced),
             arrays: elements.numbered_arrays().map(array).collect(),
             vectors: None,
         }
@@ -295,12 +286,12 @@ impl ThreadElements {
             let step = ptx!(w, step, stride = strides[0]; "mul.lo.s64 bytes, step, stride");
             let twice = sum(step, step);
             let steps = sum(twice, twice);
-            let mut places = [moved(w, *from, &[number], strides); CHAINS];
-            for k in 1..CHAINS {
+            let mut places = [moved(w, *from, &[number], strides); ADDRESS_CHAINS];
+            for k in 1..ADDRESS_CHAINS {
                 places[k] = sum(places[k - 1], step);
             }
             for (k, raw) in raw.chunks(1).enumerate() {
-                let place = &mut places[k % CHAINS];
+                let place = &mut places[k % ADDRESS_CHAINS];
                 array.load_to(w, *place, raw);
                 *place = sum(*place, steps);
             }

@@ -13,7 +13,7 @@ use crate::grid::Grid;
 use crate::kernel::{Kernel, elementwise_text};
 use crate::operation::operand_type;
 use crate::partitioned::PartitionedProgram;
-use crate::policy::{POLICY, PerThread};
+use crate::policy::{LONG_FUNCTION, PerThread};
 use crate::vectors::Vectors;
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::{Node, Op, Program, Source, Type};
@@ -21,7 +21,7 @@ use gpuvec_expr::{Node, Op, Program, Source, Type};
 /// The arrays of a program's outputs.
 pub(crate) fn outputs(w: &Writer<'_>, program: &Program) -> Vec<Array> {
     let outputs = program.outputs().iter().enumerate();
-    outputs.map(|(number, output)| Array::new(w, output.element, 'p', number)).collect()
+    outputs.map(|(number, output)| Array::new(w, output.element, &"p", number)).collect()
 }
 
 pub(crate) fn kernel(
@@ -30,7 +30,7 @@ pub(crate) fn kernel(
     let w = &Writer::new();
     let elements = Elements::new(program, w, partitioned);
     let outputs = outputs(w, program);
-    let n = w.load_parameter(".u64", Class::B64, 'p', outputs.len());
+    let n = w.parameter(&"p", outputs.len());
     let grid = Grid::new(w);
     let before = w.instructions();
     let index = w.register(Class::B64);
@@ -110,7 +110,7 @@ fn has_long_function(program: &Program) -> bool {
     nodes.iter().any(|node| match node.source {
         Source::Op(op) if nodes.len() > 1 + op.arity() => {
             operand_type(program, node) == Type::F32
-                && function::length(Type::F32, op) > Some(POLICY.long_function)
+                && function::length(Type::F32, op) > Some(LONG_FUNCTION)
         }
         _ => false,
     })

@@ -12,13 +12,6 @@ fn shift<const COUNT: u32>(x: int32x4_t) -> int32x4_t {
     unsafe { vshlq_s32(x, vdupq_n_s32(COUNT as i32)) }
 }
 
-/// `yes` where the mask is ones, else `no`.
-#[inline(always)]
-fn select(mask: uint32x4_t, yes: float32x4_t, no: float32x4_t) -> float32x4_t {
-    // SAFETY: every processor has NEON.
-    unsafe { vbslq_f32(mask, yes, no) }
-}
-
 /// The entries of a table of 16 or 32 at places: its bytes, by their offsets.
 #[inline(always)]
 fn lookup<const N: usize>(table: &'static [f32; N], places: int32x4_t) -> float32x4_t {
@@ -116,7 +109,7 @@ machine32! {
     convert vcvtq_f32_s32, shift_left shift, less vcltq_f32, equal vceqq_f32,
     // SAFETY: every processor has NEON.
     always unsafe { vdupq_n_u32(u32::MAX) },
-    select select, lookup lookup,
+    select |mask, yes, no| vbslq_f32(mask, yes, no), lookup lookup,
     // NaN, if one is.
     min vminq_f32, reciprocal reciprocal, roots roots,
 

@@ -7,13 +7,13 @@ mod vector32;
 
 pub(crate) use jump::jump;
 
-use super::{ChunkLengths, FusedSet, Set, Vectorized};
+use super::{ChunkLengths, InstructionSet, Vectorized, isas};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::is_x86_feature_detected;
 use vector::{F64x2, F64x4, F64x8};
 use vector32::{Machine8, Machine16};
 
-/// The values of GPUVEC_VECTORS, in the order of [`Version::index`].
+/// The values of GPUVEC_VECTORS, from the oldest instruction set.
 pub(crate) const VECTORS: [&str; 3] = ["portable", "avx2", "avx512"];
 /// The values of GPUVEC_VECTORS, as an error lists them.
 pub(crate) const VECTORS_IN_WORDS: &str = "portable, avx2 or avx512";
@@ -30,8 +30,9 @@ pub(crate) struct Avx2(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx512(Avx2);
 
-impl Set for Sse2 {
+impl InstructionSet for Sse2 {
     type F64 = F64x2;
+    type Machine = Machine8;
     type Short = Sse2;
     const HAS_FMA: bool = false;
     const REGISTERS: usize = 16;
@@ -42,14 +43,19 @@ impl Set for Sse2 {
         self
     }
 
+    fn machine(self) -> Machine8 {
+        unreachable!("SSE2 has no FMA")
+    }
+
     #[inline(always)]
     fn run<W: Vectorized>(self, work: W) -> W::Result {
         work.run(self)
     }
 }
 
-impl Set for Avx2 {
+impl InstructionSet for Avx2 {
     type F64 = F64x4;
+    type Machine = Machine8;
     type Short = Avx2;
     const HAS_FMA: bool = true;
     const REGISTERS: usize = 16;
@@ -59,6 +65,10 @@ impl Set for Avx2 {
 
     fn short(self) -> Avx2 {
         self
+    }
+
+    fn machine(self) -> Machine8 {
+        Machine8::new(self)
     }
 
     #[inline(always)]
@@ -72,8 +82,9 @@ impl Set for Avx2 {
     }
 }
 
-impl Set for Avx512 {
+impl InstructionSet for Avx512 {
     type F64 = F64x8;
+    type Machine = Machine16;
     type Short = Avx2;
     const HAS_FMA: bool = true;
     const REGISTERS: usize = 32;
@@ -83,6 +94,10 @@ impl Set for Avx512 {
 
     fn short(self) -> Avx2 {
         self.0
+    }
+
+    fn machine(self) -> Machine16 {
+        Machine16::new(self)
     }
 
     #[inline(always)]
@@ -96,33 +111,11 @@ impl Set for Avx512 {
     }
 }
 
-impl FusedSet for Avx2 {
-    type Machine = Machine8;
+isas! { Baseline(Sse2), Avx2(Avx2), Avx512(Avx512) }
 
-    fn machine(self) -> Machine8 {
-        Machine8::new(self)
-    }
-}
-
-impl FusedSet for Avx512 {
-    type Machine = Machine16;
-
-    fn machine(self) -> Machine16 {
-        Machine16::new(self)
-    }
-}
-
-/// An instruction set that the processor has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
-    Baseline(Sse2),
-    Avx2(Avx2),
-    Avx512(Avx512),
-}
-
-impl Version {
+impl Isa {
     /// The instruction set of every x86-64 processor.
-    pub(crate) const BASELINE: Version = Version::Baseline(Sse2(()));
+    pub(crate) const BASELINE: Isa = Isa::Baseline(Sse2(()));
 
     fn avx2() -> Option<Avx2> {
         let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
@@ -137,129 +130,17 @@ impl Version {
         Self::avx2().filter(|_| has).map(Avx512)
     }
 
-    /// All instruction sets of the processor, the newest first.
-    #[cfg(test)]
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let has = |index: &usize| Self::up_to(*index).index() == *index;
-        (0..=2).rev().filter(has).map(Self::up_to)
-    }
-
-    /// The newest instruction set of the processor whose index is at most `most`.
+    /// The newest instruction set of the processor that is at most number `most` of [`VECTORS`].
     #[inline]
     pub(crate) fn up_to(most: usize) -> Self {
         match most {
             0 => None,
-            1 => Self::avx2().map(Version::Avx2),
-            _ => Self::avx512().map(Version::Avx512).or_else(|| Self::avx2().map(Version::Avx2)),
+            1 => Self::avx2().map(Isa::Avx2),
+            _ => Self::avx512().map(Isa::Avx512).or_else(|| Self::avx2().map(Isa::Avx2)),
         }
         .unwrap_or(Self::BASELINE)
     }
-
-    /// The number of the instruction set, from the oldest.
-    pub(crate) const fn index(self) -> usize {
-        match self {
-            Version::Baseline(_) => 0,
-            Version::Avx2(_) => 1,
-            Version::Avx512(_) => 2,
-        }
-    }
-
-    /// True if the set has fused multiply-add.
-    pub(crate) const fn has_fma(self) -> bool {
-        self.index() > 0
-    }
-
-    /// Runs work, compiled for the instruction set.
-    #[inline(always)]
-    pub(crate) fn run<W: Vectorized>(self, work: W) -> W::Result {
-        match self {
-            Version::Baseline(set) => set.run(work),
-            Version::Avx2(set) => set.run(work),
-            Version::Avx512(set) => set.run(work),
-        }
-    }
-
-    /// Runs work of few instructions per element, compiled for the set's [`Set::Short`].
-    #[inline(always)]
-    pub(crate) fn run_as_short<W: Vectorized>(self, work: W) -> W::Result {
-        match self {
-            Version::Baseline(set) => set.run(work),
-            Version::Avx2(set) => set.run(work),
-            Version::Avx512(set) => set.short().run(work),
-        }
-    }
-
-    /// Runs work of few instructions per element, compiled for the processor's best set for such work.
-    #[inline(always)]
-    pub(crate) fn run_short<W: Vectorized>(work: W) -> W::Result {
-        match Self::avx2() {
-            Some(set) => set.run(work),
-            None => Sse2(()).run(work),
-        }
-    }
-
-    /// Selects the loop for the instruction set. The set is the proof that the loop may be called.
-    pub(crate) fn bind<A>(self, loops: Loops<A>) -> Bound<A> {
-        match self {
-            Version::Baseline(set) => Bound::Baseline(set, loops.baseline),
-            Version::Avx2(set) => Bound::Avx2(set, loops.avx2),
-            Version::Avx512(set) => Bound::Avx512(set, loops.avx512),
-        }
-    }
 }
-
-/// One loop, compiled for each instruction set.
-pub(crate) struct Loops<A> {
-    pub(crate) baseline: fn(Sse2, &A),
-    pub(crate) avx2: fn(Avx2, &A),
-    pub(crate) avx512: fn(Avx512, &A),
-}
-
-/// A loop with the proof that the processor has its instructions.
-pub(crate) enum Bound<A> {
-    Baseline(Sse2, fn(Sse2, &A)),
-    Avx2(Avx2, fn(Avx2, &A)),
-    Avx512(Avx512, fn(Avx512, &A)),
-}
-
-impl<A> Bound<A> {
-    #[inline(always)]
-    pub(crate) fn call(&self, arguments: &A) {
-        match self {
-            Bound::Baseline(set, call) => call(*set, arguments),
-            Bound::Avx2(set, call) => call(*set, arguments),
-            Bound::Avx512(set, call) => call(*set, arguments),
-        }
-    }
-}
-
-impl<A> Clone for Bound<A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A> Copy for Bound<A> {}
-
-/// The [`Loops`] made by the constant function `$of::<Set, $K>()`.
-macro_rules! loops {
-    ($of:ident, $K:ty) => {
-        $crate::arch::fused_loops!($of, $of, $K)
-    };
-}
-
-/// The same, with `$fused` in place of `$of` for sets with FMA.
-macro_rules! fused_loops {
-    ($of:ident, $fused:ident, $K:ty) => {{
-        use $crate::arch::x86_64::{Avx2, Avx512, Sse2};
-        $crate::arch::Loops {
-            baseline: const { $of::<Sse2, $K>() },
-            avx2: const { $fused::<Avx2, $K>() },
-            avx512: const { $fused::<Avx512, $K>() },
-        }
-    }};
-}
-pub(crate) use {fused_loops, loops};
 
 /// Prefetches a cache line for reading, into the second-level cache. Any address is valid.
 #[inline(always)]

@@ -7,26 +7,14 @@ use std::arch::x86_64::*;
 /// `a` where it is greater than `b` as an unsigned integer, else `b`, or the other way round. SSE2 compares signed
 /// ones.
 #[inline(always)]
-unsafe fn chosen(is_greatest: bool, a: __m128i, b: __m128i) -> __m128i {
-    // SAFETY: the caller's instructions.
+fn chosen(is_greatest: bool, a: __m128i, b: __m128i) -> __m128i {
+    // SAFETY: every processor has SSE2.
     unsafe {
         let flip = _mm_set1_epi32(i32::MIN);
         let is_greater = _mm_cmpgt_epi32(_mm_xor_si128(a, flip), _mm_xor_si128(b, flip));
         let (yes, no) = if is_greatest { (a, b) } else { (b, a) };
         _mm_or_si128(_mm_and_si128(is_greater, yes), _mm_andnot_si128(is_greater, no))
     }
-}
-
-#[inline(always)]
-unsafe fn least(a: __m128i, b: __m128i) -> __m128i {
-    // SAFETY: the caller's instructions.
-    unsafe { chosen(false, a, b) }
-}
-
-#[inline(always)]
-unsafe fn greatest(a: __m128i, b: __m128i) -> __m128i {
-    // SAFETY: the caller's instructions.
-    unsafe { chosen(true, a, b) }
 }
 
 vector! {
@@ -98,7 +86,7 @@ vector! {
     },
     integers {
         _mm_castpd_si128, _mm_castsi128_pd, _mm_loadu_si128, _mm_set1_epi32, _mm_add_epi32,
-        least, greatest
+        |a, b| chosen(false, a, b), |a, b| chosen(true, a, b)
     },
     magnitudes |least, most, x| {
         let size = _mm_andnot_pd(_mm_set1_pd(-0.0), x);

@@ -1,7 +1,8 @@
 //! Vectors of 32 bits of two instruction sets, as the machines of fast functions.
 
 use super::{Avx2, Avx512};
-use crate::arch::{Vectors, vector32::machine32};
+use crate::arch::Vectors;
+use crate::arch::vector32::{instructions, machine32};
 use gpuvec_math::fast::{EXP_POWERS, Tables};
 use std::arch::x86_64::*;
 
@@ -17,20 +18,6 @@ fn shift_avx2<const COUNT: u32>(x: __m256i) -> __m256i {
 fn shift_avx512<const COUNT: u32>(x: __m512i) -> __m512i {
     // SAFETY: a vector proves the instructions.
     unsafe { _mm512_slli_epi32::<COUNT>(x) }
-}
-
-/// `yes` where the mask is ones, else `no`: fewer operations than a blend if both are constants, or one is 0.
-#[inline(always)]
-fn select_avx2(mask: __m256, yes: __m256, no: __m256) -> __m256 {
-    // SAFETY: a vector proves the instructions.
-    unsafe { _mm256_xor_ps(no, _mm256_and_ps(mask, _mm256_xor_ps(yes, no))) }
-}
-
-/// `yes` where the mask is set, else `no`.
-#[inline(always)]
-fn select_avx512(mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
-    // SAFETY: a vector proves the instructions.
-    unsafe { _mm512_mask_blend_ps(mask, no, yes) }
 }
 
 /// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks,
@@ -110,13 +97,6 @@ fn lookup_avx512<const N: usize>(table: &'static [f32; N], places: __m512i) -> _
             _mm512_permutex2var_ps(first, places, _mm512_loadu_ps(table.as_ptr().add(16)))
         }
     }
-}
-
-/// The quotient: a division takes fewer instructions than an estimate and Newton's step.
-#[inline(always)]
-fn reciprocal_avx2(x: __m256) -> __m256 {
-    // SAFETY: a vector proves the instructions.
-    unsafe { _mm256_div_ps(_mm256_set1_ps(1.0), x) }
 }
 
 /// An estimate with an error of 2^-14, and Newton's step, which leaves 2^-28 and roundings: a division of so many
@@ -231,8 +211,13 @@ machine32! {
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
     // SAFETY: a vector proves the instructions.
     always unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-1)) },
-    select select_avx2, lookup lookup_avx2,
-    min _mm256_min_ps, reciprocal reciprocal_avx2, roots roots_avx2,
+    // Fewer operations than a blend if both are constants, or one is 0.
+    select |mask, yes, no| _mm256_xor_ps(no, _mm256_and_ps(mask, _mm256_xor_ps(yes, no))),
+    lookup lookup_avx2, min _mm256_min_ps,
+    // A division takes fewer instructions than an estimate and Newton's step.
+    reciprocal |x| _mm256_div_ps(_mm256_set1_ps(1.0), x), roots roots_avx2,
+
+    instructions! { rough_reciprocal(x: F32x8) -> F32x8: _mm256_rcp_ps; }
 
     #[inline(always)]
     fn lookups<const N: usize, T: Tables<N>>(&self, place: I32x8) -> [F32x8; N] {
@@ -242,12 +227,6 @@ machine32! {
             *entry = F32x8(*found);
         }
         entries
-    }
-
-    #[inline(always)]
-    fn rough_reciprocal(&self, x: F32x8) -> F32x8 {
-        // SAFETY: a vector proves the instructions.
-        F32x8(unsafe { _mm256_rcp_ps(x.0) })
     }
 }
 
@@ -280,22 +259,16 @@ machine32! {
     less |a, b| _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b),
     equal |a, b| _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b),
     always u16::MAX,
-    select select_avx512, lookup lookup_avx512,
+    select |mask, yes, no| _mm512_mask_blend_ps(mask, no, yes), lookup lookup_avx512,
     min _mm512_min_ps, reciprocal reciprocal_avx512, roots roots_avx512,
 
     const EXPONENT: f32 = 1.0;
     const LARGE_TABLES: bool = true;
 
-    #[inline(always)]
-    fn rough_reciprocal(&self, x: F32x16) -> F32x16 {
-        // SAFETY: a vector proves the instructions.
-        F32x16(unsafe { _mm512_rcp14_ps(x.0) })
-    }
-
-    #[inline(always)]
-    fn and_less(&self, condition: Bool16, a: F32x16, b: F32x16) -> Bool16 {
-        // SAFETY: a vector proves the instructions.
-        Bool16(unsafe { _mm512_mask_cmp_ps_mask::<_CMP_LT_OQ>(condition.0, a.0, b.0) })
+    instructions! {
+        rough_reciprocal(x: F32x16) -> F32x16: _mm512_rcp14_ps;
+        and_less(condition: Bool16, a: F32x16, b: F32x16) -> Bool16:
+            |condition, a, b| _mm512_mask_cmp_ps_mask::<_CMP_LT_OQ>(condition, a, b);
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Sums of products with an error bound. Such a sum has a few words; the state of an exact sum has up to 138.
 
 use super::window::Window;
-use super::{Inputs, Vectorised, Version};
+use super::{Inputs, Isa, Vectorised};
 use gpuvec_exact::{Float, State, power, round_units};
 use std::marker::PhantomData;
 
@@ -39,12 +39,12 @@ impl<K: Vectorised> Bounded<K> {
     /// Adds products.
     // Not inlined, to keep the library small.
     #[inline(never)]
-    pub(crate) fn accumulate(&mut self, version: Version, mut inputs: Inputs<'_, K::Element>) {
-        self.is_lost |= K::ERRORS && !version.has_fma();
+    pub(crate) fn accumulate(&mut self, isa: Isa, mut inputs: Inputs<'_, K::Element>) {
+        self.is_lost |= K::ERRORS && !isa.has_fma();
         let mut window = Window::bounded(self.window);
         let mut failed = 0;
         while inputs.len() > 0 && !self.is_lost {
-            let held = window.hold::<K, super::All>(version, inputs);
+            let held = window.hold::<K, super::All>(isa, inputs);
             if let Some((sum, unit)) = window.take::<K>() {
                 self.add(sum, unit);
                 self.bound += held as f64 * UNITS_A_TERM * power(unit);
@@ -55,7 +55,7 @@ impl<K: Vectorised> Bounded<K> {
             self.is_lost |= window.failed > 0 && failed == inputs.len();
             failed = inputs.len();
             if window.failed > 0 {
-                window.choose_again::<K, super::All>(version, inputs.first(window.failed));
+                window.choose_again::<K, super::All>(isa, inputs.first(window.failed));
             }
         }
         self.window = window.unit();

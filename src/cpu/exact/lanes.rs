@@ -13,7 +13,7 @@
 //! state.
 
 use super::{Columns, Inputs, Vectorised};
-use crate::arch::{Set, Vector, Vectorized, Version, stay_a_loop};
+use crate::arch::{InstructionSet, Isa, Vector, Vectorized, stay_a_loop};
 use crate::policy::CORES;
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
@@ -88,18 +88,18 @@ of_pairs! {
 }
 
 /// Sums of lanes that follow each other.
-struct Lanes<'a, K: Laned> {
+struct AdjacentLanes<'a, K: Laned> {
     high: &'a mut [f64],
     low: &'a mut [f64],
     least: &'a mut [K::Size],
     most: &'a mut [K::Size],
 }
 
-impl<K: Laned> Lanes<'_, K> {
+impl<K: Laned> AdjacentLanes<'_, K> {
     /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
     #[inline(always)]
-    fn add<S: Set, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
-        let Lanes { high, low, least, most } = self;
+    fn add<S: InstructionSet, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
+        let AdjacentLanes { high, low, least, most } = self;
         let len = rows[0].len();
         let (high, low) = (&mut high[..len], &mut low[..len]);
         let (least, most) = (&mut least[..len], &mut most[..len]);
@@ -156,12 +156,12 @@ fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
 /// The sum of a row in one or two f64, if that is exact.
 // Once in the library, for all its callers.
 #[inline(never)]
-pub(crate) fn row<K: Laned>(version: Version, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
+pub(crate) fn row<K: Laned>(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
     if inputs.len() > LONGEST_ROW {
         return None;
     }
-    let single = if K::MAY_BE_SINGLE { version.run(Row::<K, true>(inputs)) } else { None };
-    single.or_else(|| version.run(Row::<K, false>(inputs)))
+    let single = if K::MAY_BE_SINGLE { isa.run(Row::<K, true>(inputs)) } else { None };
+    single.or_else(|| isa.run(Row::<K, false>(inputs)))
 }
 
 struct Row<'a, K: Laned, const SINGLE: bool>(Inputs<'a, K::Element>);
@@ -170,7 +170,7 @@ impl<K: Laned, const SINGLE: bool> Vectorized for Row<'_, K, SINGLE> {
     type Result = Option<[f64; 2]>;
 
     #[inline(always)]
-    fn run<S: Set>(self, set: S) -> Option<[f64; 2]> {
+    fn run<S: InstructionSet>(self, set: S) -> Option<[f64; 2]> {
         let Row(inputs) = self;
         let width = CHAINS * S::F64::LANES;
         let mut sums = RowSums::<S, SINGLE>::new(set);
@@ -194,13 +194,13 @@ const CHAINS: usize = 4;
 const MOST_LANES: usize = CHAINS * 8;
 
 /// The sums of a row in vectors of lanes.
-struct RowSums<S: Set, const SINGLE: bool> {
+struct RowSums<S: InstructionSet, const SINGLE: bool> {
     sums: [[S::F64; 2]; CHAINS],
     /// The least magnitude and the largest.
     sizes: [[S::F64; 2]; CHAINS],
 }
 
-impl<S: Set, const SINGLE: bool> RowSums<S, SINGLE> {
+impl<S: InstructionSet, const SINGLE: bool> RowSums<S, SINGLE> {
     #[inline(always)]
     fn new(set: S) -> Self {
         let [zero, infinity] = [0.0, f64::INFINITY].map(|x| S::F64::splat(set, x));
@@ -277,8 +277,30 @@ pub(super) fn add_parts<K: Kind>(state: &mut State<K>, parts: [f64; 2], terms: u
     }
 }
 
-/// The lanes hold their sums in two f64 once more than one in `FEW_INEXACT` is inexact.
-const FEW_INEXACT: usize = CORES.few_inexact;
+/// The lanes beside states of a type. By default there are none.
+pub(crate) trait Lanes<S>: Default + Send + Sync {
+    /// Makes lanes without terms.
+    fn reserve(&mut self, _lanes: usize) -> Result<(), TryReserveError> {
+        Ok(())
+    }
+
+    /// Forgets all terms.
+    fn clear(&mut self) {}
+
+    /// The sums of the first lanes, in two parts, and the most terms of one, if there are lanes.
+    fn sums(&self, _lanes: usize) -> Option<([&[f64]; 2], u32)> {
+        None
+    }
+
+    /// Moves the sum of a lane to a state.
+    fn empty(&mut self, _lane: usize, _state: &mut S) {}
+}
+
+/// No lanes.
+#[derive(Default)]
+pub(crate) struct NoLanes;
+
+impl<S> Lanes<S> for NoLanes {}
 
 /// The sums of columns, a lane each.
 pub(crate) struct LaneSums<K: Laned> {
@@ -317,20 +339,35 @@ impl<K: Laned> Default for LaneSums<K> {
     }
 }
 
-impl<K: Laned> LaneSums<K> {
-    /// Makes lanes without terms.
-    pub(crate) fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
+impl<K: Laned> Lanes<State<K>> for LaneSums<K> {
+    fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
         self.sums.reserve(lanes)?;
         self.before.reserve(lanes)?;
         resized(&mut self.zeros, lanes, K::Element::from_encoding(0))
     }
 
-    /// Forgets all terms.
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.sums.clear(0..self.sums.terms.len());
         self.most_terms = 0;
     }
 
+    fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)> {
+        let Sums { high, low, terms, .. } = &self.sums;
+        let most = terms[..lanes].iter().copied().max().unwrap_or(0);
+        Some(([&high[..lanes], &low[..lanes]], most))
+    }
+
+    fn empty(&mut self, lane: usize, state: &mut State<K>) {
+        let Sums { high, low, terms, .. } = &self.sums;
+        if terms[lane] == 0 {
+            return;
+        }
+        add_parts(state, [high[lane], low[lane]], terms[lane] as usize);
+        self.sums.clear(lane..lane + 1);
+    }
+}
+
+impl<K: Laned> LaneSums<K> {
     /// True if lanes may take `terms` more terms.
     pub(crate) fn has_room(&self, terms: usize) -> bool {
         self.most_terms + terms <= LONGEST_ROW
@@ -341,7 +378,7 @@ impl<K: Laned> LaneSums<K> {
     // Once in the library, for all its callers.
     #[inline(never)]
     pub(crate) fn add(
-        &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
+        &mut self, isa: Isa, first: usize, columns: Columns<'_, K::Element>,
     ) -> usize {
         let lanes = first..first + columns.len();
         if self.most_terms > 0 {
@@ -349,28 +386,22 @@ impl<K: Laned> LaneSums<K> {
         }
         self.had_terms = self.most_terms > 0;
         self.most_terms += columns.rows();
-        let inexact = self.add_as_is(version, first, columns);
-        if self.has_pairs || inexact <= columns.len() / FEW_INEXACT {
+        let inexact = self.add_as_is(isa, first, columns);
+        if self.has_pairs || inexact <= columns.len() / CORES.few_inexact {
             return inexact;
         }
         self.has_pairs = true;
         self.restore(lanes);
-        self.add_as_is(version, first, columns)
+        self.add_as_is(isa, first, columns)
     }
 
     /// Adds columns to the lanes from number `first` on. Returns the number of lanes whose sums are not exact.
-    fn add_as_is(
-        &mut self, version: Version, first: usize, columns: Columns<'_, K::Element>,
-    ) -> usize {
+    fn add_as_is(&mut self, isa: Isa, first: usize, columns: Columns<'_, K::Element>) -> usize {
         let range = self.range();
         let (sums, zeros) = (&mut self.sums, &self.zeros[..columns.len()]);
         match self.has_pairs || !K::MAY_BE_SINGLE {
-            true => {
-                version.run_as_short(AddColumns::<K, false> { sums, zeros, first, columns, range })
-            }
-            false => {
-                version.run_as_short(AddColumns::<K, true> { sums, zeros, first, columns, range })
-            }
+            true => isa.run_as_short(AddColumns::<K, false> { sums, zeros, first, columns, range }),
+            false => isa.run_as_short(AddColumns::<K, true> { sums, zeros, first, columns, range }),
         }
     }
 
@@ -393,22 +424,6 @@ impl<K: Laned> LaneSums<K> {
         } else {
             self.sums.clear(lanes);
         }
-    }
-
-    /// The sums of the first lanes, in two parts, and the most terms of one.
-    pub(crate) fn sums(&self, lanes: usize) -> ([&[f64]; 2], u32) {
-        let Sums { high, low, terms, .. } = &self.sums;
-        ([&high[..lanes], &low[..lanes]], terms[..lanes].iter().copied().max().unwrap_or(0))
-    }
-
-    /// Moves the sum of a lane to a state.
-    pub(crate) fn empty(&mut self, lane: usize, state: &mut State<K>) {
-        let Sums { high, low, terms, .. } = &self.sums;
-        if terms[lane] == 0 {
-            return;
-        }
-        add_parts(state, [high[lane], low[lane]], terms[lane] as usize);
-        self.sums.clear(lane..lane + 1);
     }
 }
 
@@ -448,8 +463,8 @@ impl<K: Laned> Sums<K> {
 
     /// The lanes from a number on.
     #[inline(always)]
-    fn lanes(&mut self, first: usize) -> Lanes<'_, K> {
-        Lanes {
+    fn lanes(&mut self, first: usize) -> AdjacentLanes<'_, K> {
+        AdjacentLanes {
             high: &mut self.high[first..],
             low: &mut self.low[first..],
             least: &mut self.least[first..],
@@ -473,7 +488,7 @@ impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
     type Result = usize;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> usize {
+    fn run<S: InstructionSet>(self, _: S) -> usize {
         let AddColumns { sums, zeros, first, columns, range } = self;
         for first_row in (0..columns.rows()).step_by(4) {
             let row = |row| match row < columns.rows() {
@@ -484,7 +499,7 @@ impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
         }
         let terms = &mut sums.terms[first..][..columns.len()];
         terms.iter_mut().for_each(|terms| *terms += columns.rows() as u32);
-        let Lanes { high, low, least, most } = sums.lanes(first);
+        let AdjacentLanes { high, low, least, most } = sums.lanes(first);
         let (high, low) = (&high[..columns.len()], &low[..columns.len()]);
         let (least, most) = (&least[..columns.len()], &most[..columns.len()]);
         let mut inexact = 0;

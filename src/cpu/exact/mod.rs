@@ -21,32 +21,17 @@ mod tests;
 mod uniform_exponent;
 mod window;
 
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::policy::CORES;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
-pub(crate) use lanes::{LaneSums, Laned, row};
+pub(crate) use lanes::{LaneSums, Laned, Lanes, NoLanes, row};
 use short_sum::{longest, short_sum};
 use std::iter::zip;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::slice::from_raw_parts;
 use window::Window;
-
-/// The most terms to deposit one by one, because clearing and emptying the bins takes longer. (Terms of 2^-250 to 2^250,
-/// Xeon with AVX-512 and with AVX2: 300 terms take 0.52 to 0.68 of their time in bins, 512 products of f64 1.2 to 1.4.)
-const FEW_DEPOSITS: usize = CORES.few_deposits;
-
-/// A block that no window holds is tried in parts of this many terms; at most so many parts are deposited term by term.
-/// (An outlier in 65,536 elements: sums take 0.52 to 0.8 of the time without parts, dot products the same time.)
-const PART: usize = CORES.unheld_part;
-const MOST_PARTS: usize = CORES.most_unheld_parts;
-
-/// Blocks of at most this many terms are not tried in parts.
-const FEWEST_IN_PARTS: usize = CORES.fewest_in_parts;
-
-/// The most blocks to add as integers after windows failed, before a window is tried again.
-const MOST_SKIPPED: usize = CORES.most_skipped;
 
 /// Properties of a kind of sums on which its vector code depends.
 pub(crate) trait Vectorised: Windowed {
@@ -177,12 +162,12 @@ impl Conditions for All {
 // Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
+    isa: Isa, state: &mut State<K>, mut inputs: Inputs<'_, K::Element>,
 ) {
     let mut window = Window::exact();
     let (mut bins, mut failed, mut skipped) = (None, 0, 0);
     while inputs.len() > 0 {
-        let held = window.hold::<K, C>(version, inputs);
+        let held = window.hold::<K, C>(isa, inputs);
         state.count(held);
         window.empty(state);
         inputs = inputs.after(held);
@@ -190,20 +175,20 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
         if block.len() > 0 && failed != inputs.len() {
             // The window was chosen for earlier terms: choose one for this block.
             failed = inputs.len();
-            window.choose_again::<K, C>(version, block);
+            window.choose_again::<K, C>(isa, block);
             skipped = if held > 0 { 0 } else { skipped };
             continue;
         }
-        if skipped == 0 && block.len() > FEWEST_IN_PARTS {
+        if skipped == 0 && block.len() > CORES.fewest_in_parts {
             // No window holds the whole block, but a window may hold most of it.
             skipped = 1;
-            inputs = inputs.after(deposit_parts::<K, C>(version, state, block));
+            inputs = inputs.after(deposit_parts::<K, C>(isa, state, block));
             continue;
         }
         // The following blocks probably fit no window, either.
         let block = inputs.first((1 + skipped) * block.len());
-        skipped = MOST_SKIPPED.min(2 * skipped + 1);
-        if block.len() > FEW_DEPOSITS {
+        skipped = CORES.most_skipped.min(2 * skipped + 1);
+        if block.len() > CORES.few_deposits {
             let term = |i: usize| K::term_of(block.a[i], block.b[i]);
             bins.get_or_insert(Bins::EMPTY).deposit(state, block.len(), term);
         } else {
@@ -222,16 +207,16 @@ fn deposit_each<K: Vectorised>(state: &mut State<K>, terms: Inputs<'_, K::Elemen
     zip(terms.a, terms.b).for_each(|(&x, &y)| state.deposit(K::term_of(x, y)));
 }
 
-/// Adds a block in parts. Deposits parts that fit no window term by term, and stops after [`MOST_PARTS`] of them. Returns
-/// the number of terms added.
+/// Adds a block in parts. Deposits parts that fit no window term by term, and stops after some of them. Returns the number
+/// of terms added.
 #[inline(never)]
 fn deposit_parts<K: Vectorised, C: Conditions>(
-    version: Version, state: &mut State<K>, block: Inputs<'_, K::Element>,
+    isa: Isa, state: &mut State<K>, block: Inputs<'_, K::Element>,
 ) -> usize {
     let (mut window, mut rest, mut not_held) = (Window::exact(), block, 0);
-    while rest.len() > 0 && not_held < MOST_PARTS {
-        let part = rest.first(PART);
-        let held = window.hold::<K, C>(version, part);
+    while rest.len() > 0 && not_held < CORES.most_unheld_parts {
+        let part = rest.first(CORES.unheld_part);
+        let held = window.hold::<K, C>(isa, part);
         state.count(held);
         window.empty(state);
         let terms = part.after(held);
@@ -242,24 +227,18 @@ fn deposit_parts<K: Vectorised, C: Conditions>(
     block.len() - rest.len()
 }
 
-/// From this many products on, a bounded sum costs less on average, although an exact sum may have to follow.
-const BOUNDED_FROM: usize = CORES.bounded_from;
-
-/// Up to this many terms, a second window is tried for all of them before a state is made.
-const MOST_IN_ONE_WINDOW: usize = CORES.one_window;
-
 /// The sum of terms, rounded once. Sums of up to some thousand ordinary terms make no state.
 pub(crate) fn value<K: Vectorised, C: Conditions>(
-    version: Version, inputs: Inputs<'_, K::Element>,
+    isa: Isa, inputs: Inputs<'_, K::Element>,
 ) -> K::Element {
     if inputs.len() <= longest::<K>()
-        && let Some(value) = short_sum::<K>(version, inputs)
+        && let Some(value) = short_sum::<K>(isa, inputs)
     {
         return value;
     }
-    if K::PRODUCTS && inputs.len() >= BOUNDED_FROM {
+    if K::PRODUCTS && inputs.len() >= CORES.bounded_from {
         let mut sum = Bounded::<K>::ZERO;
-        sum.accumulate(version, inputs);
+        sum.accumulate(isa, inputs);
         if let Some(value) = sum.value() {
             return value;
         }
@@ -267,19 +246,19 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
     let mut window = Window::exact();
     // The first window is chosen for a sample, the second for all terms.
     for _ in 0..2 {
-        let held = window.hold::<K, C>(version, inputs);
+        let held = window.hold::<K, C>(isa, inputs);
         if held == inputs.len()
             && let Some(value) = window.value::<K>()
         {
             return value;
         }
-        if inputs.len() > MOST_IN_ONE_WINDOW {
+        if inputs.len() > CORES.one_window {
             break;
         }
         window = Window::exact();
-        window.choose_again::<K, C>(version, inputs);
+        window.choose_again::<K, C>(isa, inputs);
     }
     let mut state = State::ZERO;
-    accumulate::<K, C>(version, &mut state, inputs);
+    accumulate::<K, C>(isa, &mut state, inputs);
     state.value()
 }

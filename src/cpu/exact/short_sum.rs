@@ -1,7 +1,7 @@
 //! Sums of a few terms by error-free additions, which need no setup, as a window does.
 
 use super::{Inputs, Vectorised};
-use crate::arch::{Set, Vectorized, Version, stay_a_loop};
+use crate::arch::{InstructionSet, Isa, Vectorized, stay_a_loop};
 use gpuvec_exact::Float;
 use std::iter::zip;
 
@@ -16,11 +16,11 @@ const fn is_f64<K: Vectorised>() -> bool {
 
 /// The sum of terms, rounded once; `None` if the error bound does not decide the rounding.
 pub(super) fn short_sum<K: Vectorised>(
-    version: Version, terms: Inputs<'_, K::Element>,
+    isa: Isa, terms: Inputs<'_, K::Element>,
 ) -> Option<K::Element> {
     match K::ERRORS {
-        false => Version::BASELINE.run(ShortSum::<K>(terms)),
-        true if version.has_fma() => version.run_as_short(ShortSum::<K>(terms)),
+        false => Isa::BASELINE.run(ShortSum::<K>(terms)),
+        true if isa.has_fma() => isa.run_as_short(ShortSum::<K>(terms)),
         true => None,
     }
 }
@@ -34,7 +34,7 @@ impl<K: Vectorised> Vectorized for ShortSum<'_, K> {
     /// (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005, section 3). The exact sum differs from `sum` for
     /// f32, or from `sum + rest` for f64, by at most `lost` and the rounding errors of `lost`.
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> Self::Result {
+    fn run<S: InstructionSet>(self, _: S) -> Self::Result {
         /// The error of a smaller product may underflow.
         const LEAST_PRODUCT: f64 = f64::from_bits((1023 - 968) << 52);
         let is_f64 = const { is_f64::<K>() };

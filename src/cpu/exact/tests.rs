@@ -1,4 +1,4 @@
-//! Every version gives the words of deposits, one by one, and needs each of its guards.
+//! Every instruction set gives the words of deposits, one by one, and needs each of its guards.
 
 use super::lanes::add_parts;
 use super::*;
@@ -14,10 +14,10 @@ fn deposited<K: Vectorised>(a: &[K::Element], b: &[K::Element]) -> State<K> {
 }
 
 fn accumulated<K: Vectorised, C: Conditions>(
-    version: Version, a: &[K::Element], b: &[K::Element],
+    isa: Isa, a: &[K::Element], b: &[K::Element],
 ) -> State<K> {
     let mut state = State::ZERO;
-    accumulate::<K, C>(version, &mut state, Inputs::new(a, b));
+    accumulate::<K, C>(isa, &mut state, Inputs::new(a, b));
     state
 }
 
@@ -28,23 +28,21 @@ fn words<K: Kind>(mut state: State<K>) -> Vec<i64> {
 
 fn check<K: Vectorised>(a: &[K::Element], b: &[K::Element]) {
     let exact = deposited::<K>(a, b);
-    for version in Version::all() {
-        assert_eq!(words(accumulated::<K, All>(version, a, b)), words(exact), "{version:?}");
-        let value = value::<K, All>(version, Inputs::new(a, b));
-        assert_eq!(value.encoding(), exact.value().encoding(), "{version:?}");
+    for isa in Isa::all() {
+        assert_eq!(words(accumulated::<K, All>(isa, a, b)), words(exact), "{isa:?}");
+        let value = value::<K, All>(isa, Inputs::new(a, b));
+        assert_eq!(value.encoding(), exact.value().encoding(), "{isa:?}");
         if K::PRODUCTS {
-            assert_within::<K>(version, a, b, &exact);
+            assert_within::<K>(isa, a, b, &exact);
         }
     }
 }
 
 /// Asserts that the sum within a bound, of two pieces, has ends which differ and hold the exact sum between them.
-fn assert_within<K: Vectorised>(
-    version: Version, a: &[K::Element], b: &[K::Element], exact: &State<K>,
-) {
+fn assert_within<K: Vectorised>(isa: Isa, a: &[K::Element], b: &[K::Element], exact: &State<K>) {
     let sum = |range: Range<usize>| {
         let mut sum = Bounded::<K>::ZERO;
-        sum.accumulate(version, Inputs::new(&a[range.clone()], &b[range]));
+        sum.accumulate(isa, Inputs::new(&a[range.clone()], &b[range]));
         sum
     };
     let mut merged = sum(0..a.len() / 3);
@@ -59,7 +57,7 @@ fn assert_within<K: Vectorised>(
         let digits = &difference.words().as_ref()[COUNTS..];
         digits.iter().rev().find(|digit| **digit != 0).map_or(0, |digit| digit.signum())
     };
-    assert!(sign(exact, &least) > 0 && sign(&most, exact) > 0, "{version:?}");
+    assert!(sign(exact, &least) > 0 && sign(&most, exact) > 0, "{isa:?}");
     assert_eq!(least.elements(), a.len() as i64);
 }
 
@@ -77,18 +75,18 @@ fn check_all(pairs: &[(f64, f64)]) {
 
 /// Asserts that the sum of a row, if lanes hold it, and those of columns are exact.
 fn check_lanes<K: Laned>(a: &[K::Element], b: &[K::Element]) {
-    for version in Version::all() {
-        if let Some(parts) = row::<K>(version, Inputs::new(a, b)) {
+    for isa in Isa::all() {
+        if let Some(parts) = row::<K>(isa, Inputs::new(a, b)) {
             let mut state = State::<K>::ZERO;
             add_parts(&mut state, parts, a.len());
-            assert_eq!(words(state), words(deposited::<K>(a, b)), "{version:?}");
+            assert_eq!(words(state), words(deposited::<K>(a, b)), "{isa:?}");
         }
-        check_columns::<K>(version, a, b);
+        check_columns::<K>(isa, a, b);
     }
 }
 
 /// Asserts that columns which are added in two parts, where lanes do not hold them to states, are summed.
-fn check_columns<K: Laned>(version: Version, a: &[K::Element], b: &[K::Element]) {
+fn check_columns<K: Laned>(isa: Isa, a: &[K::Element], b: &[K::Element]) {
     const FIRST: usize = 3;
     const LEN: usize = 29;
     let rows = (a.len() / LEN).min(300);
@@ -101,7 +99,7 @@ fn check_columns<K: Laned>(version: Version, a: &[K::Element], b: &[K::Element])
     let (mut lanes, mut states) = (LaneSums::<K>::default(), [State::<K>::ZERO; LEN]);
     lanes.reserve(FIRST + LEN).unwrap();
     for rows in [0..rows / 3, rows / 3..rows] {
-        let inexact = lanes.add(version, FIRST, columns.part(rows.clone()));
+        let inexact = lanes.add(isa, FIRST, columns.part(rows.clone()));
         let lost: Vec<_> = (0..LEN).filter(|column| !lanes.is_exact(FIRST + column)).collect();
         assert_eq!(lost.len(), inexact);
         for column in lost {
@@ -114,7 +112,7 @@ fn check_columns<K: Laned>(version: Version, a: &[K::Element], b: &[K::Element])
     for (column, state) in states.iter_mut().enumerate() {
         lanes.empty(FIRST + column, state);
         let [a, b] = [a, b].map(|array| of_column(array, 0..rows, column));
-        assert_eq!(words(*state), words(deposited::<K>(&a, &b)), "{version:?}, column {column}");
+        assert_eq!(words(*state), words(deposited::<K>(&a, &b)), "{isa:?}, column {column}");
     }
 }
 
@@ -177,9 +175,9 @@ fn a_few_ordinary_terms_need_no_window() {
         for len in 1..=most {
             let few = Inputs::new(&array[..len], &array[..len]);
             let exact = deposited::<K>(few.a, few.b).value().encoding();
-            for version in Version::all().filter(|version| version.has_fma() || !K::ERRORS) {
-                let sum = short_sum::<K>(version, few).map(Float::encoding);
-                assert_eq!(sum, Some(exact), "{len} terms, {version:?}");
+            for isa in Isa::all().filter(|isa| isa.has_fma() || !K::ERRORS) {
+                let sum = short_sum::<K>(isa, few).map(Float::encoding);
+                assert_eq!(sum, Some(exact), "{len} terms, {isa:?}");
             }
         }
     }
@@ -289,7 +287,7 @@ fn small_numbers_among_ordinary_ones_are_summed() {
     }
 }
 
-/// Also with an outlier, for which the window has to be chosen again, but for versions without fused operations.
+/// Also with an outlier, for which the window has to be chosen again, but for instruction sets without fused operations.
 #[test]
 fn ordinary_products_have_a_sum_within_a_bound() {
     let ordinary: Vec<f64> = (0..9_000).map(|i| f64::from(i % 97) / 7.0 - 5.0).collect();
@@ -297,13 +295,13 @@ fn ordinary_products_have_a_sum_within_a_bound() {
     with_outlier[5_000] = 1e6;
     for a in [ordinary, with_outlier] {
         let c: Vec<f32> = a.iter().map(|&x| x as f32).collect();
-        for version in Version::all().filter(|version| version.has_fma()) {
+        for isa in Isa::all().filter(|isa| isa.has_fma()) {
             let mut sum = Bounded::<Dot<f64>>::ZERO;
-            sum.accumulate(version, Inputs::new(&a, &a));
-            assert_eq!(sum.value(), Some(deposited::<Dot<f64>>(&a, &a).value()), "{version:?}");
+            sum.accumulate(isa, Inputs::new(&a, &a));
+            assert_eq!(sum.value(), Some(deposited::<Dot<f64>>(&a, &a).value()), "{isa:?}");
             let mut sum = Bounded::<Dot<f32>>::ZERO;
-            sum.accumulate(version, Inputs::new(&c, &c));
-            assert_eq!(sum.value(), Some(deposited::<Dot<f32>>(&c, &c).value()), "{version:?}");
+            sum.accumulate(isa, Inputs::new(&c, &c));
+            assert_eq!(sum.value(), Some(deposited::<Dot<f32>>(&c, &c).value()), "{isa:?}");
         }
     }
 }
@@ -344,12 +342,12 @@ without! {
     NoZero: zero;
 }
 
-/// Asserts that sums are exact, but in no version without one of the guards.
+/// Asserts that sums are exact, but with no instruction set without one of the guards.
 fn assert_needed<K: Vectorised, C: Conditions>(a: &[K::Element], b: &[K::Element]) {
     check::<K>(a, b);
     let exact = words(deposited::<K>(a, b));
-    for version in Version::all().filter(|version| version.has_fma() || !K::ERRORS) {
-        assert_ne!(words(accumulated::<K, C>(version, a, b)), exact, "{version:?}");
+    for isa in Isa::all().filter(|isa| isa.has_fma() || !K::ERRORS) {
+        assert_ne!(words(accumulated::<K, C>(isa, a, b)), exact, "{isa:?}");
     }
 }
 
@@ -374,7 +372,7 @@ fn without_the_limit_bits_are_lost_while_a_large_term_is_there() {
         check::<Sum<f64>>(&a, &a);
         check::<Dot<f32>>(&c, &d);
         check::<Sum<f32>>(&c, &c);
-        // In every version a lane has every 64th number there.
+        // With every instruction set a lane has every 64th number there.
         if apart == 64 {
             assert_needed::<Dot<f64>, NoLimit>(&a, &b);
             assert_needed::<Sum<f64>, NoLimit>(&a, &a);
@@ -429,16 +427,16 @@ fn without_the_test_for_zero_products_underflow() {
 #[test]
 fn elements_are_counted() {
     let a = after_ordinary(1.0, &[(1, f64::NAN), (900, f64::INFINITY), (901, f64::NEG_INFINITY)]);
-    for version in Version::all() {
-        let words = words(accumulated::<Sum<f64>, All>(version, &a, &a));
+    for isa in Isa::all() {
+        let words = words(accumulated::<Sum<f64>, All>(isa, &a, &a));
         assert_eq!(words[..gpuvec_exact::COUNTS], [a.len() as i64, 1, 1, 1]);
     }
 }
 
 /// For each instruction set, or for each different answer, true if lanes hold the sum of a row.
 fn are_held<K: Laned>(a: &[K::Element]) -> Vec<bool> {
-    let held = |version| row::<K>(version, Inputs::new(a, a)).is_some();
-    let mut all: Vec<bool> = Version::all().map(held).collect();
+    let held = |isa| row::<K>(isa, Inputs::new(a, a)).is_some();
+    let mut all: Vec<bool> = Isa::all().map(held).collect();
     all.dedup();
     all
 }

@@ -2,16 +2,13 @@
 
 use super::window::REACH;
 use super::{Conditions, Inputs, Vectorised};
-use crate::arch::{Set, Vector, prefetch};
+use crate::arch::{InstructionSet, Vector, prefetch};
 use crate::policy::CORES;
 use gpuvec_exact::power;
 use std::iter::zip;
 
 /// The number of accumulators, each a vector: two for each half of a block.
 const CHAINS: usize = 4;
-
-/// The prefetch distance in each half, in bytes.
-const AHEAD: usize = CORES.uniform_ahead;
 
 /// A block's sum in a window of one level, in units of 2^unit, if the encodings of its terms allow it.
 ///
@@ -24,7 +21,7 @@ const AHEAD: usize = CORES.uniform_ahead;
 /// # Panics
 /// If the terms are not whole rows.
 #[inline(always)]
-pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: Set>(
+pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: InstructionSet>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<i64> {
     let (block, step) = (block.a(), 2 * S::F64::LANES);
@@ -44,7 +41,7 @@ pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: Set>(
                 *sum = *sum + half;
             }
             *extremes = S::F64::extremes(*extremes, row);
-            prefetch(row.as_ptr().wrapping_byte_add(AHEAD));
+            prefetch(row.as_ptr().wrapping_byte_add(CORES.uniform_ahead));
         }
     }
     let field = |exponent: i32| (exponent.clamp(0, 255) as u32) << 24;

@@ -2,7 +2,7 @@
 
 use super::uniform_exponent::uniform_sum;
 use super::{Conditions, Inputs, Vectorised};
-use crate::arch::{Set, Vector, Vectorized, Version, prefetch};
+use crate::arch::{InstructionSet, Isa, Vector, Vectorized, prefetch};
 use crate::policy::CORES;
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::iter::zip;
@@ -31,19 +31,8 @@ const FLAGS: usize = 2;
 /// most 2^5 lanes of at most 2^51 units. (The end of the array may be two short blocks.)
 const MAX_BLOCKS: usize = 1 << 6;
 
-/// The number of blocks to sum with witnesses after a block that needed them.
-const MOST_WITNESSED: usize = CORES.most_witnessed;
-
-/// The window is chosen for the largest of this many elements.
-const SAMPLE: usize = CORES.window_sample;
-
 /// Levels for deposits below 2^TOO_LARGE have accumulators below 2^1023.
 const TOO_LARGE: i32 = 1014;
-
-/// The prefetch distance of exact sums in each array, in bytes: farther than the processor prefetches by itself. The
-/// distances differ, so that two arrays at the same page offset do not need the same sets of the cache at once. (Bounded
-/// sums, which read twice as fast, take 5 to 30 % longer with prefetches.)
-const AHEAD: [usize; 2] = CORES.window_ahead;
 
 const SIGN: u64 = 1 << 63;
 const EXPONENT: u64 = 0x7FF << 52;
@@ -76,9 +65,9 @@ impl Window {
 
     /// Chooses the window for all terms of a block.
     pub(super) fn choose_again<K: Vectorised, C: Conditions>(
-        &mut self, version: Version, block: Inputs<'_, K::Element>,
+        &mut self, isa: Isa, block: Inputs<'_, K::Element>,
     ) {
-        self.unit = choose::<K, C>(version, block, self.is_bounded);
+        self.unit = choose::<K, C>(isa, block, self.is_bounded);
     }
 
     /// Takes the sums out of the window, if it was chosen: their total in units of the lowest level, and the exponent of
@@ -113,22 +102,22 @@ impl Window {
     // Not inlined, to keep the library small.
     #[inline(never)]
     pub(super) fn hold<K: Vectorised, C: Conditions>(
-        &mut self, version: Version, inputs: Inputs<'_, K::Element>,
+        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>,
     ) -> usize {
         self.failed = inputs.len();
-        if K::ERRORS && !version.has_fma() {
+        if K::ERRORS && !isa.has_fma() {
             return 0;
         }
         let unit = match self.unit {
             Some(unit) => unit,
             None => {
-                let sample = inputs.first(SAMPLE);
+                let sample = inputs.first(CORES.window_sample);
                 self.failed = sample.len();
-                let Some(unit) = choose::<K, C>(version, sample, self.is_bounded) else { return 0 };
+                let Some(unit) = choose::<K, C>(isa, sample, self.is_bounded) else { return 0 };
                 *self.unit.insert(unit)
             }
         };
-        let width = version.run(Width::<K>(PhantomData));
+        let width = isa.run(Width::<K>(PhantomData));
         let whole = inputs.first(inputs.len() - inputs.len() % width);
         let rest = inputs.after(whole.len());
         // The last rows are padded with zeros.
@@ -150,7 +139,7 @@ impl Window {
             if terms == 0 {
                 continue;
             }
-            let held_of_part = hold_in::<K, C>(version, self, unit, part);
+            let held_of_part = hold_in::<K, C>(isa, self, unit, part);
             if held_of_part < part.len() {
                 self.failed = self.failed.min(terms);
                 return held + held_of_part;
@@ -168,24 +157,24 @@ impl<K: Vectorised> Vectorized for Width<K> {
     type Result = usize;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> usize {
+    fn run<S: InstructionSet>(self, _: S) -> usize {
         rows::<K, S>() * chains::<K>() * S::F64::LANES
     }
 }
 
-/// [`hold_rows`], compiled for an instruction set.
+/// Adds whole steps of terms to a window whose highest unit is 2^unit. Returns the number of terms added.
 // Inlined: a call takes 5 % of a short sum's time.
 #[inline(always)]
 fn hold_in<K: Vectorised, C: Conditions>(
-    version: Version, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
+    isa: Isa, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
 ) -> usize {
     match K::PRODUCTS && window.is_bounded {
-        false => version.run(Hold::<K, C, false>(window, unit, inputs, PhantomData)),
-        true => version.run(Hold::<K, C, true>(window, unit, inputs, PhantomData)),
+        false => isa.run(Hold::<K, C, false>(window, unit, inputs, PhantomData)),
+        true => isa.run(Hold::<K, C, true>(window, unit, inputs, PhantomData)),
     }
 }
 
-/// The work of [`hold_rows`].
+/// The work of [`hold_in`].
 struct Hold<'a, K: Vectorised, C, const BOUNDED: bool>(
     &'a mut Window,
     i32,
@@ -197,52 +186,45 @@ impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, 
     type Result = usize;
 
     #[inline(always)]
-    fn run<S: Set>(self, set: S) -> usize {
+    fn run<S: InstructionSet>(self, set: S) -> usize {
         let Hold(window, unit, inputs, _) = self;
-        hold_rows::<K, C, S, BOUNDED>(set, window, unit, inputs)
-    }
-}
-
-/// Adds whole steps of terms to a window whose highest unit is 2^unit. Returns the number of terms added.
-#[inline(always)]
-fn hold_rows<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
-    set: S, window: &mut Window, unit: i32, inputs: Inputs<'_, K::Element>,
-) -> usize {
-    let block_len = chains::<K>() * S::F64::LANES * if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
-    let mut held = 0;
-    let mut witnessed = 0;
-    window.failed = 0;
-    for _ in 0..MAX_BLOCKS {
-        if held == inputs.len() {
-            break;
-        }
-        let block = inputs.after(held).first(block_len);
-        if const { K::MAY_BE_UNIFORM } && witnessed == 0 {
-            if let Some(sum) = uniform_sum::<K, C, S>(set, unit, block) {
-                window.sums[0] += sum;
-                held += block.len();
-                continue;
+        let deposits = if K::ERRORS { DEPOSITS / 2 } else { DEPOSITS };
+        let block_len = chains::<K>() * S::F64::LANES * deposits;
+        let mut held = 0;
+        let mut witnessed = 0;
+        window.failed = 0;
+        for _ in 0..MAX_BLOCKS {
+            if held == inputs.len() {
+                break;
             }
-            witnessed = MOST_WITNESSED;
+            let block = inputs.after(held).first(block_len);
+            if const { K::MAY_BE_UNIFORM } && witnessed == 0 {
+                if let Some(sum) = uniform_sum::<K, C, S>(set, unit, block) {
+                    window.sums[0] += sum;
+                    held += block.len();
+                    continue;
+                }
+                witnessed = CORES.most_witnessed;
+            }
+            witnessed = witnessed.saturating_sub(1);
+            let Some(sums) = sums::<K, C, S, BOUNDED>(set, unit, block) else {
+                window.failed = block.len();
+                break;
+            };
+            zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
+            held += block.len();
         }
-        witnessed = witnessed.saturating_sub(1);
-        let Some(sums) = sums::<K, C, S, BOUNDED>(set, unit, block) else {
-            window.failed = block.len();
-            break;
-        };
-        zip(&mut window.sums, sums).for_each(|(total, sum)| *total += sum);
-        held += block.len();
+        held
     }
-    held
 }
 
 /// Chooses the lowest window for terms of the sample's magnitude; `None` if terms are too large or not finite.
 // Not inlined, to keep the library small.
 #[inline(never)]
 fn choose<K: Vectorised, C: Conditions>(
-    version: Version, sample: Inputs<'_, K::Element>, is_bounded: bool,
+    isa: Isa, sample: Inputs<'_, K::Element>, is_bounded: bool,
 ) -> Option<i32> {
-    let largest = version.run_as_short(Largest::<K>(sample));
+    let largest = isa.run_as_short(Largest::<K>(sample));
     // Terms are below 2^exponent.
     let exponent = (largest >> 20) - 1022;
     // The floor: a product below 2^−968, whose error may be wrong, is not a multiple of the lowest unit, so that
@@ -259,7 +241,7 @@ impl<K: Vectorised> Vectorized for Largest<'_, K> {
     type Result = i32;
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> i32 {
+    fn run<S: InstructionSet>(self, _: S) -> i32 {
         let mut largest = 0;
         for (&x, &y) in zip(self.0.a, self.0.b) {
             let (x, y): (f64, f64) = (x.into(), y.into());
@@ -286,7 +268,7 @@ const fn chains<K: Vectorised>() -> usize {
 /// The number of rows in a step: two for exact products if the registers hold that many values. An accumulator's next
 /// value then needs no copy to the previous value's register. (Products of f64, with errors, are 6 % slower with two.)
 #[inline(always)]
-const fn rows<K: Vectorised, S: Set>() -> usize {
+const fn rows<K: Vectorised, S: InstructionSet>() -> usize {
     if K::PRODUCTS && !K::ERRORS && S::REGISTERS >= 32 { MAX_ROWS } else { 1 }
 }
 
@@ -309,10 +291,10 @@ const fn rows<K: Vectorised, S: Set>() -> usize {
 /// # Panics
 /// If the terms are not whole rows.
 #[inline(always)]
-fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
+fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
-    let (chains, levels) = (chains::<K>(), levels::<K>(BOUNDED));
+    let (chains, levels, ahead) = (chains::<K>(), levels::<K>(BOUNDED), CORES.window_ahead);
     // A sum reads the two halves of its block side by side, so that the processor fetches two streams, as for a product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
     let step = chains / streams * S::F64::LANES;
@@ -341,9 +323,9 @@ fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
                 let is_line = (in_step * size_of::<K::Element>()).is_multiple_of(64);
                 if is_line && !BOUNDED {
                     // Past the end of a stream follows the same stream of the next block.
-                    let is_next = place + AHEAD[0] / size_of::<K::Element>() >= stream_len;
+                    let is_next = place + ahead[0] / size_of::<K::Element>() >= stream_len;
                     let skip = if is_next { (streams - 1) * stream_len } else { 0 };
-                    prefetch(block.a.as_ptr().wrapping_add(i + skip).wrapping_byte_add(AHEAD[0]));
+                    prefetch(block.a.as_ptr().wrapping_add(i + skip).wrapping_byte_add(ahead[0]));
                 }
                 if K::PRODUCTS {
                     // SAFETY: as above.
@@ -351,7 +333,7 @@ fn sums<K: Vectorised, C: Conditions, S: Set, const BOUNDED: bool>(
                         S::F64::load(set, unsafe { block.b.get_unchecked(i..i + S::F64::LANES) });
                     rests[chain] = xs[chain] * ys[chain];
                     if is_line && !BOUNDED {
-                        prefetch(block.b.as_ptr().wrapping_add(i).wrapping_byte_add(AHEAD[1]));
+                        prefetch(block.b.as_ptr().wrapping_add(i).wrapping_byte_add(ahead[1]));
                     }
                 }
                 if K::ERRORS {

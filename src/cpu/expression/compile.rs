@@ -1,9 +1,9 @@
 //! Compiles a program into steps over blocks.
 
 use super::fuse::Pairs;
-use super::loops::{GRAIN, Loop, Loops};
+use super::loops::{GRAIN, Loop};
 use super::operations::{copy, load, operation, store};
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::call::{MAX_OUTPUTS, picoseconds as cost};
 use crate::policy::CORES;
 use gpuvec_expr::{
@@ -35,7 +35,7 @@ pub(crate) struct BlockProgram {
     /// The time of a core for an element in its caches, in picoseconds.
     cost: u32,
     /// The instructions for which the program was compiled.
-    pub(super) version: Version,
+    pub(super) isa: Isa,
 }
 
 /// A value that is the same for all elements, before it is widened.
@@ -83,11 +83,19 @@ pub(super) struct Step {
     pub(super) out: Place,
 }
 
+impl Step {
+    fn new(run: Loop, places: &[Place], out: Place) -> Self {
+        let mut operands = [NOWHERE; 3];
+        operands[..places.len()].copy_from_slice(places);
+        Step { run, operands, out }
+    }
+}
+
 impl BlockProgram {
     /// Compiles a [program of sums](Program::of_sums) for a set of vector instructions, which the processor has. Fails
     /// if memory is too short.
-    pub(crate) fn new(program: &Program, version: Version) -> Result<Self, TryReserveError> {
-        let mut compiler = Compiler::new(program, version);
+    pub(crate) fn new(program: &Program, isa: Isa) -> Result<Self, TryReserveError> {
+        let mut compiler = Compiler::new(program, isa);
         for id in 0..program.nodes().len() {
             let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id)? };
             compiler.values.push(value);
@@ -116,7 +124,7 @@ struct Compiler<'p> {
 }
 
 impl<'p> Compiler<'p> {
-    fn new(program: &'p Program, version: Version) -> Self {
+    fn new(program: &'p Program, isa: Isa) -> Self {
         let stored = stored(program).map(|output| output.element.bytes());
         let inputs = program.inputs().map(|_| 0);
         let widest = program.outputs().iter().map(|output| output.ty.bytes()).max();
@@ -131,9 +139,9 @@ impl<'p> Compiler<'p> {
             register_bytes: widest.unwrap_or(1),
             block: 0,
             cost: 0,
-            version,
+            isa,
         };
-        let pairs = Pairs::of(program, version);
+        let pairs = Pairs::of(program, isa);
         Compiler {
             program,
             values: Vec::with_capacity(program.nodes().len()),
@@ -195,11 +203,11 @@ impl<'p> Compiler<'p> {
 
     /// Appends the step that computes a node's value from what is in places, of nodes if there are any.
     fn step(
-        &mut self, id: usize, loops: Loops, cost: u32, places: &[Place], nodes: &[NodeId],
+        &mut self, id: usize, run: Loop, cost: u32, places: &[Place], nodes: &[NodeId],
     ) -> Result<Place, TryReserveError> {
         if places.iter().all(|place| place.is_uniform) {
             let out = self.buffer(Buffer::Uniform);
-            let step = self.loop_on(loops, places, out);
+            let step = Step::new(run, places, out);
             self.compiled.uniform.try_reserve(1)?;
             self.compiled.uniform.push(step);
             return Ok(out);
@@ -208,17 +216,11 @@ impl<'p> Compiler<'p> {
         self.release(id, nodes, |operand| operand >= size);
         let out = self.output_of(id).unwrap_or_else(|| self.register(size));
         self.release(id, nodes, |operand| operand < size);
-        let step = self.loop_on(loops, places, out);
+        let step = Step::new(run, places, out);
         self.compiled.steps.try_reserve(1)?;
         self.compiled.steps.push(step);
         self.compiled.cost += cost;
         Ok(out)
-    }
-
-    fn loop_on(&self, loops: Loops, places: &[Place], out: Place) -> Step {
-        let mut operands = [NOWHERE; 3];
-        operands[..places.len()].copy_from_slice(places);
-        Step { run: self.compiled.version.bind(loops), operands, out }
     }
 
     /// The output that a node's loop writes: none where arrays are read later, which may be that output, or where
@@ -307,7 +309,7 @@ impl<'p> Compiler<'p> {
         for (number, (place, (element, _))) in places.into_iter().zip(outputs).enumerate() {
             let out = self.output(number);
             if place.index != out.index {
-                let step = self.loop_on(store(element), &[place], out);
+                let step = Step::new(store(element), &[place], out);
                 self.compiled.steps.push(step);
             }
             self.compiled.cost += cost::MOVE;
@@ -317,7 +319,7 @@ impl<'p> Compiler<'p> {
     /// A register with the values of a place.
     fn copied(&mut self, ty: Type, place: Place) -> Place {
         let out = self.register(ty.bytes());
-        let step = self.loop_on(copy(ty), &[place], out);
+        let step = Step::new(copy(ty), &[place], out);
         self.compiled.steps.push(step);
         out
     }
@@ -367,7 +369,7 @@ fn stored(program: &Program) -> impl Iterator<Item = &Output> {
 
 /// The loops that load the elements of an array, unless other loops read them where they are. What a reduction
 /// takes beside outputs that are stored is loaded, since the array may be one of these outputs.
-fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loops> {
+fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loop> {
     let is_reduced = || {
         let mut reductions = program.outputs().iter().filter(|output| output.reduction().is_some());
         let takes = |output: &Output| output.operands().iter().any(|&node| usize::from(node) == id);

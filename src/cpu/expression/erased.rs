@@ -1,8 +1,10 @@
 //! States of reductions without their types: for programs with several outputs, whose reductions go on together.
 
-use super::reduce::{Add, BlockReduction, ReductionVisitor, States, ValueColumns, Values, visit};
-use super::slab::{Slab, SlabState};
-use crate::arch::Version;
+use super::reduce::{
+    BlockReduction, ReductionVisitor, StateOf, States, ValueColumns, Values, visit,
+};
+use super::slab::Slab;
+use crate::arch::Isa;
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
@@ -17,15 +19,13 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     fn clear(&mut self);
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
-    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize);
+    fn add(&mut self, state: usize, isa: Isa, values: Values<'_>, first: usize);
 
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
-    fn add_columns(
-        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
-    );
+    fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize);
 
     /// The bits of the result of values that are all elements.
-    fn row(&self, version: Version, values: Values<'_>) -> u64;
+    fn row(&self, isa: Isa, values: Values<'_>) -> u64;
 
     /// Completes the states, before they are merged into others.
     fn complete(&mut self);
@@ -65,10 +65,10 @@ type Conversion = fn(u64) -> u64;
 ///
 /// # Panics
 /// If the states have another type.
-pub(crate) fn begun_states<S: SlabState>(
+pub(crate) fn begun_states<R: BlockReduction>(
     states: &dyn ErasedStates,
-) -> impl Iterator<Item = (usize, &S)> + Clone {
-    StatesOf::<S>::of(states).slab.begun()
+) -> impl Iterator<Item = (usize, &StateOf<R>)> + Clone {
+    StatesOf::<R>::of(states).slab.begun()
 }
 
 struct Erase {
@@ -79,48 +79,23 @@ impl ReductionVisitor for Erase {
     type Result = Box<dyn ErasedStates>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
-        Box::new(StatesOf {
-            slab: Slab::new(|| R::Accumulator::IDENTITY),
-            conversion: self.conversion,
-            operations: Operations {
-                add: R::add,
-                add_columns: R::add_columns,
-                states: States::of::<R::Accumulator>(),
-                row: |version, values| R::row(version, values).bits(),
-                of_parts: |[high, low], terms, results| {
-                    for (result, (high, low)) in results.iter_mut().zip(high.iter().zip(low)) {
-                        *result = R::of_parts([*high, *low], terms).bits();
-                    }
-                },
-                result: |state| R::Accumulator::finish(state).bits(),
-            },
-        })
+        let slab = Slab::new(|| R::Accumulator::IDENTITY);
+        Box::new(StatesOf::<R> { slab, conversion: self.conversion })
     }
 }
 
-/// States with the operations of their reduction, which are the functions that a reduction alone calls, too.
-pub(super) struct StatesOf<S: SlabState> {
-    slab: Slab<S>,
+/// States of a reduction.
+pub(super) struct StatesOf<R: BlockReduction> {
+    slab: Slab<StateOf<R>>,
     conversion: Option<Conversion>,
-    operations: Operations<S>,
 }
 
-#[derive(Clone, Copy)]
-struct Operations<S: SlabState> {
-    add: Add<S>,
-    add_columns: fn(Version, &mut Slab<S>, usize, ValueColumns<'_>, usize),
-    states: States<S>,
-    row: fn(Version, Values<'_>) -> u64,
-    of_parts: fn([&[f64]; 2], usize, &mut [u64]),
-    result: fn(&S) -> u64,
-}
-
-impl<S: SlabState> StatesOf<S> {
+impl<R: BlockReduction> StatesOf<R> {
     /// A state with the terms of its lane.
     ///
     /// # Panics
     /// If the states have another type.
-    pub(super) fn whole(states: &mut dyn ErasedStates, number: usize) -> &S {
+    pub(super) fn whole(states: &mut dyn ErasedStates, number: usize) -> &StateOf<R> {
         let states: &mut dyn Any = states;
         let states: &mut Self = states.downcast_mut().expect("states of the same type");
         states.slab.whole(number)
@@ -141,28 +116,26 @@ impl<S: SlabState> StatesOf<S> {
     }
 }
 
-impl<S: SlabState> ErasedStates for StatesOf<S> {
+impl<R: BlockReduction> ErasedStates for StatesOf<R> {
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError> {
         let slab = self.slab.identities(count)?;
-        Ok(Box::new(StatesOf { slab, ..*self }))
+        Ok(Box::new(StatesOf::<R> { slab, ..*self }))
     }
 
     fn clear(&mut self) {
         self.slab.clear();
     }
 
-    fn add(&mut self, state: usize, version: Version, values: Values<'_>, first: usize) {
-        (self.operations.add)(version, self.slab.state(state), values, first);
+    fn add(&mut self, state: usize, isa: Isa, values: Values<'_>, first: usize) {
+        R::add(isa, self.slab.state(state), values, first);
     }
 
-    fn add_columns(
-        &mut self, state: usize, version: Version, columns: ValueColumns<'_>, first: usize,
-    ) {
-        (self.operations.add_columns)(version, &mut self.slab, state, columns, first);
+    fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize) {
+        R::add_columns(isa, &mut self.slab, state, columns, first);
     }
 
-    fn row(&self, version: Version, values: Values<'_>) -> u64 {
-        self.converted((self.operations.row)(version, values))
+    fn row(&self, isa: Isa, values: Values<'_>) -> u64 {
+        self.converted(R::row(isa, values).bits())
     }
 
     fn complete(&mut self) {
@@ -170,14 +143,13 @@ impl<S: SlabState> ErasedStates for StatesOf<S> {
     }
 
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize) {
-        let merge = self.operations.states.merge;
         for (number, other) in Self::of(others).slab.begun().take_while(|(at, _)| *at < count) {
-            merge(self.slab.state(first + number), other);
+            R::Accumulator::merge(self.slab.state(first + number), other);
         }
     }
 
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize {
-        let States { from_words, merge, word_bytes, .. } = self.operations.states;
+        let States { from_words, merge, word_bytes, .. } = States::of::<R::Accumulator>();
         for (state, words) in (first..).zip(words.chunks(stride)) {
             merge(self.slab.state(state), &from_words(&words[..word_bytes]));
         }
@@ -185,16 +157,17 @@ impl<S: SlabState> ErasedStates for StatesOf<S> {
     }
 
     fn result(&mut self, state: usize) -> u64 {
-        let result = (self.operations.result)(self.slab.whole(state));
-        self.converted(result)
+        let result = R::Accumulator::finish(self.slab.whole(state));
+        self.converted(result.bits())
     }
 
     fn results(&mut self, results: &mut [u64]) {
         let in_lanes = self.slab.in_lanes(results.len());
         let has_lanes = in_lanes.is_some();
         if let Some((parts, terms)) = in_lanes {
-            (self.operations.of_parts)(parts, terms as usize, results);
-            results.iter_mut().for_each(|result| *result = self.converted(*result));
+            for (result, (high, low)) in results.iter_mut().zip(parts[0].iter().zip(parts[1])) {
+                *result = self.converted(R::of_parts([*high, *low], terms as usize).bits());
+            }
         }
         for (state, result) in results.iter_mut().enumerate() {
             if !has_lanes || self.slab.is_begun(state) {
@@ -204,6 +177,6 @@ impl<S: SlabState> ErasedStates for StatesOf<S> {
     }
 
     fn state_bytes(&self) -> usize {
-        size_of::<S>()
+        size_of::<StateOf<R>>()
     }
 }

@@ -3,8 +3,8 @@
 //! A fast loop computes a block without a branch, and marks the elements for which its sequence does not suffice. They
 //! are few in most blocks, and wait for one another, so that the exact loop runs for vectors full of them.
 
-use super::loops::{Args, GRAIN, Loops, Operand, PerElement, of_set};
-use crate::arch::{FusedSet, Pair, Set, Vectorized, Vectors, fused_loops, stay_a_loop};
+use super::loops::{Args, Body, GRAIN, Operand, PerElement};
+use crate::arch::{InstructionSet, Isa, Pair, Vectorized, Vectors, stay_a_loop};
 use crate::policy::CORES;
 use gpuvec_math::fast::Halves;
 use std::marker::PhantomData;
@@ -12,34 +12,16 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The most elements of a block.
-const BLOCK: usize = 3 * PART;
+const BLOCK: usize = 3 * CORES.fast_part;
 /// The most elements that a fast loop computes at once.
 const MOST_LANES: usize = 2 * GRAIN;
 /// The words of a bit of each.
 const WORDS: usize = BLOCK / 64;
-/// The elements of the first block, and of each block behind one with mostly wrong elements. Before such a block the
-/// exact loop computes `EXACT_PARTS` times as many elements.
-const PART: usize = CORES.fast_part;
-const EXACT_PARTS: usize = CORES.fast_exact_parts;
 
-/// True if a function looks values up in tables of 32 entries.
-pub(super) const fn has_large_tables(function: &str) -> bool {
-    matches!(
-        function.as_bytes(),
-        b"log"
-            | b"log2"
-            | b"log10"
-            | b"log1p"
-            | b"asin"
-            | b"acos"
-            | b"atan"
-            | b"asinh"
-            | b"acosh"
-            | b"atanh"
-            | b"tan"
-            | b"tanh"
-            | b"erf"
-    )
+/// True if pairs of vectors need more than 16 registers: there they take up to 1.9 times as long as single ones, and
+/// pairs of other functions at most as long (AMD EPYC with AVX2).
+pub(super) const fn needs_registers(function: &str) -> bool {
+    matches!(function.as_bytes(), b"sin" | b"cos" | b"sinh")
 }
 
 /// True if the latency of a function's operations makes four vectors at once faster than pairs.
@@ -50,8 +32,8 @@ pub(super) const fn is_long_chain(function: &str) -> bool {
 
 /// A function of f32 that is fast for nearly all elements.
 pub(super) trait Fast: PerElement<A = f32, Out = f32> {
-    /// True if it looks values up in tables of 32 entries, which takes AVX2 many instructions.
-    const HAS_LARGE_TABLES: bool;
+    /// True if pairs of vectors need more than 16 registers.
+    const NEEDS_REGISTERS: bool;
     /// True if four vectors at once are faster than pairs, given enough registers.
     const IS_LONG_CHAIN: bool;
 
@@ -79,20 +61,30 @@ macro_rules! sequence {
 }
 pub(super) use sequence;
 
-/// The loops of a fast function. Without FMA, they run its sequence of f64.
-pub(super) fn versions<K: Fast>() -> Loops {
-    fused_loops!(of_set, loop_of_set, K)
+/// The loop of a fast function. Without FMA, it runs the sequence of f64.
+pub(super) fn loop_of<K: Fast>(isa: Isa, args: &Args) {
+    isa.run(FastLoop::<K>(args, PhantomData));
 }
 
-const fn loop_of_set<S: FusedSet, K: Fast>() -> fn(S, &Args) {
-    |set, args| {
-        let fast = Loop { block: fast_block::<S, K>, lanes: lanes::<S, K>() };
-        run(set, args, &fast, const { of_set::<S, K>() });
+/// The work of a loop.
+struct FastLoop<'a, K>(&'a Args, PhantomData<K>);
+
+impl<K: Fast> Vectorized for FastLoop<'_, K> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, set: S) {
+        if const { S::HAS_FMA } {
+            let fast = Loop { block: fast_block::<S, K>, lanes: const { lanes::<S, K>() } };
+            run(set, self.0, &fast, |set, args| set.run(Body::<K>(args, PhantomData)));
+        } else {
+            Body::<K>(self.0, PhantomData).run(set);
+        }
     }
 }
 
 /// The elements that a fast loop computes at once, or a multiple.
-const fn lanes<S: FusedSet, K: Fast>() -> usize {
+const fn lanes<S: InstructionSet, K: Fast>() -> usize {
     if S::REGISTERS > 16 && K::IS_LONG_CHAIN { MOST_LANES } else { GRAIN }
 }
 
@@ -111,27 +103,26 @@ struct Block {
     right: [u64; WORDS],
 }
 
-fn fast_block<S: FusedSet, K: Fast>(set: S, block: &mut Block) {
-    set.run(FastBody::<S, K>(set, block, PhantomData));
+fn fast_block<S: InstructionSet, K: Fast>(set: S, block: &mut Block) {
+    set.run(FastBody::<K>(block, PhantomData));
 }
 
 /// The work of a fast loop.
-struct FastBody<'a, S, K>(S, &'a mut Block, PhantomData<K>);
+struct FastBody<'a, K>(&'a mut Block, PhantomData<K>);
 
-impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
+impl<K: Fast> Vectorized for FastBody<'_, K> {
     type Result = ();
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) {
-        // With few registers pairs gain little, unless tables are large.
-        if F::REGISTERS > 16 && K::Sequence::ARE_TWO {
-            body_ahead::<K, _>(Pair(self.0.machine()), self.1);
-        } else if const { lanes::<F, K>() == MOST_LANES } {
-            fast_body::<K, _>(Pair(Pair(self.0.machine())), self.1);
-        } else if F::REGISTERS > 16 || K::HAS_LARGE_TABLES {
-            fast_body::<K, _>(Pair(self.0.machine()), self.1);
+    fn run<S: InstructionSet>(self, set: S) {
+        if S::REGISTERS > 16 && K::Sequence::ARE_TWO {
+            body_ahead::<K, _>(Pair(set.machine()), self.0);
+        } else if const { lanes::<S, K>() == MOST_LANES } {
+            fast_body::<K, _>(Pair(Pair(set.machine())), self.0);
+        } else if S::REGISTERS <= 16 && K::NEEDS_REGISTERS {
+            fast_body::<K, _>(set.machine(), self.0);
         } else {
-            fast_body::<K, _>(self.0.machine(), self.1);
+            fast_body::<K, _>(Pair(set.machine()), self.0);
         }
     }
 }
@@ -139,13 +130,9 @@ impl<F: FusedSet, K: Fast> Vectorized for FastBody<'_, F, K> {
 /// The loop: begins and finishes the results of a vector.
 #[inline(always)]
 fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
-    let (len, places) = (block.len, block.places::<M>());
-    for start in (0..len).step_by(M::LANES) {
-        // SAFETY: `run` promises `len` elements, to which nothing else refers.
-        unsafe {
-            let middle = K::Sequence::begin(&m, places.load(&m, start));
-            places.store(&m, start, K::Sequence::finish(&m, middle));
-        }
+    for start in (0..block.len).step_by(M::LANES) {
+        let middle = K::Sequence::begin(&m, m.load(block.inputs::<M>(start)));
+        block.store(&m, start, K::Sequence::finish(&m, middle));
         stay_a_loop();
     }
 }
@@ -153,52 +140,13 @@ fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
 /// The same, but begins the next vector before it finishes one.
 #[inline(always)]
 fn body_ahead<K: Fast, M: Vectors>(m: M, block: &mut Block) {
-    let (len, places) = (block.len, block.places::<M>());
-    // SAFETY: `run` promises `len` elements, to which nothing else refers, and at least a vector of them.
-    unsafe {
-        let mut next = K::Sequence::begin(&m, places.load(&m, 0));
-        for start in (0..len).step_by(M::LANES) {
-            let middle = next;
-            let following = (start + M::LANES).min(len - M::LANES);
-            next = K::Sequence::begin(&m, places.load(&m, following));
-            places.store(&m, start, K::Sequence::finish(&m, middle));
-            stay_a_loop();
-        }
-    }
-}
-
-/// The places of a block's elements and results, and of vectors of a bit of each element.
-struct Places<Lanes> {
-    x: Operand,
-    out: *mut u8,
-    right: *mut Lanes,
-}
-
-impl<Lanes> Places<Lanes> {
-    /// Loads the elements of a vector from one on.
-    ///
-    /// # Safety
-    /// The block has these elements, which nothing else refers to.
-    #[inline(always)]
-    unsafe fn load<M: Vectors>(&self, m: &M, start: usize) -> M::F32 {
-        // SAFETY: the caller promises these elements.
-        m.load(unsafe { &*self.x.from(start).pointer.cast() })
-    }
-
-    /// Stores results from one on, and whether they are right.
-    ///
-    /// # Safety
-    /// As of [`Places::load`].
-    #[inline(always)]
-    unsafe fn store<M: Vectors<Lanes = Lanes>>(
-        &self, m: &M, start: usize, (y, is_right): (M::F32, M::Bool),
-    ) {
-        let out = self.out.wrapping_add(start * size_of::<f32>());
-        // SAFETY: the block has room for as many results as it has elements, and a bit for each of them.
-        unsafe {
-            m.store(y, &mut *out.cast());
-            self.right.add(start / M::LANES).write(m.holding(is_right));
-        }
+    let last = block.len - M::LANES;
+    let mut next = K::Sequence::begin(&m, m.load(block.inputs::<M>(0)));
+    for start in (0..=last).step_by(M::LANES) {
+        let middle = next;
+        next = K::Sequence::begin(&m, m.load(block.inputs::<M>(last.min(start + M::LANES))));
+        block.store(&m, start, K::Sequence::finish(&m, middle));
+        stay_a_loop();
     }
 }
 
@@ -208,7 +156,7 @@ type RunExact<'a> = &'a dyn Fn(Operand, *mut u8, usize);
 
 /// Writes all results: of the fast loop, and of the exact loop where the fast one is wrong, such as for NaNs.
 #[inline(never)]
-fn run<S: FusedSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
+fn run<S: InstructionSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
     let Args { operands: [x, ..], out, len, .. } = *args;
     let rest = len % fast.lanes;
     let len = len - rest;
@@ -228,7 +176,7 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
     }
     let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
     let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
-    let (mut start, mut most) = (0, PART);
+    let (mut start, mut most) = (0, CORES.fast_part);
     while start < len {
         let count = most.min(len - start);
         let mut block_x = x.from(start);
@@ -246,12 +194,12 @@ fn run<S: FusedSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
         most = BLOCK;
         if 2 * crowded > count {
             // Right behind such a block more are likely.
-            for _ in 0..EXACT_PARTS {
-                let count = PART.min(len - start);
+            for _ in 0..CORES.fast_exact_parts {
+                let count = CORES.fast_part.min(len - start);
                 run_exact(x.from(start), place(start), count);
                 start += count;
             }
-            most = PART;
+            most = CORES.fast_part;
         }
     }
     waiting.finish(S::CHUNKS.long, run_exact);
@@ -283,8 +231,26 @@ fn run_rest(x: Operand, out: *mut u8, run: impl FnOnce(Operand, *mut u8)) {
 }
 
 impl Block {
-    fn places<M: Vectors>(&mut self) -> Places<M::Lanes> {
-        Places { x: self.x, out: self.out, right: self.right.as_mut_ptr().cast() }
+    /// The vector of elements from one on.
+    #[inline(always)]
+    fn inputs<M: Vectors>(&self, start: usize) -> &M::Elements {
+        debug_assert!(start + M::LANES <= self.len);
+        // SAFETY: the arguments of `run` promise these elements, which nothing changes.
+        unsafe { &*self.x.from(start).pointer.cast() }
+    }
+
+    /// Stores a vector of results from one on, and whether they are right.
+    #[inline(always)]
+    fn store<M: Vectors>(&mut self, m: &M, start: usize, (y, is_right): (M::F32, M::Bool)) {
+        debug_assert!(start + M::LANES <= self.len);
+        let out = self.out.wrapping_add(start * size_of::<f32>());
+        let right = self.right.as_mut_ptr().cast::<M::Lanes>();
+        // SAFETY: the arguments of `run` promise room for these results, to which nothing else refers; there is a bit for
+        // each.
+        unsafe {
+            m.store(y, &mut *out.cast());
+            right.add(start / M::LANES).write(m.holding(is_right));
+        }
     }
 
     /// A bit of each word of bits, set if one of them is clear. No branch depends on that, as many would be mispredicted.

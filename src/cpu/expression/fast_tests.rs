@@ -1,7 +1,7 @@
-//! The fast functions of f32 beside their sequences of f64, through the loops of every version.
+//! The fast functions of f32 beside their sequences of f64, through the loops of every instruction set.
 
 use super::{BlockProgram, Range};
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::arch::float_modes::FloatModes;
 use crate::call::Binding;
 use gpuvec_expr::{Element, Form, Input, compile};
@@ -17,10 +17,10 @@ type OfElement = fn(f32) -> f32;
 /// The bits of an input, of its result, and of the right one.
 type Wrong = (u32, u32, u32);
 
-/// A function as a program of a version.
-fn program(name: &str, version: Version) -> BlockProgram {
+/// A function as a program for an instruction set.
+fn program(name: &str, isa: Isa) -> BlockProgram {
     let x = Input { name: "x", element: Element::F32, form: Form::Array };
-    BlockProgram::new(&compile(&format!("{name}(x)"), &[x]).expect("a function"), version)
+    BlockProgram::new(&compile(&format!("{name}(x)"), &[x]).expect("a function"), isa)
         .expect("memory")
 }
 
@@ -49,10 +49,10 @@ fn wrong(program: &BlockProgram, exact: Function, blocks: impl Iterator<Item = u
     wrong
 }
 
-/// Returns the wrong results in every version that has a fast sequence.
+/// Returns the wrong results with every instruction set that has a fast sequence.
 fn wrong_in_versions(name: &str, exact: Function, step: usize, blocks: &[u32]) -> Vec<Wrong> {
-    let versions = Version::all().filter(|version| version.has_fma());
-    let programs = versions.map(|version| program(name, version));
+    let isas = Isa::all().filter(|isa| isa.has_fma());
+    let programs = isas.map(|isa| program(name, isa));
     // Every other block.
     let find_half = |program: &BlockProgram, first: usize| {
         let all = (0..BLOCKS).step_by(step).chain(blocks.iter().copied());
@@ -97,16 +97,16 @@ fn is_right(
 fn elements_left_to_f64_may_be_anywhere() {
     const RUNS: [[usize; 2]; 7] =
         [[1, 1], [2, 1], [64, 16], [64, 17], [700, 1], [700, 650], [5000, 1700]];
-    // Loops of the tangent take more vectors at once.
+    // Loop of the tangent take more vectors at once.
     let functions: [(&str, OfElement); 2] =
         [("sin", |x| gpuvec_math::sin(&Scalar, x)), ("tan", |x| gpuvec_math::tan(&Scalar, x))];
-    for version in Version::all().filter(|version| version.has_fma()) {
+    for isa in Isa::all().filter(|isa| isa.has_fma()) {
         for (name, exact) in functions {
-            let program = program(name, version);
+            let program = program(name, isa);
             for runs in RUNS {
                 for len in [1, 32, 33, 96, 511, 512, 1000, 3585, 20_011] {
                     let is_right = is_right(&program, exact, len, runs);
-                    assert!(is_right, "{name} {version:?} {len} {runs:?}");
+                    assert!(is_right, "{name} {isa:?} {len} {runs:?}");
                 }
             }
         }

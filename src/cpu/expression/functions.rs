@@ -1,19 +1,19 @@
 //! The loops of functions.
 
-use super::loops::{Loops, element_loops, fast_loops};
+use super::loops::{Loop, element_loop, fast_loop};
 use gpuvec_expr::Op;
 use gpuvec_math::{Scalar, Usual, double, fast};
 
 /// The loops of a function that has rare sequences.
 macro_rules! seldom {
     ($T:ident, $module:ident, $function:ident) => {
-        element_loops!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) } usually {
+        element_loop!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) } usually {
             let machine = Usual::default();
             ($module::$function(&machine, a), machine.missed())
         })
     };
     ($T:ident, $module:ident, $function:ident of_two) => {
-        element_loops!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) } usually {
+        element_loop!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) } usually {
             let machine = Usual::default();
             ($module::$function(&machine, a, b), machine.missed())
         })
@@ -23,7 +23,7 @@ macro_rules! seldom {
 /// The loops of a function of f32 that is fast for nearly all elements.
 macro_rules! fast {
     ($T:ident, $module:ident, $function:ident) => {
-        fast_loops!(fast::$function, |a| { $module::$function(&Scalar, a) } usually {
+        fast_loop!(fast::$function, |a| { $module::$function(&Scalar, a) } usually {
             let machine = Usual::default();
             ($module::$function(&machine, a), machine.missed())
         })
@@ -34,7 +34,7 @@ macro_rules! fast {
 macro_rules! functions {
     ($of:ident $T:ident $module:ident $fast:ident
      $($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {
-        pub(super) fn $of(op: Op) -> Option<Loops> {
+        pub(super) fn $of(op: Op) -> Option<Loop> {
             Some(match op {
                 $(Op::$op => functions!(@$loops $fast $T, $module, $name $arguments),)*
                 _ => return None,

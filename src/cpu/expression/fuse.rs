@@ -1,7 +1,7 @@
 //! Pairs of operations that one loop does, each rounded: `a * b + c` and the like.
 
-use super::loops::{Loops, element_loops};
-use crate::arch::Version;
+use super::loops::{Loop, element_loop};
+use crate::arch::Isa;
 use Arithmetic::{Add, Div, Mul, Sub};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 
@@ -17,14 +17,14 @@ impl Pairs {
     /// Pairs each sum, difference, product and quotient of floats with an operand that is a sum, a
     /// difference or a product and has no other use. Without AVX2 there are no pairs: for old processors
     /// their loops are not worth the bytes.
-    pub(super) fn of(program: &Program, version: Version) -> Self {
+    pub(super) fn of(program: &Program, isa: Isa) -> Self {
         let nodes = program.nodes();
         let mut uses = vec![0_u32; nodes.len()];
         let operands = nodes.iter().flat_map(Node::operands).copied().chain(program.results());
         operands.for_each(|operand| uses[usize::from(operand)] += 1);
         let mut pairs =
             Pairs { absorbed: vec![None; nodes.len()], is_absorbed: vec![false; nodes.len()] };
-        if !version.has_fma() {
+        if !isa.has_fma() {
             return pairs;
         }
         for (id, node) in nodes.iter().enumerate().filter(|(_, node)| arithmetic(node).is_some()) {
@@ -60,8 +60,8 @@ impl Pairs {
         (all, 3)
     }
 
-    /// The loops of a pair, if a node has one.
-    pub(super) fn loops(&self, nodes: &[Node], id: usize) -> Option<Loops> {
+    /// The loop of a pair, if a node has one.
+    pub(super) fn loops(&self, nodes: &[Node], id: usize) -> Option<Loop> {
         let absorbed = usize::from(self.absorbed[id]?);
         let first = arithmetic(&nodes[usize::from(nodes[id].operands()[absorbed])])?;
         let second = arithmetic(&nodes[id])?;
@@ -93,29 +93,22 @@ fn arithmetic(node: &Node) -> Option<Arithmetic> {
 
 macro_rules! pairs {
     ($name:ident, $T:ident) => {
-        /// The loops of `(a first b) second c`, or of `c second (a first b)`.
-        fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Loops {
+        /// The loop of `(a first b) second c`, or of `c second (a first b)`.
+        fn $name(first: Arithmetic, second: Arithmetic, is_right: bool) -> Loop {
+            macro_rules! pair {
+                ($a:ident, $b:ident, $c:ident, $result:expr) => {
+                    element_loop!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $result })
+                };
+            }
             macro_rules! second {
                 ($a:ident, $b:ident, $c:ident, $first:expr) => {
                     match (second, is_right) {
-                        (Add, _) => {
-                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first + $c })
-                        }
-                        (Sub, false) => {
-                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first - $c })
-                        }
-                        (Sub, true) => {
-                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c - $first })
-                        }
-                        (Mul, _) => {
-                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first * $c })
-                        }
-                        (Div, false) => {
-                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $first / $c })
-                        }
-                        (Div, true) => {
-                            element_loops!(Fused, |$a: $T, $b: $T, $c: $T| -> $T { $c / $first })
-                        }
+                        (Add, _) => pair!($a, $b, $c, $first + $c),
+                        (Sub, false) => pair!($a, $b, $c, $first - $c),
+                        (Sub, true) => pair!($a, $b, $c, $c - $first),
+                        (Mul, _) => pair!($a, $b, $c, $first * $c),
+                        (Div, false) => pair!($a, $b, $c, $first / $c),
+                        (Div, true) => pair!($a, $b, $c, $c / $first),
                     }
                 };
             }

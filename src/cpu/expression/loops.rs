@@ -1,7 +1,7 @@
 //! Loops over blocks: an operation on each element, compiled for each set of vector instructions.
 
 use super::value::{NanMasks, Value};
-use crate::arch::{self, Bound, Set, Vectorized, loops, stay_a_loop};
+use crate::arch::{InstructionSet, Isa, Vectorized, stay_a_loop};
 use crate::policy::CORES;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ pub(super) trait PerElement {
     type B: Copy;
     type C: Copy;
     type Out: Value;
-    /// The elements that each version reads at once, before it writes any.
+    /// The elements that each instruction set reads at once, before it writes any.
     const CHUNKS: Chunks;
 
     fn apply(a: Self::A, b: Self::B, c: Self::C) -> Self::Out;
@@ -28,7 +28,7 @@ pub(super) trait PerElement {
     }
 }
 
-/// The sizes of chunks, which keep a chunk in the registers of each version.
+/// The sizes of chunks, which keep a chunk in the registers of each instruction set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunks {
     /// Four vectors: a few instructions for each element.
@@ -44,6 +44,17 @@ pub(super) enum Chunks {
 }
 
 impl Chunks {
+    /// The elements of a chunk; 0 for a loop that is never run. `is_wide` is true for elements of 8 bytes.
+    const fn len<S: InstructionSet>(self, is_wide: bool) -> usize {
+        match self {
+            Chunks::Fused if !S::HAS_FMA => 0,
+            Chunks::Short | Chunks::Fused => S::CHUNKS.short[is_wide as usize],
+            Chunks::Newest => S::CHUNKS.newest,
+            Chunks::Long => S::CHUNKS.long,
+            Chunks::Scalar => 1,
+        }
+    }
+
     /// Says that a chunk leaves vector registers for masks of NaNs.
     const fn leave_registers(self) -> bool {
         matches!(self, Chunks::Short | Chunks::Fused | Chunks::Newest)
@@ -89,73 +100,44 @@ impl Args {
     }
 }
 
-/// The loop of a set over a block.
-pub(super) type Loop = Bound<Args>;
+/// A loop over a block.
+pub(super) type Loop = fn(Isa, &Args);
 
-/// An operation's loops, for each set.
-pub(super) type Loops = arch::Loops<Args>;
-
-/// The loops of an operation.
-pub(super) fn versions<K: PerElement>() -> Loops {
-    loops!(of_set, K)
-}
-
-/// The loop of a set, for chunks of its length.
-pub(super) const fn of_set<S: Set, K: PerElement>() -> fn(S, &Args) {
-    let is_wide = size_of::<K::A>() == 8 || size_of::<K::Out>() == 8;
-    let len = match K::CHUNKS {
-        Chunks::Fused if !S::HAS_FMA => return missing::<S>,
-        Chunks::Short | Chunks::Fused => S::CHUNKS.short[is_wide as usize],
-        Chunks::Newest => S::CHUNKS.newest,
-        Chunks::Long => S::CHUNKS.long,
-        Chunks::Scalar => 1,
-    };
-    match (K::CHUNKS, len) {
-        (Chunks::Scalar, _) | (_, 1) => any_set::<S, K, 1>,
-        (Chunks::Short | Chunks::Fused, 4) => short::<S, K, 4>,
-        (Chunks::Short | Chunks::Fused, 16) => short::<S, K, 16>,
-        (Chunks::Short | Chunks::Fused, 32) => short::<S, K, 32>,
-        (_, 4) => any_set::<S, K, 4>,
-        (_, 8) => any_set::<S, K, 8>,
-        (_, 16) => any_set::<S, K, 16>,
-        _ => panic!("a length of chunks has no loop"),
+/// The loop of an operation.
+pub(super) fn loop_of<K: PerElement>(isa: Isa, args: &Args) {
+    let body = Body::<K>(args, PhantomData);
+    match K::CHUNKS {
+        Chunks::Short | Chunks::Fused => isa.run_as_short(body),
+        Chunks::Newest | Chunks::Long | Chunks::Scalar => isa.run(body),
     }
 }
 
-/// The loop for a set.
-fn any_set<S: Set, K: PerElement, const CHUNK: usize>(set: S, args: &Args) {
-    set.run(Body::<K, CHUNK>(args, PhantomData));
-}
-
-/// The loop for the set that short loops are compiled for.
-fn short<S: Set, K: PerElement, const CHUNK: usize>(set: S, args: &Args) {
-    set.short().run(Body::<K, CHUNK>(args, PhantomData));
-}
-
-/// Stands for a loop that the library does without.
-fn missing<S: Set>(_: S, _: &Args) {
-    unreachable!("only sets with FMA have fused loops");
-}
-
 /// The work of a loop.
-struct Body<'a, K, const CHUNK: usize>(&'a Args, PhantomData<K>);
+pub(super) struct Body<'a, K>(pub(super) &'a Args, pub(super) PhantomData<K>);
 
-impl<K: PerElement, const CHUNK: usize> Vectorized for Body<'_, K, CHUNK> {
+impl<K: PerElement> Vectorized for Body<'_, K> {
     type Result = ();
 
     #[inline(always)]
-    fn run<S: Set>(self, set: S) {
-        if body::<K, CHUNK>(self.0, S::HAS_FMA && K::CHUNKS.leave_registers()) {
-            canonical::<S, K::Out>(set, self.0);
+    fn run<S: InstructionSet>(self, set: S) {
+        // Constants select one arm: the compiler leaves the others out.
+        match const { K::CHUNKS.len::<S>(size_of::<K::A>() == 8 || size_of::<K::Out>() == 8) } {
+            1 => body::<S, K, 1>(set, self.0),
+            4 => body::<S, K, 4>(set, self.0),
+            8 => body::<S, K, 8>(set, self.0),
+            16 => body::<S, K, 16>(set, self.0),
+            32 => body::<S, K, 32>(set, self.0),
+            _ => unreachable!("the instruction set has no such loop"),
         }
     }
 }
 
-/// Writes all results, and returns whether [`canonical`] has to follow. `searches` says that the loop
-/// itself searches the results for NaNs, which is faster and takes registers and code.
+/// Writes all results.
 #[inline(always)]
-fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool {
+fn body<S: InstructionSet, K: PerElement, const CHUNK: usize>(set: S, args: &Args) {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
+    // Searching the results for NaNs at once is faster than afterwards, and takes registers and code.
+    let searches = S::HAS_FMA && K::CHUNKS.leave_registers();
     let mut nans = NanMasks::<K::Out, CHUNK>::default();
     for start in (0..len).step_by(CHUNK) {
         // SAFETY: the arguments promise `len` elements, and these are some of them, or of the first chunk; an
@@ -185,13 +167,15 @@ fn body<K: PerElement, const CHUNK: usize>(args: &Args, searches: bool) -> bool 
             stay_a_loop();
         }
     }
-    K::Out::HAS_NANS && is_canonical && (!searches || nans.is_any())
+    if K::Out::HAS_NANS && is_canonical && (!searches || nans.is_any()) {
+        canonical::<S, K::Out>(set, args);
+    }
 }
 
 /// Replaces every NaN of the output, which is written, by the one encoding. Searches whole lines of the cache first,
 /// without a branch for each chunk, since blocks with a NaN are few.
 #[inline(never)]
-fn canonical<S: Set, T: Value>(set: S, args: &Args) {
+fn canonical<S: InstructionSet, T: Value>(set: S, args: &Args) {
     // SAFETY: the arguments promise `len` results, which are written, and to which nothing refers.
     let results = unsafe { slice::from_raw_parts_mut(args.out.cast::<T>(), args.len) };
     let start = results.as_ptr().align_offset(CORES.cache_line).min(args.len);
@@ -210,7 +194,7 @@ impl<T: Value> Vectorized for Search<'_, T> {
     type Result = (bool, usize);
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) -> (bool, usize) {
+    fn run<S: InstructionSet>(self, _: S) -> (bool, usize) {
         match S::CHUNKS.canonical {
             8 => search::<T, 8>(self.0),
             _ => search::<T, GRAIN>(self.0),
@@ -231,7 +215,7 @@ fn search<T: Value, const CHUNK: usize>(values: &[T]) -> (bool, usize) {
 
 /// The loop that replaces NaNs, once in the library for each type and set.
 #[inline(never)]
-fn make_canonical<S: Set, T: Value>(set: S, values: &mut [T]) {
+fn make_canonical<S: InstructionSet, T: Value>(set: S, values: &mut [T]) {
     set.run(MakeCanonical(values));
 }
 
@@ -241,12 +225,12 @@ impl<T: Value> Vectorized for MakeCanonical<'_, T> {
     type Result = ();
 
     #[inline(always)]
-    fn run<S: Set>(self, _: S) {
+    fn run<S: InstructionSet>(self, _: S) {
         self.0.iter_mut().for_each(|value| *value = value.canonical());
     }
 }
 
-/// Once in the library, for all versions.
+/// Once in the library, for all instruction sets.
 #[inline(never)]
 fn apply<K: PerElement>(a: K::A, b: K::B, c: K::C) -> K::Out {
     K::apply(a, b, c)
@@ -259,15 +243,15 @@ fn chunk<T, const CHUNK: usize>(operand: Operand, start: usize) -> *const [T; CH
 }
 
 /// The loops of a formula; `usually` gives a faster one, and whether its result is wrong.
-macro_rules! element_loops {
+macro_rules! element_loop {
     (|$($formula:tt)+) => {
-        element_loops!(Short, |$($formula)+)
+        element_loop!(Short, |$($formula)+)
     };
     ($chunks:ident, |$a:ident: $A:ty| $($formula:tt)+) => {
-        element_loops!($chunks, |$a: $A, _b: (), _c: ()| $($formula)+)
+        element_loop!($chunks, |$a: $A, _b: (), _c: ()| $($formula)+)
     };
     ($chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty| $($formula:tt)+) => {
-        element_loops!($chunks, |$a: $A, $b: $B, _c: ()| $($formula)+)
+        element_loop!($chunks, |$a: $A, $b: $B, _c: ()| $($formula)+)
     };
     (
         $chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty|
@@ -290,12 +274,12 @@ macro_rules! element_loops {
                 fn usual($a: $A, $b: $B, $c: $C) -> ($Out, bool) $usual
             )?
         }
-        super::loops::versions::<This>()
+        super::loops::loop_of::<This>
     }};
 }
 
 /// The loops of a function of f32 that is fast for nearly all elements, with the formula for the rest.
-macro_rules! fast_loops {
+macro_rules! fast_loop {
     ($module:ident::$fast:ident, |$a:ident| $exact:block usually $usual:block) => {{
         struct This;
 
@@ -314,7 +298,7 @@ macro_rules! fast_loops {
         }
 
         impl super::fast::Fast for This {
-            const HAS_LARGE_TABLES: bool = super::fast::has_large_tables(stringify!($fast));
+            const NEEDS_REGISTERS: bool = super::fast::needs_registers(stringify!($fast));
             const IS_LONG_CHAIN: bool = super::fast::is_long_chain(stringify!($fast));
             type Sequence = super::fast::sequence!($fast or This);
         }
@@ -333,7 +317,7 @@ macro_rules! fast_loops {
                 $module::$fast(m, x)
             }
         }
-        super::fast::versions::<This>()
+        super::fast::loop_of::<This>
     }};
 }
-pub(super) use {element_loops, fast_loops};
+pub(super) use {element_loop, fast_loop};

@@ -36,8 +36,7 @@ pub(crate) use erased::{ErasedStates, begun_states};
 pub(crate) use loops::GRAIN;
 pub(crate) use output_states::{MOST_SUMS, OutputStates};
 pub(crate) use reduce::{
-    Add, AddValues, BlockReduction, Reducer, ReductionVisitor, ResultOf, States, ValueColumns,
-    Values, add_exactly, visit,
+    Add, AddValues, BlockReduction, Exact, Reducer, ReductionVisitor, ResultOf, States,
+    ValueColumns, Values, visit,
 };
 pub(crate) use run::{Range, Scratch};
-pub(crate) use slab::SlabState;

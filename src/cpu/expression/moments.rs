@@ -2,10 +2,10 @@
 //! their squares, or of the two halves of an integer and of their products.
 
 use super::erased::{ErasedStates, StatesOf};
-use super::slab::SlabState;
+use super::reduce::{BlockReduction, Exact};
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, standard_deviation, variance};
 use gpuvec_expr::{Output, OutputKind, Reduction, Type};
-use gpuvec_ops::Element;
+use gpuvec_ops::{Accumulator, Element};
 
 /// The computation of a result from its sums.
 #[derive(Clone, Copy)]
@@ -46,17 +46,19 @@ impl Moments {
     where
         Sum<T>: Kind<Element = T>,
         Dot<T>: Kind<Element = T>,
-        State<Sum<T>>: SlabState,
-        State<Dot<T>>: SlabState,
+        Exact<Sum<T>>: BlockReduction<Accumulator: Accumulator<State = State<Sum<T>>>>,
+        Exact<Dot<T>>: BlockReduction<Accumulator: Accumulator<State = State<Dot<T>>>>,
     {
         let (mut sum, mut squares) = (State::<Sum<T>>::ZERO, State::<Dot<T>>::ZERO);
         for ((reduction, operands), states) in self.sums.iter().zip(sums) {
             match reduction {
-                Reduction::Sum => sum.merge_part(StatesOf::whole(&mut **states, state)),
+                Reduction::Sum => {
+                    sum.merge_part(StatesOf::<Exact<Sum<T>>>::whole(&mut **states, state))
+                }
                 _ => {
                     // A square has the product of its two halves twice.
                     let times = if *operands == [0, 1] { 2 } else { 1 };
-                    let products = StatesOf::whole(&mut **states, state);
+                    let products = StatesOf::<Exact<Dot<T>>>::whole(&mut **states, state);
                     (0..times).for_each(|_| squares.merge_part(products));
                 }
             }

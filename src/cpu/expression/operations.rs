@@ -1,51 +1,60 @@
 //! The loops of the table's operations, loads and stores.
 
 use super::functions;
-use super::loops::{Loops, element_loops};
+use super::loops::{Loop, element_loop};
 use gpuvec_expr::{Element, Op, Type, half};
 use gpuvec_ops::{Accumulator, Max, Min};
 
-/// The loops of an operation on operands of type `from`, with a result of type `to`. For `where`, `from`
-/// is the type of its choices.
-pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loops> {
-    match (op, from) {
-        (Op::Cast, _) => cast(from, to),
-        (Op::RoundOdd, _) => Some(element_loops!(|a: f64| -> f32 { half::rounded_to_odd(a) })),
-        (Op::RoundF16, _) => Some(element_loops!(|a: f32| -> f32 { half::nearest_f16(a) })),
-        (Op::RoundBf16, _) => {
-            Some(element_loops!(|a: f32| -> f32 { half::f32_of_bf16(half::bf16_bits(a)) }))
+/// Selects the loop of an operation from a table, in which a row has an operation, its chunks and its formula. For
+/// other operations the result is `$other`.
+macro_rules! in_table {
+    ($op:expr, {
+        $($name:ident $chunks:ident |$($x:ident: $X:ty),+| -> $Out:ty $formula:block $(usually $usual:block)?;)+
+    } or $other:expr) => {
+        match $op {
+            $(Op::$name => {
+                Some(element_loop!($chunks, |$($x: $X),+| -> $Out $formula $(usually $usual)?))
+            })+
+            _ => $other,
         }
+    };
+}
+
+/// The loop of an operation on operands of type `from`, with a result of type `to`. For `where`, `from`
+/// is the type of its choices.
+pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loop> {
+    in_table!(op, {
+        RoundOdd Short |a: f64| -> f32 { half::rounded_to_odd(a) };
+        RoundF16 Short |a: f32| -> f32 { half::nearest_f16(a) };
+        RoundBf16 Short |a: f32| -> f32 { half::f32_of_bf16(half::bf16_bits(a)) };
+    } or match (op, from) {
+        (Op::Cast, _) => cast(from, to),
         (Op::Where, _) => Some(choice(to)),
-        (_, Type::Bool) => logic(op),
+        (_, Type::Bool) => of_bool(op),
         (_, Type::I32) => of_i32(op),
         (_, Type::I64) => of_i64(op),
         (_, Type::U64) => of_u64(op),
         (_, Type::F32) => of_f32(op).or_else(|| functions::of_f32(op)),
         (_, Type::F64) => of_f64(op).or_else(|| functions::of_f64(op)),
-    }
+    })
 }
 
 /// Operations that integers and floats share, with their methods' names.
 macro_rules! numbers {
     ($op:expr, $chunks:ident, $T:ty, $neg:path, $add:path, $sub:path, $mul:path, $abs:path) => {
-        match $op {
-            Op::Neg => Some(element_loops!(|a: $T| -> $T { $neg(a) })),
-            Op::Add => Some(element_loops!(|a: $T, b: $T| -> $T { $add(a, b) })),
-            Op::Sub => Some(element_loops!(|a: $T, b: $T| -> $T { $sub(a, b) })),
-            Op::Mul => Some(element_loops!($chunks, |a: $T, b: $T| -> $T { $mul(a, b) })),
-            Op::Abs => Some(element_loops!($chunks, |a: $T| -> $T { $abs(a) })),
-            Op::Less => Some(element_loops!(|a: $T, b: $T| -> bool { a < b })),
-            Op::LessEqual => Some(element_loops!(|a: $T, b: $T| -> bool { a <= b })),
-            Op::Equal => Some(element_loops!(|a: $T, b: $T| -> bool { a == b })),
-            Op::NotEqual => Some(element_loops!(|a: $T, b: $T| -> bool { a != b })),
-            Op::Minimum => {
-                Some(element_loops!($chunks, |a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) }))
-            }
-            Op::Maximum => {
-                Some(element_loops!($chunks, |a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) }))
-            }
-            _ => None,
-        }
+        in_table!($op, {
+            Neg Short |a: $T| -> $T { $neg(a) };
+            Add Short |a: $T, b: $T| -> $T { $add(a, b) };
+            Sub Short |a: $T, b: $T| -> $T { $sub(a, b) };
+            Mul $chunks |a: $T, b: $T| -> $T { $mul(a, b) };
+            Abs $chunks |a: $T| -> $T { $abs(a) };
+            Less Short |a: $T, b: $T| -> bool { a < b };
+            LessEqual Short |a: $T, b: $T| -> bool { a <= b };
+            Equal Short |a: $T, b: $T| -> bool { a == b };
+            NotEqual Short |a: $T, b: $T| -> bool { a != b };
+            Minimum $chunks |a: $T, b: $T| -> $T { merged::<Min<$T>>(a, b) };
+            Maximum $chunks |a: $T, b: $T| -> $T { merged::<Max<$T>>(a, b) };
+        } or None)
     };
 }
 
@@ -58,42 +67,39 @@ fn merged<A: Accumulator>(mut a: A::State, b: A::State) -> A::State {
 
 macro_rules! integers {
     ($name:ident, $T:ident, $chunks:ident) => {
-        fn $name(op: Op) -> Option<Loops> {
-            match op {
-                Op::FloorDiv => Some(element_loops!(Scalar, |a: $T, b: $T| -> $T {
+        fn $name(op: Op) -> Option<Loop> {
+            in_table!(op, {
+                FloorDiv Scalar |a: $T, b: $T| -> $T {
                     if b == 0 { 0 } else { a.wrapping_div(b) - $T::from(goes_below!(a, b)) }
-                })),
-                Op::Mod => Some(element_loops!(Scalar, |a: $T, b: $T| -> $T {
+                };
+                Mod Scalar |a: $T, b: $T| -> $T {
                     if b == 0 {
                         0
                     } else {
                         a.wrapping_rem(b) + if goes_below!(a, b) { b } else { 0 }
                     }
-                })),
-                Op::Sign => {
-                    Some(element_loops!(|a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) }))
-                }
-                Op::And => Some(element_loops!(|a: $T, b: $T| -> $T { a & b })),
-                Op::Or => Some(element_loops!(|a: $T, b: $T| -> $T { a | b })),
-                Op::Xor => Some(element_loops!(|a: $T, b: $T| -> $T { a ^ b })),
-                Op::Shl => Some(element_loops!($chunks, |a: $T, b: $T| -> $T {
+                };
+                Sign Short |a: $T| -> $T { $T::from(a > 0) - $T::from(a < 0) };
+                And Short |a: $T, b: $T| -> $T { a & b };
+                Or Short |a: $T, b: $T| -> $T { a | b };
+                Xor Short |a: $T, b: $T| -> $T { a ^ b };
+                Shl $chunks |a: $T, b: $T| -> $T {
                     if (0..$T::BITS as $T).contains(&b) { a.wrapping_shl(b as u32) } else { 0 }
-                })),
-                Op::Shr => Some(element_loops!($chunks, |a: $T, b: $T| -> $T {
+                };
+                Shr $chunks |a: $T, b: $T| -> $T {
                     let most = $T::BITS as $T - 1;
                     a >> if (0..most).contains(&b) { b } else { most }
-                })),
-                _ => numbers!(
-                    op,
-                    $chunks,
-                    $T,
-                    $T::wrapping_neg,
-                    $T::wrapping_add,
-                    $T::wrapping_sub,
-                    $T::wrapping_mul,
-                    $T::wrapping_abs
-                ),
-            }
+                };
+            } or numbers!(
+                op,
+                $chunks,
+                $T,
+                $T::wrapping_neg,
+                $T::wrapping_add,
+                $T::wrapping_sub,
+                $T::wrapping_mul,
+                $T::wrapping_abs
+            ))
         }
     };
 }
@@ -109,19 +115,12 @@ integers!(of_i32, i32, Short);
 integers!(of_i64, i64, Newest);
 
 /// The loops of u64: the loops of i64, except where the sign matters. Programs compare integers of i64 instead.
-fn of_u64(op: Op) -> Option<Loops> {
-    match op {
-        Op::FloorDiv => {
-            Some(element_loops!(Scalar, |a: u64, b: u64| -> u64 { a.checked_div(b).unwrap_or(0) }))
-        }
-        Op::Mod => {
-            Some(element_loops!(Scalar, |a: u64, b: u64| -> u64 { a.checked_rem(b).unwrap_or(0) }))
-        }
-        Op::Shr => Some(element_loops!(Newest, |a: u64, b: u64| -> u64 {
-            if b < 64 { a >> b } else { 0 }
-        })),
-        _ => of_i64(op),
-    }
+fn of_u64(op: Op) -> Option<Loop> {
+    in_table!(op, {
+        FloorDiv Scalar |a: u64, b: u64| -> u64 { a.checked_div(b).unwrap_or(0) };
+        Mod Scalar |a: u64, b: u64| -> u64 { a.checked_rem(b).unwrap_or(0) };
+        Shr Newest |a: u64, b: u64| -> u64 { if b < 64 { a >> b } else { 0 } };
+    } or of_i64(op))
 }
 
 /// The remainder with the sign of the divisor.
@@ -135,30 +134,28 @@ macro_rules! remainder {
 
 macro_rules! floats {
     ($name:ident, $T:ident) => {
-        fn $name(op: Op) -> Option<Loops> {
+        fn $name(op: Op) -> Option<Loop> {
             use std::ops::{Add, Mul, Neg, Sub};
             /// Integers below it are floats.
             const LARGE: $T = (1_u64 << $T::MANTISSA_DIGITS) as $T;
-            match op {
-                Op::Div => Some(element_loops!(|a: $T, b: $T| -> $T { a / b })),
-                Op::FloorDiv => Some(element_loops!(Long, |a: $T, b: $T| -> $T {
+            in_table!(op, {
+                Div Short |a: $T, b: $T| -> $T { a / b };
+                FloorDiv Long |a: $T, b: $T| -> $T {
                     let q = (a / b).floor();
                     let rest = if b.is_infinite() { a } else { (-q).mul_add(b, a) };
                     let is_above = (rest != 0.0) & ((rest < 0.0) != (b < 0.0));
                     if (q.abs() < LARGE) & is_above { q - 1.0 } else { q }
-                })),
-                Op::Mod => Some(element_loops!(Long, |a: $T, b: $T| -> $T {
-                    remainder!(a % b, b)
-                } usually {
+                };
+                Mod Long |a: $T, b: $T| -> $T { remainder!(a % b, b) } usually {
                     // The rest for a quotient that was rounded up to q has the other sign, and is exact.
                     let q = (a / b).floor();
                     let result = remainder!((-q).mul_add(b, a), b);
                     let is_exact = (q.abs() < LARGE) & !b.is_infinite();
                     (result, !is_exact)
-                })),
-                Op::Fma => Some(element_loops!(|a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) })),
-                Op::Sqrt => Some(element_loops!(|a: $T| -> $T { a.sqrt() })),
-                Op::Sign => Some(element_loops!(|a: $T| -> $T {
+                };
+                Fma Short |a: $T, b: $T, c: $T| -> $T { a.mul_add(b, c) };
+                Sqrt Short |a: $T| -> $T { a.sqrt() };
+                Sign Short |a: $T| -> $T {
                     if a > 0.0 {
                         1.0
                     } else if a < 0.0 {
@@ -166,16 +163,15 @@ macro_rules! floats {
                     } else {
                         a + 0.0
                     }
-                })),
-                Op::Floor => Some(element_loops!(|a: $T| -> $T { a.floor() })),
-                Op::Ceil => Some(element_loops!(|a: $T| -> $T { a.ceil() })),
-                Op::Trunc => Some(element_loops!(|a: $T| -> $T { a.trunc() })),
-                Op::Rint => Some(element_loops!(|a: $T| -> $T { a.round_ties_even() })),
-                Op::Copysign => Some(element_loops!(|a: $T, b: $T| -> $T {
+                };
+                Floor Short |a: $T| -> $T { a.floor() };
+                Ceil Short |a: $T| -> $T { a.ceil() };
+                Trunc Short |a: $T| -> $T { a.trunc() };
+                Rint Short |a: $T| -> $T { a.round_ties_even() };
+                Copysign Short |a: $T, b: $T| -> $T {
                     a.copysign(if b.is_nan() { 1.0 } else { b })
-                })),
-                _ => numbers!(op, Short, $T, $T::neg, $T::add, $T::sub, $T::mul, $T::abs),
-            }
+                };
+            } or numbers!(op, Short, $T, $T::neg, $T::add, $T::sub, $T::mul, $T::abs))
         }
     };
 }
@@ -183,17 +179,16 @@ macro_rules! floats {
 floats!(of_f32, f32);
 floats!(of_f64, f64);
 
-fn logic(op: Op) -> Option<Loops> {
-    match op {
-        Op::And => Some(element_loops!(|a: bool, b: bool| -> bool { a & b })),
-        Op::Or => Some(element_loops!(|a: bool, b: bool| -> bool { a | b })),
-        Op::Xor => Some(element_loops!(|a: bool, b: bool| -> bool { a ^ b })),
-        Op::Not => Some(element_loops!(|a: bool| -> bool { !a })),
-        _ => None,
-    }
+fn of_bool(op: Op) -> Option<Loop> {
+    in_table!(op, {
+        And Short |a: bool, b: bool| -> bool { a & b };
+        Or Short |a: bool, b: bool| -> bool { a | b };
+        Xor Short |a: bool, b: bool| -> bool { a ^ b };
+        Not Short |a: bool| -> bool { !a };
+    } or None)
 }
 
-/// The loops of a formula for values of any type.
+/// The loop of a formula for values of a type.
 macro_rules! of_each_type {
     ($ty:expr, $loops:ident) => {
         match $ty {
@@ -206,10 +201,10 @@ macro_rules! of_each_type {
     };
 }
 
-fn choice(ty: Type) -> Loops {
+fn choice(ty: Type) -> Loop {
     macro_rules! choice {
         ($T:ident) => {
-            element_loops!(|a: bool, b: $T, c: $T| -> $T { if a { b } else { c } })
+            element_loop!(|a: bool, b: $T, c: $T| -> $T { if a { b } else { c } })
         };
     }
     of_each_type!(ty, choice)
@@ -232,7 +227,8 @@ macro_rules! saturated {
         }
     }};
 }
-fn cast(from: Type, to: Type) -> Option<Loops> {
+
+fn cast(from: Type, to: Type) -> Option<Loop> {
     macro_rules! casts {
         ($($chunks:ident $from:ident $A:ty => $to:ident $Out:ty, |$a:ident| $formula:block;)+) => {
             match (from, to) {
@@ -240,7 +236,7 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
                 (Type::Bool | Type::I32, Type::U64) => cast(from, Type::I64),
                 (Type::U64, Type::Bool | Type::I32) => cast(Type::I64, to),
                 $((Type::$from, Type::$to) => {
-                    Some(element_loops!($chunks, |$a: $A| -> $Out $formula))
+                    Some(element_loop!($chunks, |$a: $A| -> $Out $formula))
                 })+
                 _ => None,
             }
@@ -274,35 +270,35 @@ fn cast(from: Type, to: Type) -> Option<Loops> {
     }
 }
 
-/// The loops that widen elements of an array; none if values are stored likewise.
-pub(super) fn load(element: Element) -> Option<Loops> {
+/// The loop that widens elements of an array; none if values are stored likewise.
+pub(super) fn load(element: Element) -> Option<Loop> {
     match element {
-        Element::Bool => Some(element_loops!(|a: u8| -> bool { a != 0 })),
-        Element::U8 => Some(element_loops!(|a: u8| -> i32 { a.into() })),
-        Element::I8 => Some(element_loops!(|a: i8| -> i32 { a.into() })),
-        Element::U16 => Some(element_loops!(|a: u16| -> i32 { a.into() })),
-        Element::I16 => Some(element_loops!(|a: i16| -> i32 { a.into() })),
-        Element::U32 => Some(element_loops!(|a: u32| -> i64 { a.into() })),
-        Element::F16 => Some(element_loops!(|a: u16| -> f32 { half::f32_of_f16(a) })),
-        Element::Bf16 => Some(element_loops!(|a: u16| -> f32 { half::f32_of_bf16(a) })),
+        Element::Bool => Some(element_loop!(|a: u8| -> bool { a != 0 })),
+        Element::U8 => Some(element_loop!(|a: u8| -> i32 { a.into() })),
+        Element::I8 => Some(element_loop!(|a: i8| -> i32 { a.into() })),
+        Element::U16 => Some(element_loop!(|a: u16| -> i32 { a.into() })),
+        Element::I16 => Some(element_loop!(|a: i16| -> i32 { a.into() })),
+        Element::U32 => Some(element_loop!(|a: u32| -> i64 { a.into() })),
+        Element::F16 => Some(element_loop!(|a: u16| -> f32 { half::f32_of_f16(a) })),
+        Element::Bf16 => Some(element_loop!(|a: u16| -> f32 { half::f32_of_bf16(a) })),
         Element::I32 | Element::I64 | Element::U64 | Element::F32 | Element::F64 => None,
     }
 }
 
-/// The loops that store values as elements of an array.
-pub(super) fn store(element: Element) -> Loops {
+/// The loop that stores values as elements of an array.
+pub(super) fn store(element: Element) -> Loop {
     match element {
-        Element::F16 => element_loops!(|a: f32| -> u16 { half::f16_bits(a) }),
-        Element::Bf16 => element_loops!(|a: f32| -> u16 { half::bf16_bits(a) }),
+        Element::F16 => element_loop!(|a: f32| -> u16 { half::f16_bits(a) }),
+        Element::Bf16 => element_loop!(|a: f32| -> u16 { half::bf16_bits(a) }),
         _ => copy(element.widened()),
     }
 }
 
-/// The loops that copy values.
-pub(super) fn copy(ty: Type) -> Loops {
+/// The loop that copies values.
+pub(super) fn copy(ty: Type) -> Loop {
     macro_rules! copy {
         ($T:ident) => {
-            element_loops!(|a: $T| -> $T { a })
+            element_loop!(|a: $T| -> $T { a })
         };
     }
     of_each_type!(ty, copy)

@@ -4,7 +4,7 @@ use super::compile::BlockProgram;
 use super::run::{Range, Scratch};
 use super::slab::{Slab, SlabState, SumKind};
 use super::two_parts::OfSum;
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::cpu::exact::{self, Bounded, Columns, Inputs, Vectorised};
 use crate::cpu::fold::{fold, fold_columns};
 use crate::policy::CORES;
@@ -145,20 +145,20 @@ pub(crate) trait BlockReduction: 'static {
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
     fn add(
-        version: Version, state: &mut <Self::Accumulator as Accumulator>::State,
-        values: Values<'_>, first: usize,
+        isa: Isa, state: &mut <Self::Accumulator as Accumulator>::State, values: Values<'_>,
+        first: usize,
     );
 
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
     fn add_columns(
-        version: Version, slab: &mut Slab<<Self::Accumulator as Accumulator>::State>, state: usize,
-        columns: ValueColumns<'_>, first: usize,
+        isa: Isa, slab: &mut Slab<StateOf<Self>>, state: usize, columns: ValueColumns<'_>,
+        first: usize,
     );
 
     /// The result of values that are all elements.
-    fn row(version: Version, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
+    fn row(isa: Isa, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
         let mut state = Self::Accumulator::IDENTITY;
-        Self::add(version, &mut state, values, 0);
+        Self::add(isa, &mut state, values, 0);
         Self::Accumulator::finish(&state)
     }
 
@@ -179,8 +179,11 @@ pub(crate) trait BlockReduction: 'static {
     }
 }
 
+/// The state of a reduction.
+pub(crate) type StateOf<R> = <<R as BlockReduction>::Accumulator as Accumulator>::State;
+
 /// Computes the result of values.
-pub(crate) type ResultOf<T> = fn(Version, Values<'_>) -> T;
+pub(crate) type ResultOf<T> = fn(Isa, Values<'_>) -> T;
 
 /// Runs code that is generic over a reduction's type, for one known only at run time.
 pub(crate) trait ReductionVisitor {
@@ -191,15 +194,15 @@ pub(crate) trait ReductionVisitor {
 }
 
 /// [`BlockReduction::add`], of any reduction with states of a type.
-pub(crate) type Add<S> = fn(Version, &mut S, Values<'_>, usize);
+pub(crate) type Add<S> = fn(Isa, &mut S, Values<'_>, usize);
 
 /// The same, to the state of the program's reduction of a number.
-pub(crate) type AddValues<'a> = dyn FnMut(usize, Version, Values<'_>, usize) + 'a;
+pub(crate) type AddValues<'a> = dyn FnMut(usize, Isa, Values<'_>, usize) + 'a;
 
 impl BlockProgram {
     /// The set of vector instructions for which it was compiled.
-    pub(crate) fn version(&self) -> Version {
-        self.version
+    pub(crate) fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// The types of the values that reductions take, and the inputs that these are, if nothing is computed from
@@ -217,7 +220,7 @@ impl BlockProgram {
         let mut each = |number: usize, addresses, start, len| {
             // SAFETY: the run gives the addresses of `len` results, which it changes afterwards.
             let values = unsafe { Values::new(self.reduced[number].ty, addresses, len) };
-            add(number, self.version, values, first + start);
+            add(number, self.isa, values, first + start);
         };
         self.run(scratch, range, &mut each);
     }
@@ -225,41 +228,20 @@ impl BlockProgram {
 
 /// Adds values to an exact sum.
 pub(crate) fn add_exactly<K: Vectorised<Element: Element>>(
-    version: Version, state: &mut State<K>, values: Values<'_>, _: usize,
+    isa: Isa, state: &mut State<K>, values: Values<'_>, _: usize,
 ) {
-    exact::accumulate::<K, exact::All>(version, state, values.of());
+    exact::accumulate::<K, exact::All>(isa, state, values.of());
 }
 
 /// Adds products to a sum within a bound.
 fn add_bounded<K: Vectorised<Element: Element>>(
-    version: Version, sum: &mut Bounded<K>, values: Values<'_>, _: usize,
+    isa: Isa, sum: &mut Bounded<K>, values: Values<'_>, _: usize,
 ) {
-    sum.accumulate(version, values.of());
-}
-
-/// [`BlockReduction::bounded`] of exact sums: the results grow with the sum.
-fn bounded<K, A, R>(reducer: &R) -> Result<Option<A::Result>, R::Error>
-where
-    K: Vectorised<Element: Element>,
-    A: Accumulator<State = State<K>>,
-    R: Reducer,
-{
-    if !K::PRODUCTS {
-        return Ok(None);
-    }
-    let states = States {
-        identity: || Bounded::<K>::ZERO,
-        merge: Bounded::merge,
-        from_words: |_| unreachable!("devices' sums are exact"),
-        word_bytes: 0,
-    };
-    let Some(ends) = reducer.reduce(states, add_bounded)?.ends() else { return Ok(None) };
-    let [least, most] = ends.map(|end| A::finish(&end));
-    Ok((least.bits() == most.bits()).then_some(least))
+    sum.accumulate(isa, values.of());
 }
 
 /// The accumulator `A`, which is an exact sum of the kind `K` or is computed from one.
-struct Exact<K, A = K>(PhantomData<(K, A)>);
+pub(crate) struct Exact<K, A = K>(PhantomData<(K, A)>);
 
 impl<K, A> BlockReduction for Exact<K, A>
 where
@@ -269,26 +251,25 @@ where
 {
     type Accumulator = A;
 
-    fn add(version: Version, state: &mut State<K>, values: Values<'_>, first: usize) {
-        add_exactly(version, state, values, first);
+    fn add(isa: Isa, state: &mut State<K>, values: Values<'_>, first: usize) {
+        add_exactly(isa, state, values, first);
     }
 
     fn add_columns(
-        version: Version, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>,
-        _: usize,
+        isa: Isa, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
-        K::add_columns(version, slab, state, columns.typed());
+        K::add_columns(isa, slab, state, columns.typed());
     }
 
-    fn row(version: Version, values: Values<'_>) -> A::Result {
-        if let Some(parts) = K::row(version, values.of()) {
+    fn row(isa: Isa, values: Values<'_>) -> A::Result {
+        if let Some(parts) = K::row(isa, values.of()) {
             return A::of_parts(parts, values.len);
         }
         if let Some(result) = A::OF_VALUES {
-            return result(version, values);
+            return result(isa, values);
         }
         let mut state = State::ZERO;
-        add_exactly::<K>(version, &mut state, values, 0);
+        add_exactly::<K>(isa, &mut state, values, 0);
         A::finish(&state)
     }
 
@@ -298,8 +279,20 @@ where
 
     const RESULT: Option<ResultOf<A::Result>> = A::OF_VALUES;
 
+    /// The results grow with the sum.
     fn bounded<R: Reducer>(reducer: &R) -> Result<Option<A::Result>, R::Error> {
-        bounded::<K, A, R>(reducer)
+        if !K::PRODUCTS {
+            return Ok(None);
+        }
+        let states = States {
+            identity: || Bounded::<K>::ZERO,
+            merge: Bounded::merge,
+            from_words: |_| unreachable!("devices' sums are exact"),
+            word_bytes: 0,
+        };
+        let Some(ends) = reducer.reduce(states, add_bounded)?.ends() else { return Ok(None) };
+        let [least, most] = ends.map(|end| A::finish(&end));
+        Ok((least.bits() == most.bits()).then_some(least))
     }
 }
 
@@ -309,24 +302,20 @@ struct Folding<O>(PhantomData<O>);
 impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
     type Accumulator = O::Accumulator;
 
-    fn add(version: Version, state: &mut O::Output, values: Values<'_>, _: usize) {
-        O::Accumulator::merge(state, &fold(version, O::default(), values.of()));
+    fn add(isa: Isa, state: &mut O::Output, values: Values<'_>, _: usize) {
+        O::Accumulator::merge(state, &fold(isa, O::default(), values.of()));
     }
 
     fn add_columns(
-        version: Version, slab: &mut Slab<O::Output>, state: usize, columns: ValueColumns<'_>,
-        _: usize,
+        isa: Isa, slab: &mut Slab<O::Output>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         let states = slab.states(state, columns.len);
-        fold_columns(version, O::default(), states, columns.typed());
+        fold_columns(isa, O::default(), states, columns.typed());
     }
 }
 
 /// The first of the values that win, which `O` finds.
 struct First<A, O>(PhantomData<(A, O)>);
-
-/// The number of values whose winner is found before its index is looked for.
-const SEARCHED: usize = CORES.indexed_values;
 
 impl<A, O> BlockReduction for First<A, O>
 where
@@ -336,16 +325,19 @@ where
 {
     type Accumulator = A;
 
-    fn add(version: Version, state: &mut A::State, values: Values<'_>, first: usize) {
+    fn add(isa: Isa, state: &mut A::State, values: Values<'_>, first: usize) {
         let wins = |value, index: usize, over: A::State| {
             let mut merged = over;
             A::merge(&mut merged, &Indexed { value, index: index as i64 });
             merged.index != over.index
         };
-        for (part, start) in
-            values.of::<O::Element>().a().chunks(SEARCHED).zip((first..).step_by(SEARCHED))
+        for (part, start) in values
+            .of::<O::Element>()
+            .a()
+            .chunks(CORES.indexed_values)
+            .zip((first..).step_by(CORES.indexed_values))
         {
-            let best = fold(version, O::default(), Inputs::new(part, part));
+            let best = fold(isa, O::default(), Inputs::new(part, part));
             if !wins(best, start, *state) {
                 continue;
             }
@@ -357,8 +349,7 @@ where
     }
 
     fn add_columns(
-        _: Version, slab: &mut Slab<A::State>, state: usize, columns: ValueColumns<'_>,
-        first: usize,
+        _: Isa, slab: &mut Slab<A::State>, state: usize, columns: ValueColumns<'_>, first: usize,
     ) {
         let states = slab.states(state, columns.len);
         let columns = columns.typed::<O::Element>();
@@ -388,7 +379,7 @@ struct Counting<A, const IS: bool>(PhantomData<A>);
 impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A, IS> {
     type Accumulator = A;
 
-    fn add(_: Version, state: &mut i64, values: Values<'_>, _: usize) {
+    fn add(_: Isa, state: &mut i64, values: Values<'_>, _: usize) {
         // A byte holds a row's count of each lane.
         let rows = values.of::<bool>().a().chunks(255 * 64);
         let trues = rows.map(|rows| {
@@ -403,7 +394,7 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
     }
 
     fn add_columns(
-        _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
+        _: Isa, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         add_rows(slab, state, columns, |trues, is_true: bool| *trues += i64::from(is_true == IS));
     }
@@ -415,7 +406,7 @@ struct Product<T>(PhantomData<T>);
 impl<T: Element + Into<i64>> BlockReduction for Product<T> {
     type Accumulator = WrappingProduct;
 
-    fn add(_: Version, state: &mut i64, values: Values<'_>, _: usize) {
+    fn add(_: Isa, state: &mut i64, values: Values<'_>, _: usize) {
         // A multiplication waits for the one before in its lane.
         let mut lanes = [1_i64; 8];
         for row in values.of::<T>().a().chunks(lanes.len()) {
@@ -427,7 +418,7 @@ impl<T: Element + Into<i64>> BlockReduction for Product<T> {
     }
 
     fn add_columns(
-        _: Version, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
+        _: Isa, slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         add_rows(slab, state, columns, |product, value: T| {
             *product = product.wrapping_mul(value.into());

@@ -239,7 +239,7 @@ impl BlockProgram {
             let is_output = (self.inputs..self.arrays.len()).contains(&index);
             // SAFETY: the caller promises the operands.
             let arguments = unsafe { Args::new(operands, addresses[index], len, is_output) };
-            step.run.call(&arguments);
+            (step.run)(self.isa, &arguments);
         }
     }
 }

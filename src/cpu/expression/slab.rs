@@ -1,88 +1,35 @@
 //! States of a reduction, one for each result, with the lanes in which sums are kept as long as these hold them.
 
-use crate::arch::Version;
-use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Vectorised};
+use crate::arch::Isa;
+use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Lanes, NoLanes, Vectorised};
 use crate::policy::CORES;
-use gpuvec_exact::{Dot, Float, State, Sum};
-use gpuvec_ops::Indexed;
+use gpuvec_exact::{Dot, Float, State};
+use gpuvec_ops::{Element, Indexed};
 use std::collections::TryReserveError;
-
-/// The lanes beside states of a type.
-pub(crate) trait StateLanes<S>: Default + Send + Sync {
-    /// Reserves lanes without terms.
-    fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError>;
-    /// Removes all terms from the lanes.
-    fn clear(&mut self);
-    /// The sums of the first lanes in two parts, and the most terms of one, if sums are in lanes.
-    fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)>;
-    /// Moves the terms of a lane to a state.
-    fn empty(&mut self, lane: usize, state: &mut S);
-}
 
 /// A state in a [`Slab`], which may have a lane beside it.
 pub(crate) trait SlabState: Copy + Send + Sync + 'static {
     /// The lanes of states.
-    type Lanes: StateLanes<Self>;
+    type Lanes: Lanes<Self>;
 }
 
-/// No lanes.
-#[derive(Default)]
-pub(crate) struct NoLanes;
-
-impl<S> StateLanes<S> for NoLanes {
-    fn reserve(&mut self, _: usize) -> Result<(), TryReserveError> {
-        Ok(())
-    }
-
-    fn clear(&mut self) {}
-
-    fn sums(&self, _: usize) -> Option<([&[f64]; 2], u32)> {
-        None
-    }
-
-    fn empty(&mut self, _: usize, _: &mut S) {}
+impl<K: Laned> SlabState for State<K> {
+    type Lanes = LaneSums<K>;
 }
 
-impl<K: Laned> StateLanes<State<K>> for LaneSums<K> {
-    fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
-        self.reserve(lanes)
-    }
-
-    fn clear(&mut self) {
-        self.clear();
-    }
-
-    fn sums(&self, lanes: usize) -> Option<([&[f64]; 2], u32)> {
-        Some(self.sums(lanes))
-    }
-
-    fn empty(&mut self, lane: usize, state: &mut State<K>) {
-        self.empty(lane, state);
-    }
+impl<T: Element> SlabState for Indexed<T> {
+    type Lanes = NoLanes;
 }
 
-macro_rules! lanes {
-    ($($state:ty: $lanes:ty;)+) => {
+macro_rules! without_lanes {
+    ($($state:ty)+) => {
         $(impl SlabState for $state {
-            type Lanes = $lanes;
+            type Lanes = NoLanes;
         })+
     };
 }
 
-lanes! {
-    State<Sum<f32>>: LaneSums<Sum<f32>>;
-    State<Sum<f64>>: LaneSums<Sum<f64>>;
-    State<Dot<f32>>: LaneSums<Dot<f32>>;
-    State<Dot<f64>>: NoLanes;
-    f32: NoLanes;
-    f64: NoLanes;
-    i32: NoLanes;
-    i64: NoLanes;
-    Indexed<f32>: NoLanes;
-    Indexed<f64>: NoLanes;
-    Indexed<i32>: NoLanes;
-    Indexed<i64>: NoLanes;
-}
+without_lanes! { State<Dot<f64>> f32 f64 i32 i64 }
 
 /// States, and lanes beside them. A result combines both.
 pub(crate) struct Slab<S: SlabState> {
@@ -160,17 +107,15 @@ impl<S: SlabState> Slab<S> {
 }
 
 /// Adds columns to exact sums, in lanes.
-pub(super) fn add_columns_exactly<K: Laned>(
-    version: Version, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
-) where
-    State<K>: SlabState<Lanes = LaneSums<K>>,
-{
-    for start in (0..columns.rows()).step_by(MOST_ROWS) {
-        let columns = columns.part(start..columns.rows().min(start + MOST_ROWS));
+fn add_columns_exactly<K: Laned>(
+    isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
+) {
+    for start in (0..columns.rows()).step_by(CORES.column_rows) {
+        let columns = columns.part(start..columns.rows().min(start + CORES.column_rows));
         if !slab.lanes.has_room(columns.rows()) {
             slab.empty_lanes();
         }
-        if slab.lanes.add(version, first, columns) == 0 {
+        if slab.lanes.add(isa, first, columns) == 0 {
             continue;
         }
         for column in 0..columns.len() {
@@ -180,77 +125,57 @@ pub(super) fn add_columns_exactly<K: Laned>(
             }
             slab.lanes.restore(number..number + 1);
             slab.whole(number);
-            add_column(version, &mut slab.states[number], columns, column);
+            add_column(isa, &mut slab.states[number], columns, column);
         }
     }
 }
 
-/// The most rows that are added to lanes at a time: with more, terms would be of too different sizes more often.
-const MOST_ROWS: usize = CORES.column_rows;
-
 /// Adds the terms of one of the columns to a state.
-pub(super) fn add_column<K: Vectorised>(
-    version: Version, state: &mut State<K>, columns: Columns<'_, K::Element>, column: usize,
+fn add_column<K: Vectorised>(
+    isa: Isa, state: &mut State<K>, columns: Columns<'_, K::Element>, column: usize,
 ) {
-    let mut terms = [[K::Element::from_encoding(0); MOST_ROWS]; 2];
-    for start in (0..columns.rows()).step_by(MOST_ROWS) {
-        let rows = start..columns.rows().min(start + MOST_ROWS);
+    let mut terms = [[K::Element::from_encoding(0); CORES.column_rows]; 2];
+    for start in (0..columns.rows()).step_by(CORES.column_rows) {
+        let rows = start..columns.rows().min(start + CORES.column_rows);
         let len = rows.len();
         for (place, row) in rows.enumerate() {
             let row = columns.row(row);
             (terms[0][place], terms[1][place]) = (row.a()[column], row.b()[column]);
         }
         let inputs = Inputs::new(&terms[0][..len], &terms[1][..len]);
-        exact::accumulate::<K, exact::All>(version, state, inputs);
+        exact::accumulate::<K, exact::All>(isa, state, inputs);
     }
 }
 
-/// A kind of exact sums of columns and of rows.
+/// A kind of exact sums of columns and of rows. By default there are no lanes.
 pub(crate) trait SumKind: Vectorised {
     /// Adds columns to the sums from number `first` on.
     fn add_columns(
-        version: Version, slab: &mut Slab<State<Self>>, first: usize,
-        columns: Columns<'_, Self::Element>,
+        isa: Isa, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, Self::Element>,
     ) where
-        State<Self>: SlabState;
-
-    /// The sum of a row in two parts, if lanes hold it.
-    fn row(version: Version, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]>;
-}
-
-macro_rules! in_lanes {
-    ($($kind:ty;)+) => {
-        $(impl SumKind for $kind {
-            fn add_columns(
-                version: Version, slab: &mut Slab<State<Self>>, first: usize,
-                columns: Columns<'_, Self::Element>,
-            ) {
-                add_columns_exactly(version, slab, first, columns);
-            }
-
-            fn row(version: Version, inputs: Inputs<'_, Self::Element>) -> Option<[f64; 2]> {
-                exact::row::<Self>(version, inputs)
-            }
-        })+
-    };
-}
-
-in_lanes! {
-    Sum<f32>;
-    Sum<f64>;
-    Dot<f32>;
-}
-
-impl SumKind for Dot<f64> {
-    fn add_columns(
-        version: Version, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, f64>,
-    ) {
+        State<Self>: SlabState,
+    {
         for column in 0..columns.len() {
-            add_column(version, slab.state(first + column), columns, column);
+            add_column(isa, slab.state(first + column), columns, column);
         }
     }
 
-    fn row(_: Version, _: Inputs<'_, f64>) -> Option<[f64; 2]> {
+    /// The sum of a row in two parts, if lanes hold it.
+    fn row(_: Isa, _: Inputs<'_, Self::Element>) -> Option<[f64; 2]> {
         None
+    }
+}
+
+impl SumKind for Dot<f64> {}
+
+impl<K: Laned> SumKind for K {
+    fn add_columns(
+        isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
+    ) {
+        add_columns_exactly(isa, slab, first, columns);
+    }
+
+    fn row(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
+        exact::row::<K>(isa, inputs)
     }
 }

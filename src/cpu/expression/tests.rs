@@ -1,7 +1,7 @@
-//! The interpreter against the oracle, which runs one element at a time: every version, every bit.
+//! The interpreter against the oracle, which runs one element at a time: every instruction set, every bit.
 
 use super::*;
-use crate::arch::Version;
+use crate::arch::Isa;
 use crate::call::{Binding, Formula};
 use gpuvec_expr::{Element, Form, Input, Op, Output, Program, Rule, compile};
 use gpuvec_ops::Accumulator;
@@ -146,17 +146,17 @@ impl Case<'_> {
         [vec![(0, self.n)], vec![(0, first), (first, self.n - first)]]
     }
 
-    /// Checks every version, also in parts, and in place of an input.
+    /// Checks every instruction set, also in parts, and in place of an input.
     fn check(&self) {
         let expected = self.expected();
-        for version in Version::all() {
+        for isa in Isa::all() {
             for places in self.places() {
                 for parts in self.parts() {
-                    let found = self.found(version, &parts, &places);
+                    let found = self.found(isa, &parts, &places);
                     for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
                         assert!(
                             found == expected,
-                            "{version:?}, in place of {places:?}, output {number}: {}\n{}",
+                            "{isa:?}, in place of {places:?}, output {number}: {}\n{}",
                             self.difference(found, expected),
                             self.program
                         );
@@ -202,11 +202,9 @@ impl Case<'_> {
 
     /// The bits of each output; of a reduction none where it has no value. A stored one is an input if there is
     /// one in its place.
-    fn found(
-        &self, version: Version, parts: &[(usize, usize)], places: &[Option<usize>],
-    ) -> Vec<Vec<u64>> {
+    fn found(&self, isa: Isa, parts: &[(usize, usize)], places: &[Option<usize>]) -> Vec<Vec<u64>> {
         let (sums, _) = self.program.of_sums().unwrap();
-        let program = BlockProgram::new(&sums, version).unwrap();
+        let program = BlockProgram::new(&sums, isa).unwrap();
         let mut scratch = program.scratch(self.n).expect("memory");
         let mut arrays = self.arrays();
         let stored = self.stored();
@@ -233,8 +231,8 @@ impl Case<'_> {
                     &mut scratch,
                     range,
                     start,
-                    &mut |number, version, values, first| {
-                        of_part.sum_mut(number).add(0, version, values, first);
+                    &mut |number, isa, values, first| {
+                        of_part.sum_mut(number).add(0, isa, values, first);
                     },
                 ),
             }
@@ -566,7 +564,7 @@ fn many_values_that_live_long_make_short_blocks() {
     let back: Vec<String> = terms.iter().rev().cloned().collect();
     let text = format!("({}) - ({})", terms.join(" + "), back.join(" * 0.5 + "));
     let program = compile(&text, &INPUTS).expect("a program");
-    let compiled = BlockProgram::new(&program, Version::all().next().unwrap()).unwrap();
+    let compiled = BlockProgram::new(&program, Isa::all().next().unwrap()).unwrap();
     assert!(compiled.block < 512);
     check_sized(&text, 1500, 1, true);
 }
@@ -574,7 +572,7 @@ fn many_values_that_live_long_make_short_blocks() {
 #[test]
 fn an_operation_costs_what_its_program_costs() {
     for &op in gpuvec_ops::Op::ALL {
-        let blocks = BlockProgram::new(&op.program(), Version::all().next().unwrap()).unwrap();
+        let blocks = BlockProgram::new(&op.program(), Isa::all().next().unwrap()).unwrap();
         assert_eq!(Formula::of(op).cost, blocks.cost() as usize, "{op:?}");
     }
 }

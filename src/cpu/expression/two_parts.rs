@@ -17,7 +17,7 @@ pub(crate) trait OfSum: Accumulator {
 
 macro_rules! of_sum {
     (value) => {
-        Some(|version, values| exact::value::<Self, exact::All>(version, values.of()))
+        Some(|isa, values| exact::value::<Self, exact::All>(isa, values.of()))
     };
     (computed) => {
         None

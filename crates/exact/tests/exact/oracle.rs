@@ -1,8 +1,7 @@
 //! Two oracles that share nothing with the crate, and the checks that every case goes through.
 
 use gpuvec_exact::{
-    Bins, COUNTS, Dot, Float, Guards, Kind, State, Sum, Windowed, accumulate, decode, encode,
-    wire_bytes,
+    Bins, COUNTS, Dot, Float, Guards, Kind, State, Sum, Windowed, WireError, accumulate,
 };
 use num_bigint::{BigInt, Sign};
 use num_rational::{BigRational, Ratio};
@@ -253,4 +252,23 @@ impl Random {
 pub(crate) fn scale(x: f64, exponent: i32) -> f64 {
     let half = exponent / 2;
     x * 2_f64.powi(half) * 2_f64.powi(exponent - half)
+}
+
+/// The length of the wire form.
+pub(crate) fn wire_bytes<K: Kind>() -> usize {
+    K::CODE.wire_bytes()
+}
+
+/// Writes a state.
+pub(crate) fn encode<K: Kind>(state: &State<K>, bytes: &mut [u8]) {
+    let mut state = *state;
+    state.normalise();
+    K::CODE.encode(state.words().as_ref(), bytes);
+}
+
+/// Reads a state, or several that were added word by word.
+pub(crate) fn decode<K: Kind>(bytes: &[u8]) -> Result<State<K>, WireError> {
+    let mut words = K::ZERO;
+    K::CODE.decode(bytes, words.as_mut())?;
+    Ok(State::from_words(words))
 }

@@ -1,9 +1,10 @@
 //! The wire form: it adds as integers, and no damaged or foreign state is read.
 
-use crate::oracle::{Case, Random, by_groups, deposited, digits, nearest};
+use crate::oracle::{
+    Case, Random, by_groups, decode, deposited, digits, encode, nearest, wire_bytes,
+};
 use gpuvec_exact::{
-    Code, Dot, Float, Kind, MAX_STATES, State, Sum, WireError, decode, encode, kind_of,
-    merge_words, wire_bytes,
+    Code, Dot, Float, Kind, MAX_STATES, State, Sum, WireError, kind_of, merge_words,
 };
 use num_bigint::BigInt;
 

@@ -16,10 +16,13 @@ fn onto<M: Machine>(m: &M, base: M::F64, t: Pair<M>, square: M::F64, p: M::F64) 
     high + m.fma(t.0 * square, p, low)
 }
 
-/// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
-/// if the sign of `side` is set.
+/// The angle of a point that is `height` above and `width` to the side of the origin, to the left if the sign of `side`
+/// is set, as a multiple of π/4 and the tangent of the rest, at most tan π/8 in magnitude; and whether the point is to the
+/// left, where the rest is to be subtracted.
 #[inline(always)]
-fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
+pub(crate) fn reduced_angle<M: Machine>(
+    m: &M, height: M::F64, width: M::F64, side: M::F64,
+) -> (M::F64, Pair<M>, M::Bool) {
     let zero = m.f64(0.0);
     let far = m.less(width * m.f64(SQRT_2 + 1.0), height);
     let middle = m.less(width * m.f64(SQRT_2 - 1.0), height);
@@ -28,11 +31,18 @@ fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F
     let total = any_sum(m, height, width);
     let rise = (choose(height, difference.0, -width), choose(zero, difference.1, zero));
     let run = (choose(width, total.0, height), choose(zero, total.1, zero));
-    let (t, low) = quotient(m, rise, run);
+    let tangent = quotient(m, rise, run);
     let base = choose(zero, m.f64(FRAC_PI_4), m.f64(FRAC_PI_2));
     let left = m.less(with_sign_of(m, m.f64(1.0), side), zero);
     // Exact: the double nearest to π has three zeros at its end.
-    let base = m.select(left, m.f64(PI) - base, base);
+    (m.select(left, m.f64(PI) - base, base), tangent, left)
+}
+
+/// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
+/// if the sign of `side` is set.
+#[inline(always)]
+fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
+    let (base, (t, low), left) = reduced_angle(m, height, width, side);
     let square = t * t;
     // atan' t is nearly 1 - t².
     let low = m.fma(-square, low, low);

@@ -52,10 +52,16 @@ trait Base: Tables<3> {
 }
 
 macro_rules! bases {
-    ($($name:ident($steps:expr, $at_1:expr, $factor:expr): $tables:expr, $of_2:expr, $unit:ident,
+    ($($doc:literal $function:ident $name:ident($steps:expr, $at_1:expr, $factor:expr): $tables:expr, $of_2:expr, $unit:ident,
         $slope:ident, $coefficients:ident, $bias:ident;)*) => {
-        $(/// The logarithm to a base.
+        $(#[doc = $doc]
         pub struct $name;
+
+        #[doc = $doc]
+        #[inline(always)]
+        pub fn $function<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+            $name::finish(m, $name::begin(m, x))
+        }
 
         impl Tables<3> for $name {
             const TABLES: [&'static [f32; 32]; 3] = $tables;
@@ -75,11 +81,11 @@ macro_rules! bases {
 }
 
 bases! {
-    Log(31.0, 1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
+    "The natural logarithm." log Log(31.0, 1.0, 2.0): [&LOG_INVERSE, &LOG_TABLE, &LOG_TABLE_LOW],
         [LOG_2, LOG_2_LOW], LOG_UNIT, LOG_SLOPE, LOG, LOG_BIAS;
-    Log2(31.0, 35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
+    "The logarithm to base 2." log2 Log2(31.0, 35.0 / 32.0, 35.0 / 16.0): [&LOG2_INVERSE, &LOG2_TABLE, &LOG2_TABLE_LOW],
         [LOG2_2, LOG2_2_LOW], LOG2_UNIT, LOG2_SLOPE, LOG2, LOG2_BIAS;
-    Log10(30.99, 29.0 / 32.0, 29.0 / 16.0): [&LOG10_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
+    "The logarithm to base 10." log10 Log10(30.99, 29.0 / 32.0, 29.0 / 16.0): [&LOG10_INVERSE, &LOG10_TABLE, &LOG10_TABLE_LOW],
         [LOG10_2, LOG10_2_LOW], LOG10_UNIT, LOG10_SLOPE, LOG10, LOG10_BIAS;
 }
 
@@ -148,22 +154,4 @@ impl<B: Base> Halves for B {
         let (y, is_sure) = rounded::<B, M>(m, reduced.parts::<B>(m, r));
         (y, is_sure & reduced.is_right)
     }
-}
-
-/// The natural logarithm.
-#[inline(always)]
-pub fn log<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    Log::finish(m, Log::begin(m, x))
-}
-
-/// The logarithm to base 2.
-#[inline(always)]
-pub fn log2<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    Log2::finish(m, Log2::begin(m, x))
-}
-
-/// The logarithm to base 10.
-#[inline(always)]
-pub fn log10<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-    Log10::finish(m, Log10::begin(m, x))
 }

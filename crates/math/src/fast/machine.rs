@@ -2,6 +2,7 @@
 
 use super::exponential::scaled_power;
 use crate::Scalar;
+use crate::machine::operations;
 use std::num::Wrapping;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
@@ -229,63 +230,8 @@ macro_rules! rust_numbers {
             const LARGE_TABLES: bool = true;
 
             #[inline(always)]
-            fn f32(&self, value: f32) -> f32 {
-                value
-            }
-
-            #[inline(always)]
-            fn i32(&self, value: i32) -> Self::I32 {
-                Wrapping(value)
-            }
-
-            #[inline(always)]
-            fn fma(&self, a: f32, b: f32, c: f32) -> f32 {
-                a.mul_add(b, c)
-            }
-
-            #[inline(always)]
-            fn fms(&self, a: f32, b: f32, c: f32) -> f32 {
-                a.mul_add(b, -c)
-            }
-
-            #[inline(always)]
-            fn fnma(&self, a: f32, b: f32, c: f32) -> f32 {
-                (-a).mul_add(b, c)
-            }
-
-            #[inline(always)]
-            fn bits(&self, x: f32) -> Self::I32 {
-                Wrapping(x.to_bits().cast_signed())
-            }
-
-            #[inline(always)]
-            fn float(&self, bits: Self::I32) -> f32 {
-                f32::from_bits(bits.0.cast_unsigned())
-            }
-
-            #[inline(always)]
-            fn convert(&self, integer: Self::I32) -> f32 {
-                integer.0 as f32
-            }
-
-            #[inline(always)]
             fn shift_left<const COUNT: u32>(&self, bits: Self::I32) -> Self::I32 {
                 Wrapping(bits.0 << COUNT)
-            }
-
-            #[inline(always)]
-            fn less(&self, a: f32, b: f32) -> bool {
-                a < b
-            }
-
-            #[inline(always)]
-            fn equal(&self, a: f32, b: f32) -> bool {
-                a == b
-            }
-
-            #[inline(always)]
-            fn select(&self, condition: bool, yes: f32, no: f32) -> f32 {
-                if condition { yes } else { no }
             }
 
             #[inline(always)]
@@ -293,9 +239,19 @@ macro_rules! rust_numbers {
                 table[place.0 as usize % N]
             }
 
-            #[inline(always)]
-            fn min(&self, a: f32, b: f32) -> f32 {
-                a.min(b)
+            operations! {
+                f32(value: f32) -> f32 { value }
+                i32(value: i32) -> Self::I32 { Wrapping(value) }
+                fma(a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) }
+                fms(a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, -c) }
+                fnma(a: f32, b: f32, c: f32) -> f32 { (-a).mul_add(b, c) }
+                bits(x: f32) -> Self::I32 { Wrapping(x.to_bits().cast_signed()) }
+                float(bits: Self::I32) -> f32 { f32::from_bits(bits.0.cast_unsigned()) }
+                convert(integer: Self::I32) -> f32 { integer.0 as f32 }
+                less(a: f32, b: f32) -> bool { a < b }
+                equal(a: f32, b: f32) -> bool { a == b }
+                select(condition: bool, yes: f32, no: f32) -> f32 { if condition { yes } else { no } }
+                min(a: f32, b: f32) -> f32 { a.min(b) }
             }
 
             $($specific)*
