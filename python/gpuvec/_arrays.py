@@ -35,8 +35,11 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
     """
     if isinstance(argument, np.ndarray):
         if _is_masked(argument):
+            advice = "an array without a mask"
+            if name not in OUTPUTS:
+                advice = f"{name}.compressed(), or {name}.filled(value) with a value that fits"
             raise TypeError(
-                f"{name} is a masked array, and gpuvec does not apply masks: pass {_unmasked(name)}"
+                f"{name} is a masked array, and gpuvec does not apply masks: pass {advice}"
             )
         # A view, whose shape and type the caller's code cannot change.
         return Found(np.asarray(argument)[...])
@@ -91,13 +94,6 @@ def _is_masked(array: NDArray[Any]) -> bool:
     """Returns whether an array has a mask, without importing numpy.ma for arrays that have none."""
     masks = sys.modules.get("numpy.ma")
     return masks is not None and isinstance(array, masks.MaskedArray)
-
-
-def _unmasked(name: str) -> str:
-    """Returns the advice on what to pass in place of a masked array."""
-    if name in OUTPUTS:
-        return "an array without a mask"
-    return f"{name}.compressed(), or {name}.filled(value) with a value that fits the operation"
 
 
 def _kind(name: str, argument: object) -> str:

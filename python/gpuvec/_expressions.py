@@ -289,18 +289,12 @@ class Expression:
 
     def _in_order(self, inputs: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
         check_keywords(self._names, inputs, keywords)
-        for name in self._names:
-            if name not in inputs:
-                raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
-        for name in inputs:
-            if name not in self._names:
-                raise TypeError(
-                    f"{name} is not an input: the formula's inputs are {self._listed()}"
-                )
+        for name in (*self._names, *inputs):
+            if name not in inputs or name not in self._names:
+                wrong = "missing" if name not in inputs else "not an input"
+                known = ", ".join(self._names) or "none"
+                raise TypeError(f"{name} is {wrong}: the formula's inputs are {known}")
         return {name: inputs[name] for name in self._names}
-
-    def _listed(self) -> str:
-        return ", ".join(self._names) or "none"
 
     def _generally(
         self,

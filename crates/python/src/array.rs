@@ -125,6 +125,7 @@ impl NumPy {
     }
 
     /// Returns the native stream for an argument `stream=`: `Some(None)` for None, and `None` for other objects.
+    #[inline(always)]
     pub(crate) fn stream(
         &self, stream: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Option<NativeStream>>> {

@@ -11,9 +11,6 @@ use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 use std::ffi::c_int;
 
-/// The arrays among a call's inputs, in their order; without an allocation for few of them.
-pub(crate) type Arrays<'py> = SmallVec<[Array<'py>; 2]>;
-
 /// A compiled expression.
 #[pyclass(frozen, module = "gpuvec._native")]
 pub(crate) struct Formula {
@@ -48,6 +45,7 @@ pub(crate) struct Call<'a, 'py> {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
+    #[inline(always)]
     /// `reduced` has the arguments `axis` and `keepdims`. Returns `None` if `stream` or `keepdims` is something unusual.
     pub(crate) fn new(
         numpy: &NumPy, out: &'a Bound<'py, PyAny>, stream: &'a Bound<'py, PyAny>,
@@ -134,7 +132,9 @@ impl Formula {
         let Some(call) = call.filter(|_| inputs.len() == self.inputs.len()) else {
             return Ok(None);
         };
-        let (mut arrays, mut scalars) = (Arrays::new(), SmallVec::<[u64; 2]>::new());
+        // Without an allocation for few of them.
+        let mut arrays = SmallVec::<[Array; 2]>::new();
+        let mut scalars = SmallVec::<[u64; 2]>::new();
         for input in &self.inputs {
             let Some(value) = inputs.get_item(&input.name)? else { return Ok(None) };
             if input.is_array() {
@@ -151,7 +151,7 @@ impl Formula {
 
 impl Formula {
     /// Runs the expression. Returns `None` if an array has another type than the input, or if shapes do not fit.
-    pub(crate) fn run<'py>(
+    fn run<'py>(
         &self, arrays: &[Array<'py>], scalars: &[u64], call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(shapes) = self.shapes(arrays, call) else { return Ok(None) };
@@ -177,9 +177,19 @@ impl Formula {
         Ok(Some(PyTuple::new(call.out.py(), results)?.into_any()))
     }
 
+    /// Calls an operation's own function or, if that does not fit, runs the expression.
+    pub(crate) fn run_operation<'py>(
+        &self, arrays: &[Array<'py>], factor: Option<f64>, call: &Call<'_, 'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.run_own(arrays, factor.unwrap_or(0.0), call)? {
+            None => self.run(arrays, factor.map(f64::to_bits).as_slice(), call),
+            result => Ok(result),
+        }
+    }
+
     /// Calls an operation's own function, as [`Self::run`] runs its expression. Returns `None` also unless all arrays
     /// are contiguous and of one shape, and all axes are reduced or none.
-    pub(crate) fn run_own<'py>(
+    fn run_own<'py>(
         &self, arrays: &[Array<'py>], factor: f64, call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (Some(own), [output]) = (self.own, self.outputs.as_slice()) else { return Ok(None) };
