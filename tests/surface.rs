@@ -83,7 +83,7 @@ fn every_exported_function_is_public_documented_and_one_guard_call() {
 /// A scalar, a handle or a structure of a caller may be at any address.
 #[test]
 fn callers_values_are_accessed_at_any_address() {
-    let files = files("src/abi", "rs").into_iter().chain(["src/run/bindings.rs".into()]);
+    let files = files("src/abi", "rs").into_iter().chain(["src/run/arguments.rs".into()]);
     for path in files {
         let text = read(&path);
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));

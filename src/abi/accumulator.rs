@@ -29,14 +29,16 @@
 //! Functions that create an accumulator return NULL on failure; `gpuvec_last_error()` tells why. Destroy
 //! accumulators with `gpuvec_accumulator_destroy`.
 
-use super::{Status, guard};
-use crate::call::{Input, Layout};
+use super::{Status, guard, read_shape, values};
+use crate::call::{Argument, Layout};
 use crate::error::Error;
 use crate::objects::accumulator::{self, Shape, gpuvec_accumulator};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
-use crate::run::{Strided, accumulate_contiguous, accumulate_strided, gpuvec_array, read_shape};
+use crate::run::{INPUT_NAMES, accumulate, gpuvec_array};
+use arrayvec::ArrayVec;
 use std::ffi::c_void;
+use std::slice::from_raw_parts;
 
 /// Creates an accumulator without elements. `kind` is a `gpuvec_accumulator_kind`.
 #[unsafe(no_mangle)]
@@ -71,8 +73,24 @@ pub unsafe extern "C" fn gpuvec_accumulator_add(
     accumulator: *mut gpuvec_accumulator, a: *const c_void, b: *const c_void, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Status {
-    // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { add(accumulator, a, b, n, stream) })
+    guard::operation(|| {
+        log::begin(Subject::Accumulator(None), n);
+        let accumulator = accumulator::given("accumulator", accumulator)?;
+        if !accumulator.shape().is_empty() {
+            return Err(Error::HasShape);
+        }
+        let op = accumulator.op();
+        if op.inputs() == 1 && !b.is_null() {
+            return Err(Error::SecondInput { address: b.addr() });
+        }
+        let layout = Layout::contiguous(op.element_bytes());
+        // SAFETY: the caller's promise, as the header says.
+        let inputs = [("a", a), ("b", b)]
+            .map(|(name, pointer)| unsafe { Argument::new(name, pointer, layout, None) });
+        let length = i64::try_from(n)
+            .map_err(|_| Error::TooLong { n, element_bytes: op.element_bytes() })?;
+        accumulate(&accumulator, &[length], 1, &inputs[..op.inputs()], stream)
+    })
 }
 
 /// Adds the elements of arrays of any strides, along axes. The arrays have one common shape. Each sum of the
@@ -109,13 +127,23 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
     guard::operation(|| {
         log::begin(Subject::Accumulator(None), 0);
         let accumulator = accumulator::given("accumulator", accumulator)?;
-        let outputs = std::ptr::null();
         // SAFETY: the caller's promise, as the header says.
-        unsafe {
-            let shape = &*read_shape(ndim, shape)?;
-            let strided = Strided::new(shape, inputs, outputs, reduced_axes);
-            accumulate_strided(&accumulator, &strided, stream)
-        }
+        let shape = unsafe { read_shape(ndim, shape)? };
+        let op = accumulator.op();
+        let (layout, count) = (Layout::contiguous(op.element_bytes()), op.inputs());
+        let count = if shape.contains(&0) { 0 } else { count };
+        let argument = |(name, gpuvec_array { data, strides }): (_, gpuvec_array)| {
+            let first = strides.cast::<[u8; size_of::<i64>()]>();
+            // SAFETY: the caller's promise, as the header says.
+            unsafe {
+                let strides = (!first.is_null()).then(|| from_raw_parts(first, shape.len()));
+                Argument::new(name, data, layout, strides)
+            }
+        };
+        // SAFETY: the caller's promise, as the header says.
+        let inputs = unsafe { values("inputs", inputs, count)? };
+        let inputs: ArrayVec<_, 2> = INPUT_NAMES.into_iter().zip(inputs).map(argument).collect();
+        accumulate(&accumulator, &shape, reduced_axes, &inputs, stream)
     })
 }
 
@@ -226,29 +254,6 @@ pub unsafe extern "C" fn gpuvec_accumulator_deserialize_nd(
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_destroy(accumulator: *mut gpuvec_accumulator) -> Status {
     guard::call(|| accumulator::destroy(accumulator).map(|()| 0))
-}
-
-/// Adds terms to an accumulator of any kind.
-///
-/// # Safety
-/// As for every function of this module.
-unsafe fn add(
-    accumulator: *mut gpuvec_accumulator, a: *const c_void, b: *const c_void, n: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    log::begin(Subject::Accumulator(None), n);
-    let accumulator = accumulator::given("accumulator", accumulator)?;
-    if !accumulator.shape().is_empty() {
-        return Err(Error::HasShape);
-    }
-    let op = accumulator.op();
-    if op.inputs() == 1 && !b.is_null() {
-        return Err(Error::SecondInput { address: b.addr() });
-    }
-    let layout = Layout::contiguous(op.element_bytes());
-    let inputs = [("a", a), ("b", b)].map(|(name, pointer)| Input { name, pointer, layout });
-    // SAFETY: this function's promise.
-    unsafe { accumulate_contiguous(&accumulator, &inputs[..op.inputs()], n, stream) }
 }
 
 /// Fails if the address for the results is NULL although an accumulator of this shape has results.

@@ -28,17 +28,15 @@
 //! of operations holds for `gpuvec_expr_run`, too. Errors name an input `inputs[i]`, and one of several outputs
 //! `outputs[i]`.
 
-use super::{Status, guard};
-use crate::call::{Formula, Output};
+use super::{Status, guard, read_shape, values};
 use crate::error::Error;
-use crate::objects::expression::{self, Refused, gpuvec_expr};
+use crate::objects::expression::{self, Expression, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
 use crate::run::{
-    OUTPUT_NAMES, Strided, evaluate, evaluate_strided, evaluate_tensors, gpuvec_array, prepare,
-    read_shape,
+    Given, OUTPUT_NAMES, Pointers, evaluate, evaluate_tensors, gpuvec_array, prepare,
 };
-use ::gpuvec_expr::{Input, MAX_INPUTS, MAX_OUTPUTS};
+use ::gpuvec_expr::{Input, MAX_INPUTS};
 use arrayvec::ArrayVec;
 use std::ffi::{CStr, c_char, c_void};
 
@@ -62,8 +60,23 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
     text: *const c_char, names: *const *const c_char, types: *const i32, count: usize,
     expr: *mut *mut gpuvec_expr,
 ) -> Status {
-    // SAFETY: the caller's promise, as the header says.
-    guard::call(|| unsafe { compile(text, names, types, count, expr) })
+    guard::call(|| {
+        if expr.is_null() {
+            return Err(Error::NullResult { argument: "expr" });
+        }
+        // SAFETY: the caller's promise, as the header says.
+        unsafe {
+            expr.write_unaligned(std::ptr::null_mut());
+            let text = c_str("text", text)?;
+            let inputs = declared(names, types, count)?;
+            let handle = expression::compile(text, &inputs).map_err(|refused| match refused {
+                Refused::Expression(error) => guard::refuse(&error),
+                Refused::Other(error) => error,
+            })?;
+            expr.write_unaligned(handle);
+        }
+        Ok(0)
+    })
 }
 
 /// Evaluates an expression for each of `n` elements, or reduces them.
@@ -93,10 +106,10 @@ pub unsafe extern "C" fn gpuvec_expr_run(
     guard::operation(|| {
         log::begin(Subject::Expression(None), n);
         let expression = expression::given(expr)?;
-        let layout = expression.formula.only_output("gpuvec_expr_run_outputs")?;
-        let outputs = [Output { name: "out", pointer: out, layout }];
+        expression.formula.only_output("gpuvec_expr_run_outputs")?;
+        let outputs = &raw const out;
         // SAFETY: the caller's promise, as the header says.
-        unsafe { evaluate(&expression, inputs, &outputs, n, stream) }
+        unsafe { evaluate_contiguous(&expression, inputs, outputs, &["out"], n, stream) }
     })
 }
 
@@ -126,11 +139,19 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
     guard::operation(|| {
         log::begin(Subject::Expression(None), n);
         let expression = expression::given(expr)?;
-        // SAFETY: the caller's promise, as the header says.
-        unsafe {
-            let outputs = given_outputs(&expression.formula, outputs, num_outputs)?;
-            evaluate(&expression, inputs, &outputs, n, stream)
+        let count = expression.formula.outputs().count();
+        if num_outputs != count {
+            return Err(Error::Value {
+                argument: "num_outputs",
+                value: i64::try_from(num_outputs).unwrap_or(i64::MAX),
+                expected: "pass gpuvec_expr_num_outputs(expr)",
+            });
         }
+        if outputs.is_null() {
+            return Err(Error::Null { argument: "outputs", n: count });
+        }
+        // SAFETY: the caller's promise, as the header says.
+        unsafe { evaluate_contiguous(&expression, inputs, outputs, &OUTPUT_NAMES, n, stream) }
     })
 }
 
@@ -179,12 +200,14 @@ pub unsafe extern "C" fn gpuvec_expr_run_nd(
     guard::operation(|| {
         log::begin(Subject::Expression(None), 0);
         let expression = expression::given(expr)?;
+        let [inputs, outputs] = [inputs, outputs].map(Pointers::Strided);
         // SAFETY: the caller's promise, as the header says.
-        unsafe {
-            let shape = &*read_shape(ndim, shape)?;
-            let strided = Strided::new(shape, inputs, outputs, reduced_axes);
-            evaluate_strided(&expression, &strided, stream)
-        }
+        let shape = unsafe { read_shape(ndim, shape)? };
+        // SAFETY: the caller's promise, as the header says.
+        let given = unsafe {
+            Given::new(&expression, &shape, reduced_axes, inputs, outputs, &OUTPUT_NAMES)
+        };
+        evaluate(&given, stream)
     })
 }
 
@@ -298,29 +321,22 @@ pub extern "C" fn gpuvec_expr_destroy(expr: *mut gpuvec_expr) -> Status {
     guard::call(|| expression::destroy(expr).map(|()| 0))
 }
 
-/// Compiles the text of a C string.
+/// Evaluates an expression over `n` elements of contiguous arrays.
 ///
 /// # Safety
 /// As for every function of this module.
-unsafe fn compile(
-    text: *const c_char, names: *const *const c_char, types: *const i32, count: usize,
-    expr: *mut *mut gpuvec_expr,
-) -> Result<Status, Error> {
-    if expr.is_null() {
-        return Err(Error::NullResult { argument: "expr" });
-    }
+unsafe fn evaluate_contiguous(
+    expression: &Expression, inputs: *const *const c_void, outputs: *const *mut c_void,
+    output_names: &[&'static str], n: usize, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let element_bytes = expression.formula.output.element_bytes;
+    let shape = [i64::try_from(n).map_err(|_| Error::TooLong { n, element_bytes })?];
+    let reduced_axes = expression.formula.kind.reduced_axes(1);
+    let [inputs, outputs] = [inputs, outputs.cast()].map(Pointers::Contiguous);
     // SAFETY: this function's promise.
-    unsafe {
-        expr.write_unaligned(std::ptr::null_mut());
-        let text = c_str("text", text)?;
-        let inputs = declared(names, types, count)?;
-        let handle = expression::compile(text, &inputs).map_err(|refused| match refused {
-            Refused::Expression(error) => guard::refuse(&error),
-            Refused::Other(error) => error,
-        })?;
-        expr.write_unaligned(handle);
-    }
-    Ok(0)
+    let given =
+        unsafe { Given::new(expression, &shape, reduced_axes, inputs, outputs, output_names) };
+    evaluate(&given, stream)
 }
 
 /// Returns the inputs that a caller declares.
@@ -334,46 +350,16 @@ unsafe fn declared<'a>(
         let value = i64::try_from(count).unwrap_or(i64::MAX);
         return Err(Error::Value { argument: "count", value, expected: "pass at most 32 inputs" });
     }
-    for (argument, is_null) in [("names", names.is_null()), ("types", types.is_null())] {
-        if is_null && count > 0 {
-            return Err(Error::Null { argument, n: count });
-        }
-    }
-    let input = |i| {
+    // SAFETY: this function's promise.
+    let (names, types) =
+        unsafe { (values("names", names, count)?, values("types", types, count)?) };
+    let input = |(name, declared)| {
         // SAFETY: this function's promise.
-        let (name, declared) = unsafe {
-            let name = names.add(i).read_unaligned();
-            (c_str("an element of names", name)?, types.add(i).read_unaligned())
-        };
+        let name = unsafe { c_str("an element of names", name)? };
         let (element, form) = expression::declaration(declared)?;
         Ok(Input { name, element, form })
     };
-    (0..count).map(input).collect()
-}
-
-/// Returns the outputs that a caller passes for a formula.
-///
-/// # Safety
-/// `outputs` points to `count` pointers.
-unsafe fn given_outputs(
-    formula: &Formula, outputs: *const *mut c_void, count: usize,
-) -> Result<ArrayVec<Output, MAX_OUTPUTS>, Error> {
-    if count != formula.outputs().count() {
-        return Err(Error::Value {
-            argument: "num_outputs",
-            value: i64::try_from(count).unwrap_or(i64::MAX),
-            expected: "pass gpuvec_expr_num_outputs(expr)",
-        });
-    }
-    if outputs.is_null() {
-        return Err(Error::Null { argument: "outputs", n: count });
-    }
-    let output = |(i, (name, layout))| {
-        // SAFETY: this function's promise.
-        let pointer = unsafe { outputs.add(i).read_unaligned() };
-        Output { name, pointer, layout }
-    };
-    Ok(OUTPUT_NAMES.into_iter().zip(formula.outputs()).enumerate().map(output).collect())
+    names.zip(types).map(input).collect()
 }
 
 /// Returns the text of a C string.

@@ -22,6 +22,7 @@
 //! ```
 
 use super::{Status, guard, store};
+use crate::call::{Argument, Layout};
 use crate::objects::allocation::{self, DEVICE, PINNED};
 use crate::objects::holdings::{self, MemoryInfo};
 use crate::objects::registration;
@@ -108,8 +109,13 @@ pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> Status {
 pub unsafe extern "C" fn gpuvec_copy(
     dst: *mut c_void, src: *const c_void, bytes: usize, stream: *mut gpuvec_stream,
 ) -> Status {
-    // SAFETY: the caller's promise, as the header says.
-    guard::operation(|| unsafe { run::copy(src, dst, bytes, stream) })
+    guard::operation(|| {
+        let layout = Layout::contiguous(1);
+        // SAFETY: the caller's promise, as the header says.
+        let both = [("src", src), ("dst", dst.cast_const())]
+            .map(|(name, pointer)| unsafe { Argument::new(name, pointer, layout, None) });
+        run::copy(both, bytes, stream)
+    })
 }
 
 /// Stores the sizes of the memory that the library holds on a device.

@@ -30,12 +30,12 @@ pub mod errors;
 
 mod guard;
 
-use crate::call::{Input, Layout};
 use crate::error::Error;
+use crate::objects::accumulator::Shape;
 use crate::objects::stream::gpuvec_stream;
 use crate::run;
-use gpuvec_ops::{Op, Operation};
-use std::ffi::c_void;
+use gpuvec_axes::MAX_RANK;
+use gpuvec_ops::Operation;
 
 /// A status as C receives it. The header calls it `gpuvec_status`.
 pub type Status = i32;
@@ -61,6 +61,32 @@ unsafe fn store<T>(
     Ok(())
 }
 
+/// Returns the values that a caller passes, which may be at any address.
+///
+/// # Safety
+/// Unless it is NULL, `first` points to `n` values, which no thread changes for the lifetime.
+unsafe fn values<'a, T: Copy + 'a>(
+    argument: &'static str, first: *const T, n: usize,
+) -> Result<impl ExactSizeIterator<Item = T> + 'a, Error> {
+    if first.is_null() && n > 0 {
+        return Err(Error::Null { argument, n });
+    }
+    // SAFETY: this function's promise.
+    Ok((0..n).map(move |number| unsafe { first.add(number).read_unaligned() }))
+}
+
+/// Returns the lengths of a caller's axes.
+///
+/// # Safety
+/// `shape` points to `ndim` lengths.
+unsafe fn read_shape(ndim: i32, shape: *const i64) -> Result<Shape, Error> {
+    let axes = usize::try_from(ndim).ok().filter(|axes| *axes <= MAX_RANK);
+    let expected = "pass 0 to 32 axes";
+    let axes = axes.ok_or(Error::Value { argument: "ndim", value: ndim.into(), expected })?;
+    // SAFETY: this function's promise.
+    Ok(unsafe { values("shape", shape, axes)? }.collect())
+}
+
 /// Runs an operation on its input arrays.
 ///
 /// # Safety
@@ -71,28 +97,5 @@ unsafe fn operation<O: Operation, const COUNT: usize>(
 ) -> Result<(), Error> {
     let inputs = inputs.map(|input| input.cast());
     // SAFETY: this function's promise.
-    unsafe { operation_of(O::OP, op.alpha(), inputs, out.cast(), n, stream) }
-}
-
-/// Runs an operation of any type. Not inlined, to keep the library small.
-///
-/// # Safety
-/// As for every function of this module.
-#[inline(never)]
-unsafe fn operation_of<const COUNT: usize>(
-    op: Op, alpha: u64, inputs: [*const c_void; COUNT], out: *mut c_void, n: usize,
-    stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    // SAFETY: this function's promise.
-    unsafe { run::operation(op, alpha, &named(op, inputs), out, n, stream) }
-}
-
-/// An operation's inputs, with the arguments' names.
-fn named<const COUNT: usize>(op: Op, inputs: [*const c_void; COUNT]) -> [Input; COUNT] {
-    const NAMES: [&str; 2] = ["a", "b"];
-    std::array::from_fn(|i| Input {
-        name: NAMES[i],
-        pointer: inputs[i],
-        layout: Layout::contiguous(op.element_bytes()),
-    })
+    unsafe { run::operation(O::OP, op.alpha(), &inputs, out.cast(), n, stream) }
 }

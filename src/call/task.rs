@@ -2,7 +2,7 @@
 
 use super::array::Extent;
 use super::chunk::Chunk;
-use super::formula::{Evaluation, Formula};
+use super::formula::{Binding, Evaluation, Formula};
 use gpuvec_expr::{Output, Reduction, Type};
 
 /// The task of a call.
@@ -36,6 +36,15 @@ impl TaskKind {
         }
     }
 
+    /// The bits of all axes if a task of the kind reduces, else none.
+    #[inline(always)]
+    pub(crate) const fn reduced_axes(self, axes: usize) -> u64 {
+        match self {
+            TaskKind::Copy | TaskKind::Elementwise => 0,
+            TaskKind::Reduced | TaskKind::Mixed => (1 << axes) - 1,
+        }
+    }
+
     /// The kind of a formula that has the outputs of both kinds.
     pub(super) fn and(self, other: Self) -> Self {
         if self == other { self } else { TaskKind::Mixed }
@@ -52,6 +61,14 @@ impl<'a> Task<'a> {
         match self {
             Task::Evaluate(Evaluation { formula, .. }) => Some(formula),
             Task::Copy => None,
+        }
+    }
+
+    /// The arguments of the formula's inputs, in the order of the declaration.
+    pub(crate) fn bindings(self) -> &'a [Binding] {
+        match self {
+            Task::Evaluate(Evaluation { bindings, .. }) => bindings,
+            Task::Copy => &[],
         }
     }
 

@@ -65,14 +65,12 @@ pub(crate) const SECTOR_BYTES: usize = 32;
 const STATES_BYTES: usize = GPU.staged_chunk_bytes;
 
 impl<'a> Strides<'a> {
-    pub(crate) fn new(axes: &'a Axes, views: &'a [View]) -> Self {
+    pub(super) fn new(axes: &'a Axes, views: &'a [View]) -> Self {
         Strides { axes, views, wants_states: false }
     }
 
-    /// The axes of a call whose work [takes the states](super::ChunkWork::take_states) of the results. The outputs'
-    /// views only give their order. Cores do not take over such a call from GPUs: the taken states would count twice.
-    pub(crate) fn for_states(self) -> Self {
-        Strides { wants_states: true, ..self }
+    pub(crate) fn axes(&self) -> &'a Axes {
+        self.axes
     }
 
     pub(crate) fn views(&self) -> &'a [View] {

@@ -180,15 +180,6 @@ impl Accumulator {
         self.with(|words| words.as_mut_ptr().cast())
     }
 
-    /// Adds the elements of a state of the same kind, given by its words, to the only one.
-    pub(crate) fn add_words(&self, added: &[i64]) -> Result<(), Error> {
-        self.with(|words| {
-            check_elements(words, added)?;
-            merge_words(words, added);
-            Ok(())
-        })
-    }
-
     /// Adds complete states of the same kind, each to the accumulator's state of the same number: all of them, or none
     /// after an error.
     pub(crate) fn add_states(&self, added: &dyn ErasedStates) -> Result<(), Error> {

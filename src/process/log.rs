@@ -87,24 +87,31 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
 }
 
 fn line(text: fmt::Arguments<'_>) -> ArrayString<LINE> {
+    truncated(format_args!("gpuvec: {text}"), '\n')
+}
+
+/// A text in one line, truncated so that a last byte fits.
+pub(super) fn truncated<const BYTES: usize>(
+    text: fmt::Arguments<'_>, last: char,
+) -> ArrayString<BYTES> {
     let mut line = Line(ArrayString::new());
     // The only failure is that the line is full.
-    let _ = write!(line, "gpuvec: {text}");
-    line.0.push('\n');
+    let _ = line.write_fmt(text);
+    line.0.push(last);
     line.0
 }
 
-/// A line without its newline. Newlines in the text are replaced.
-struct Line(ArrayString<LINE>);
+/// A line without its last byte. Newlines in the text are replaced.
+struct Line<const BYTES: usize>(ArrayString<BYTES>);
 
-impl Write for Line {
+impl<const BYTES: usize> Write for Line<BYTES> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|c| self.write_char(c))
     }
 
     fn write_char(&mut self, c: char) -> fmt::Result {
         let c = if c == '\n' { ' ' } else { c };
-        if self.0.len() + c.len_utf8() < LINE {
+        if self.0.len() + c.len_utf8() < BYTES {
             self.0.try_push(c).map_err(|_| fmt::Error)
         } else {
             Err(fmt::Error)

@@ -6,8 +6,9 @@
 //! for each function number, a pointer to a slot where the tool stores its own function. This library reads the slots
 //! of nvtxRangePushA and nvtxRangePop.
 
+use super::log;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::fmt::{self, Write};
+use std::fmt;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -112,14 +113,12 @@ pub(super) fn attach(path: String) -> bool {
 pub(crate) fn push(name: fmt::Arguments<'_>) {
     let function = CORE_FUNCTIONS[RANGE_PUSH].load(Ordering::Acquire);
     if !function.is_null() {
-        let mut text = Name { bytes: [0; 96], len: 0 };
-        // A long name is truncated.
-        let _ = text.write_fmt(name);
+        let text = log::truncated::<96>(name, '\0');
         // SAFETY: the tool has stored its nvtxRangePushA there. The text is a C string: its last byte is 0.
         unsafe {
             let push =
                 std::mem::transmute::<*mut c_void, extern "C" fn(*const c_char) -> c_int>(function);
-            push(text.bytes.as_ptr().cast());
+            push(text.as_ptr().cast());
         }
     }
 }
@@ -130,21 +129,5 @@ pub(crate) fn pop() {
     if !function.is_null() {
         // SAFETY: the tool has stored its nvtxRangePop there.
         unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(function)() };
-    }
-}
-
-/// The name of a range, as a C string on the stack.
-struct Name {
-    bytes: [u8; 96],
-    len: usize,
-}
-
-impl Write for Name {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.len() - 1 - self.len;
-        let fits = text.floor_char_boundary(room);
-        self.bytes[self.len..self.len + fits].copy_from_slice(&text.as_bytes()[..fits]);
-        self.len += fits;
-        if fits < text.len() { Err(fmt::Error) } else { Ok(()) }
     }
 }

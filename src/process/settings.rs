@@ -208,11 +208,10 @@ impl Environment {
             log: parsed_log(variable(c"GPUVEC_LOG")),
             is_right: false,
         });
-        environment.is_right = environment.placement.is_ok()
-            && environment.threads.is_ok()
-            && environment.device.is_ok()
-            && environment.vectors.is_ok()
-            && environment.log.is_ok();
+        let Environment { placement, threads, device, vectors, log, .. } = &*environment;
+        let all =
+            [placement.is_ok(), threads.is_ok(), device.is_ok(), vectors.is_ok(), log.is_ok()];
+        environment.is_right = all == [true; 5];
         // Of several threads that read the environment concurrently, one attaches the profiler.
         WATCHERS.fetch_or(watchers(&environment), Ordering::Relaxed);
         Ok(environment)

@@ -1,130 +1,99 @@
 //! Additions to accumulators: of contiguous arrays to one sum, and of arrays of any strides along axes.
 //!
-//! Along axes, the elements are added to new states, which are then added to the accumulator's own, so that an error
-//! leaves the accumulator unchanged. Cores add arrays in host memory. The GPU that holds arrays, or that the placement
-//! demands, reduces them to states, which the host merges. If states have more bytes than their elements, the elements
-//! are copied from device memory, chunk by chunk, and cores add them.
+//! The elements are added to new states, which are then added to the accumulator's own, so that an error leaves the
+//! accumulator unchanged. Contiguous arrays are added as by the operation. Along axes, cores add arrays in host memory.
+//! The GPU that holds arrays, or that the placement demands, reduces them to states, which the host merges. If states
+//! have more bytes than their elements, the elements are copied from device memory, chunk by chunk, and cores add them.
 
-use super::evaluate::{
-    Checked, Given, GivenArray, Strided, evaluate_part, gpuvec_array, is_contiguous,
-    saturated_elements,
-};
+use super::arguments::saturated_elements;
 use super::log::{self, Subject};
-use super::work::NO_BUFFERS;
-use super::{accumulate, last_run};
-use crate::call::{Array, Input, MemoryKind};
+use super::reduce_axes::ReduceAxes;
+use super::work::{CpuProgram, Evaluating, MISSING, NO_BUFFERS, ReducingSeveral};
+use super::{Runner, execute, kinds, last_run, run};
+use crate::call::{Argument, Arguments, Array, Binding, Call, Evaluation, Formula, Task};
 use crate::cpu::expression::OutputStates;
 use crate::cuda::device;
 use crate::error::Error;
 use crate::objects::accumulator::{Accumulator, Shape};
 use crate::objects::expression::{self, Expression, Refused};
-use crate::objects::stream::{gpuvec_stream, synchronize};
+use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::policy::CORES;
 use crate::process::memory;
 use crate::process::settings::{self, Placement};
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
-use gpuvec_exact::State;
+use bytemuck::cast_slice;
+use gpuvec_axes::MAX_RANK;
 use gpuvec_expr::{Element, Form};
-use gpuvec_ops::{DotF32, DotF64, Exact, Op, SumF32, SumF64};
-use std::ffi::c_void;
-use std::ptr::{null, null_mut};
+use gpuvec_ops::Op;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// The most arrays whose elements are added.
 const MOST_INPUTS: usize = 2;
 
-/// Adds the terms of contiguous arrays to the only sum of an accumulator, at once.
-///
-/// # Safety
-/// As [`Arguments::new`](crate::call::Arguments::new). There are as many inputs as the accumulator's operation has.
-pub(crate) unsafe fn accumulate_contiguous(
-    accumulator: &Accumulator, inputs: &[Input], n: usize, stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    // SAFETY: this function's promise.
-    unsafe {
-        match accumulator.op() {
-            Op::SumF32 => add_terms::<SumF32>(accumulator, inputs, n, stream),
-            Op::DotF32 => add_terms::<DotF32>(accumulator, inputs, n, stream),
-            Op::SumF64 => add_terms::<SumF64>(accumulator, inputs, n, stream),
-            _ => add_terms::<DotF64>(accumulator, inputs, n, stream),
-        }
-    }
-}
-
-/// Adds the terms of an operation to an accumulator of its kind.
-///
-/// # Safety
-/// As [`accumulate_contiguous`].
-unsafe fn add_terms<O: Exact>(
-    accumulator: &Accumulator, inputs: &[Input], n: usize, stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
-    let mut state = State::<O::Kind>::ZERO;
-    // SAFETY: this function's promise.
-    unsafe { accumulate::<O>(inputs, n, stream, &mut state)? };
-    accumulator.add_words(state.words().as_ref())
-}
-
-/// Adds elements of arrays of any strides to the sums of an accumulator: to each those that have its index along the
-/// axes that are not reduced. There are no outputs.
-///
-/// # Safety
-/// As [`evaluate_strided`](super::evaluate_strided), of the inputs of the accumulator's operation.
-pub(crate) unsafe fn accumulate_strided(
-    accumulator: &Accumulator, strided: &Strided<'_>, stream: *mut gpuvec_stream,
+/// Adds elements of arrays to the sums of an accumulator: to each sum the elements that have its index along the axes
+/// that are not reduced.
+pub(crate) fn accumulate(
+    accumulator: &Accumulator, shape: &[i64], reduced_axes: u64, inputs: &[Argument<'_>],
+    stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     let op = accumulator.op();
-    log::begin(Subject::Accumulator(Some(op)), saturated_elements(strided.shape));
-    check_shape(strided, accumulator.shape())?;
-    let expression = &*expression(op)?;
-    // A placeholder for results, which nothing writes. Its strides put the states in the accumulator's order.
-    let results = gpuvec_array { data: accumulator.address(), strides: null() };
-    let strided = &Strided { outputs: &raw const results, ..*strided };
-    // SAFETY: this function's promise.
-    let mut part = unsafe { Part::read(expression, strided)? };
-    let Some(axes) = part.axes.filter(|axes| axes.reduced().elements() > 0) else {
-        last_run::clear();
-        return Ok(());
-    };
-    let (inputs, outputs) = part.views.split_at(op.inputs());
-    if is_contiguous(&expression.formula, &axes, inputs, outputs) {
-        part.given.bindings.place_at(inputs);
-        let (inputs, n) = (&part.given.bindings.arrays, axes.reduced().elements());
-        // SAFETY: this function's promise.
-        return unsafe { accumulate_contiguous(accumulator, inputs, n, stream) };
+    log::begin(Subject::Accumulator(Some(op)), saturated_elements(shape));
+    check_shape(shape, reduced_axes, accumulator.shape())?;
+    if !memory::is_left() {
+        return Err(NO_BUFFERS);
     }
-    let bindings = &part.given.bindings;
-    let checked = Checked::new(expression, bindings, &axes, &part.views, stream)?;
     let placement = settings::placement()?;
-    if placement == Placement::Gpu {
-        device::usable()?;
-    }
-    let states = states(expression, axes.kept().elements())?;
-    let kinds = checked.arrays.iter().map(|array| array.kind);
-    let is_copied = |kind| matches!(kind, MemoryKind::Device { .. });
-    // SAFETY: this function's promise.
-    let states = unsafe {
-        if are_added_on_gpus(op, axes.reduced().elements(), &checked.arrays, placement) {
-            add_to(states, 0, &checked, true)?
-        } else if kinds.clone().any(is_copied) {
-            synchronize(stream)?;
-            let arrays = part.given.arrays[..op.inputs()].iter().zip(kinds);
-            let source = |(array, kind)| Source::new(array, strided.shape, op, is_copied(kind));
-            let sources = arrays.map(source).collect::<Result<Sources, _>>()?;
-            add_chunks(states, expression, strided, sources, &*of_arrays(op, "a", 1)?)?
-        } else {
-            add_to(states, 0, &checked, false)?
+    let of_stream = given(stream)?;
+    let (formula, bindings) = (Formula::of(op), &[Binding::Array; MOST_INPUTS][..op.inputs()]);
+    let task = Task::Evaluate(Evaluation { formula, bindings });
+    // SAFETY: nothing is written there. The placeholder has the accumulator's axes, and puts the states in their order.
+    let results = unsafe { Argument::new("state", accumulator.address(), formula.output, None) };
+    let arguments = Arguments { task, shape, reduced_axes, inputs, outputs: &[results] };
+    let add_all = |call: &Call<'_>| {
+        let (sums, n) = match call.strides() {
+            None => (1, call.n()),
+            Some(strides) => (strides.axes().kept().elements(), strides.reduced().elements()),
+        };
+        if n == 0 && call.strides().is_some() {
+            last_run::clear();
+            return Ok(());
         }
+        let states = states(task, sums)?;
+        let states = match call.strides() {
+            None => add(states, 0, call, placement, of_stream.as_deref())?,
+            Some(_) => {
+                if placement == Placement::Gpu {
+                    device::usable()?;
+                }
+                if are_added_on_gpus(op, n, call, placement) {
+                    add(states, 0, call, Placement::Gpu, of_stream.as_deref())?
+                } else if call.inputs().iter().any(|input| input.device().is_some()) {
+                    of_stream.as_deref().map_or(Ok(()), Stream::synchronize)?;
+                    add_chunks(states, &arguments, call)?
+                } else {
+                    add(states, 0, call, Placement::Cpu, of_stream.as_deref())?
+                }
+            }
+        };
+        accumulator.add_states(states.sum(0))?;
+        if n == 0 {
+            last_run::clear();
+        }
+        Ok(())
     };
-    accumulator.add_states(states.sum(0))
+    if arguments.check(kinds(task, placement), add_all)?.is_none() {
+        last_run::clear();
+    }
+    Ok(())
 }
 
 /// True if GPUs add `n` elements to each sum: the placement demands it or a device holds arrays, and a state has no more
 /// bytes than these elements. A device does not access arrays of another device. (On an H100,
 /// 100,000 sums of 75 elements: f32 7.2 ms, 11.1 by copies for cores; products of f64 97 to 103 ms, 99 to 254 by
 /// copies.)
-fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array], placement: Placement) -> bool {
-    let mut devices = arrays.iter().filter_map(Array::device);
+fn are_added_on_gpus(op: Op, n: usize, call: &Call<'_>, placement: Placement) -> bool {
+    let mut devices = call.inputs().iter().filter_map(Array::device);
     let first = devices.next();
     let bytes = n.saturating_mul(op.inputs() * op.element_bytes());
     (placement == Placement::Gpu || first.is_some())
@@ -133,14 +102,14 @@ fn are_added_on_gpus(op: Op, n: usize, arrays: &[Array], placement: Placement) -
 }
 
 /// Fails unless the lengths of the axes that are not reduced are those wanted.
-fn check_shape(strided: &Strided<'_>, wanted: &[i64]) -> Result<(), Error> {
-    let kept = |axis: &usize| strided.reduced_axes >> axis & 1 == 0;
-    let kept: ArrayVec<usize, MAX_RANK> = (0..strided.shape.len()).filter(kept).collect();
+fn check_shape(shape: &[i64], reduced_axes: u64, wanted: &[i64]) -> Result<(), Error> {
+    let kept = |axis: &usize| reduced_axes >> axis & 1 == 0;
+    let kept: ArrayVec<usize, MAX_RANK> = (0..shape.len()).filter(kept).collect();
     if kept.len() != wanted.len() {
         return Err(Error::KeptAxes { found: kept.len(), wanted: wanted.len() });
     }
     for (own, (axis, wanted)) in kept.into_iter().zip(wanted.iter().copied()).enumerate() {
-        let found = strided.shape[axis];
+        let found = shape[axis];
         if found != wanted {
             return Err(Error::KeptLength { axis, found, own, wanted });
         }
@@ -159,127 +128,95 @@ fn of_arrays(op: Op, text: &str, count: usize) -> Result<Arc<Expression>, Error>
     })
 }
 
-/// The reduction by which cores add terms.
-fn expression(op: Op) -> Result<Arc<Expression>, Error> {
-    let text = if op.inputs() == 1 { "sum(a)" } else { "dot(a, b)" };
-    of_arrays(op, text, op.inputs())
-}
-
-/// That number of states without elements, of an expression's reduction.
-fn states(expression: &Expression, count: usize) -> Result<OutputStates, Error> {
-    const NO_REDUCTION: Error = Error::Internal { text: "no reduction to add terms" };
-    if !memory::is_left() {
-        return Err(NO_BUFFERS);
-    }
-    let [output] = expression.formula.program().outputs() else { return Err(NO_REDUCTION) };
-    let of_none = OutputStates::of(std::iter::once(output));
+/// That number of states without elements, of a task's reduction.
+fn states(task: Task<'_>, count: usize) -> Result<OutputStates, Error> {
+    let of_none = OutputStates::of(task.reductions());
     let bytes = count.saturating_mul(of_none.largest_bytes().unwrap_or(0));
     let purpose = "the states of an addition";
     of_none.identities(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
 
-/// Adds the elements of a call's arrays to states, from number `first` on, and returns them: on cores, or on GPUs.
-///
-/// # Safety
-/// As [`Checked::reducing`].
-unsafe fn add_to(
-    states: OutputStates, first: usize, checked: &Checked<'_>, on_gpus: bool,
+/// Adds the elements of a call's arrays to states, from number `first` on, and returns them.
+fn add(
+    mut states: OutputStates, first: usize, call: &Call<'_>, placement: Placement,
+    stream: Option<&Stream>,
 ) -> Result<OutputStates, Error> {
-    // SAFETY: this function's promise.
-    unsafe {
-        let reducing = checked.reducing()?.adding_to(states, first);
-        checked.reduce_to_states(reducing, on_gpus)?.into_states()
-    }
-}
-
-/// The whole or a part of the arrays of a call, with the views of the inputs and of the place of the results.
-struct Part<'a> {
-    given: Given<'a>,
-    views: ArrayVec<View, { MOST_INPUTS + 1 }>,
-    /// None without results.
-    axes: Option<Axes>,
-}
-
-impl<'a> Part<'a> {
-    /// # Safety
-    /// As [`accumulate_strided`].
-    unsafe fn read(expression: &Expression, strided: &Strided<'a>) -> Result<Self, Error> {
-        let mut given = Given::new(strided.shape);
-        // SAFETY: this function's promise.
-        unsafe { given.read(expression, strided)? };
-        let mut views: ArrayVec<_, _> = given.arrays.iter().map(|_| View::default()).collect();
-        let axes = given.axes(expression, strided.reduced_axes, &mut views)?;
-        Ok(Part { given, views, axes })
-    }
-}
-
-/// Adds the elements of arrays to states, chunk by chunk, and returns the states. The expression `copy` copies elements
-/// that the host cannot access.
-///
-/// # Safety
-/// As [`accumulate_strided`]; the sources are the inputs.
-unsafe fn add_chunks(
-    mut states: OutputStates, expression: &Expression, strided: &Strided<'_>, mut sources: Sources,
-    copy: &Expression,
-) -> Result<OutputStates, Error> {
-    let Strided { shape, reduced_axes, .. } = *strided;
-    for chunk in chunks(shape, CORES.copied_chunk as i64) {
-        let mut inputs = ArrayVec::<gpuvec_array, MOST_INPUTS>::new();
-        for source in &mut sources {
-            // SAFETY: this function's promise.
-            inputs.push(unsafe { source.chunk(&chunk, copy)? });
-        }
-        let strided = Strided { shape: &chunk.lengths, inputs: inputs.as_ptr(), ..*strided };
-        // SAFETY: this function's promise, of the elements of the chunk, or copies of them.
-        states = unsafe {
-            let Part { given, views, axes } = Part::read(expression, &strided)?;
-            let axes = axes.ok_or(Error::Internal { text: "a chunk without elements" })?;
-            let checked = Checked::new(expression, &given.bindings, &axes, &views, null_mut())?;
-            add_to(states, chunk.first_kept(shape, reduced_axes), &checked, false)?
+    let Some(op) = call.task().formula().and_then(|formula| formula.op) else {
+        return Err(MISSING);
+    };
+    if call.strides().is_none() {
+        let mut reduce = |runner: &Runner<'_>, work: &Evaluating<'_>| {
+            let mut reducing = ReducingSeveral::new(work, call.task().reductions())?;
+            runner.run(&mut reducing)?;
+            work.check()?;
+            states.merge(first, &reducing.into_states()?, 1);
+            Ok(())
         };
+        let steps = CpuProgram::Operation { op, alpha: 0 };
+        execute(call, placement, stream, steps, Some(&mut reduce))?;
+        return Ok(states);
+    }
+    let text = if op.inputs() == 1 { "sum(a)" } else { "dot(a, b)" };
+    let expression = of_arrays(op, text, op.inputs())?;
+    let call = &call.for_states();
+    let mut reducing = ReduceAxes::new(&expression.blocks, call)?.adding_to(states, first);
+    let mut reduce =
+        |runner: &Runner<'_>, _: &Evaluating<'_>| runner.run_along_axes(&mut reducing).map(|_| ());
+    execute(call, placement, stream, CpuProgram::Blocks(&expression.blocks), Some(&mut reduce))?;
+    reducing.into_states()
+}
+
+/// Adds the elements of a call's arrays to states, chunk by chunk on cores, and returns the states. Elements that the
+/// host cannot access are copied.
+fn add_chunks(
+    mut states: OutputStates, arguments: &Arguments<'_>, call: &Call<'_>,
+) -> Result<OutputStates, Error> {
+    let Arguments { task, shape, reduced_axes, inputs, .. } = *arguments;
+    let elements = saturated_elements(shape).min(CORES.copied_chunk);
+    let source = |(input, array): (&Argument<'_>, &Array)| {
+        let copy = array.device().map(|_| words(elements)).transpose()?;
+        Ok((input.strides(shape), copy))
+    };
+    let mut sources = inputs
+        .iter()
+        .zip(call.inputs())
+        .map(source)
+        .collect::<Result<ArrayVec<_, MOST_INPUTS>, Error>>()?;
+    for chunk in chunks(shape, CORES.copied_chunk as i64) {
+        let mut parts = ArrayVec::<Argument<'_>, MOST_INPUTS>::new();
+        for (input, (strides, copy)) in inputs.iter().zip(&mut sources) {
+            let steps = chunk.first.iter().zip(&*strides).map(|(index, stride)| index * stride);
+            let offset = steps.sum::<i64>() as isize;
+            // SAFETY: the chunk is part of the array.
+            let part = unsafe { input.part(offset, cast_slice(strides)) };
+            parts.push(match copy {
+                None => part,
+                Some(words) => copied(task, &chunk.lengths, part, words)?,
+            });
+        }
+        let part = Arguments { shape: &chunk.lengths, inputs: &parts, ..*arguments };
+        let first = chunk.first_kept(shape, reduced_axes);
+        let added = part.check(kinds(task, Placement::Cpu), |call| {
+            add(states, first, call, Placement::Cpu, None)
+        })?;
+        states = added.ok_or(MISSING)?;
     }
     Ok(states)
 }
 
-/// An array whose elements are added.
-struct Source {
-    data: *mut c_void,
-    strides: Shape,
-    /// Memory for the elements of a chunk, unless the host reaches the array.
-    copy: Option<Vec<u64>>,
-}
-
-type Sources = ArrayVec<Source, MOST_INPUTS>;
-
-impl Source {
-    /// An array of that shape.
-    fn new(array: &GivenArray<'_>, shape: &[i64], op: Op, is_copied: bool) -> Result<Self, Error> {
-        let mut strides = [0; MAX_RANK];
-        let strides = match array.strides {
-            None => c_order(shape, op.element_bytes(), &mut strides).iter().copied().collect(),
-            Some(strides) => strides.iter().copied().map(i64::from_ne_bytes).collect(),
-        };
-        let elements = saturated_elements(shape).min(CORES.copied_chunk);
-        let copy = is_copied.then(|| words(elements)).transpose()?;
-        Ok(Source { data: array.data, strides, copy })
-    }
-
-    /// The elements of a chunk where the host reaches them: where they are, or copied by the expression `copy`.
-    ///
-    /// # Safety
-    /// The array has the elements, as [`accumulate_strided`] demands.
-    unsafe fn chunk(&mut self, chunk: &Region, copy: &Expression) -> Result<gpuvec_array, Error> {
-        let steps = chunk.first.iter().zip(&self.strides).map(|(index, stride)| index * stride);
-        let data = self.data.wrapping_byte_offset(steps.sum::<i64>() as isize);
-        let there = gpuvec_array { data, strides: self.strides.as_ptr() };
-        let Some(words) = &mut self.copy else { return Ok(there) };
-        let here = gpuvec_array { data: words.as_mut_ptr().cast(), strides: null() };
-        let (inputs, outputs) = (&raw const there, &raw const here);
-        let strided = Strided::new(&chunk.lengths, inputs, outputs, 0);
-        // SAFETY: this function's promise; the copy has room for the elements.
-        unsafe { evaluate_part(copy, &strided, null_mut())? };
-        Ok(here)
-    }
+/// Copies part of an array to words.
+fn copied<'a>(
+    task: Task<'_>, shape: &[i64], part: Argument<'_>, words: &mut [u64],
+) -> Result<Argument<'a>, Error> {
+    let op = task.formula().and_then(|formula| formula.op).ok_or(MISSING)?;
+    let expression = of_arrays(op, "a", 1)?;
+    let formula = &expression.formula;
+    // SAFETY: there are as many words as elements.
+    let copy = unsafe { Argument::new("copy", words.as_ptr().cast(), formula.output, None) };
+    let task = Task::Evaluate(Evaluation { formula, bindings: &[Binding::Array] });
+    let arguments = Arguments { task, shape, reduced_axes: 0, inputs: &[part], outputs: &[copy] };
+    run(&arguments, CpuProgram::Blocks(&expression.blocks), null_mut())?;
+    Ok(copy)
 }
 
 /// Memory for that number of values.
@@ -342,7 +279,56 @@ fn chunks(shape: &[i64], most: i64) -> impl Iterator<Item = Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::Layout;
+    use crate::objects::accumulator::{self, gpuvec_accumulator_kind};
+    use gpuvec_exact::{Code, Dot, State};
     use proptest::prelude::*;
+
+    fn dot_f64() -> Arc<Accumulator> {
+        let kind = gpuvec_accumulator_kind::GPUVEC_ACCUMULATOR_DOT_F64 as i32;
+        accumulator::given("dot", accumulator::create(kind, Shape::new()).unwrap()).unwrap()
+    }
+
+    fn add_pairs(sum: &Accumulator, a: &[f64], b: *const f64) -> Result<(), Error> {
+        let layout = Layout::contiguous(size_of::<f64>());
+        let input = |name, values: *const f64| {
+            // SAFETY: both arrays have as many elements as `a`, or the address is NULL, which is refused.
+            unsafe { Argument::new(name, values.cast(), layout, None) }
+        };
+        let inputs = [input("a", a.as_ptr()), input("b", b)];
+        accumulate(sum, &[a.len() as i64], 1, &inputs, null_mut())
+    }
+
+    fn bytes(sum: &Accumulator) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        sum.serialize(Code::DotF64.wire_bytes(), &mut |state| bytes.extend(state)).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_state_of_pieces_has_the_words_of_the_whole() {
+        let a: Vec<f64> = (0..300_000).map(|i| f64::from(i).powi(i % 40 - 20)).collect();
+        let b: Vec<f64> = a.iter().rev().copied().collect();
+        let (mut whole, sum) = (State::<Dot<f64>>::ZERO, dot_f64());
+        a.iter().zip(&b).for_each(|(x, y)| whole.deposit((*x, *y)));
+        for piece in [0..0, 0..1, 1..5000, 5000..300_000] {
+            add_pairs(&sum, &a[piece.clone()], b[piece].as_ptr()).unwrap();
+        }
+        whole.normalise();
+        let mut expected = vec![0; Code::DotF64.wire_bytes()];
+        Code::DotF64.encode(whole.words().as_ref(), &mut expected);
+        assert_eq!(bytes(&sum), expected);
+    }
+
+    #[test]
+    fn an_error_leaves_the_state() {
+        let (values, sum) = ([1.0, 2.0], dot_f64());
+        add_pairs(&sum, &values, values.as_ptr()).unwrap();
+        let before = bytes(&sum);
+        let null = add_pairs(&sum, &values, std::ptr::null());
+        assert!(matches!(null, Err(Error::Null { argument: "b", n: 2 })));
+        assert_eq!(bytes(&sum), before);
+    }
 
     proptest! {
         #[test]

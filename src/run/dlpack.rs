@@ -1,7 +1,7 @@
 //! Reads tensors of DLPack as the arguments of an expression.
 
-use super::bindings::{NAMES, OUTPUT_NAMES};
-use super::evaluate::{Strided, evaluate_strided, gpuvec_array};
+use super::arguments::{Given, INPUT_NAMES, OUTPUT_NAMES, Pointers, gpuvec_array};
+use super::evaluate::evaluate;
 use crate::call::{Extent, MAX_ARRAYS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -43,12 +43,12 @@ struct Elements {
     strides: PerAxis,
 }
 
-/// Evaluates an expression over tensors: see [`evaluate_strided`]. The shapes of inputs are broadcast to the shape of the
+/// Evaluates an expression over tensors: see [`evaluate`]. The shapes of inputs are broadcast to the shape of the
 /// elementwise outputs, or to their common shape if all outputs are reductions.
 ///
 /// # Safety
 /// `inputs` has a tensor of DLPack for each declared input, and `outputs` one for each output, whose memory is as
-/// [`evaluate_strided`] demands.
+/// [`Given::new`] demands.
 pub(crate) unsafe fn evaluate_tensors(
     expression: &Expression, inputs: *const *const c_void, outputs: *const *const c_void,
     reduced_axes: u64, stream: *mut gpuvec_stream,
@@ -70,7 +70,7 @@ pub(crate) unsafe fn evaluate_tensors(
             Form::Scalar | Form::Number => Role::Scalar,
         };
         let place = inputs.wrapping_add(number);
-        all.push(Place { argument: NAMES[number], place, element: input.element, role });
+        all.push(Place { argument: INPUT_NAMES[number], place, element: input.element, role });
     }
     for (number, output) in program.outputs().iter().enumerate() {
         let (argument, place) = (OUTPUT_NAMES[number], outputs.wrapping_add(number));
@@ -79,8 +79,7 @@ pub(crate) unsafe fn evaluate_tensors(
     }
     let mut shape = PerAxis::new();
     for place in &all {
-        // SAFETY: this function's promise.
-        let Some(tensor) = (unsafe { place.read()? }) else { continue };
+        let Some(tensor) = place.read()? else { continue };
         match place.role {
             Role::Array => tensor.widen(&mut shape)?,
             Role::Scalar => tensor.check_scalar()?,
@@ -91,12 +90,16 @@ pub(crate) unsafe fn evaluate_tensors(
             Role::Output(Extent::Results) | Role::Unused => {}
         }
     }
-    let mut strides: ArrayVec<i64, { MAX_RANK * MAX_ARRAYS }> = ArrayVec::new();
+    // Not on the stack: all strides would take 10 KiB.
+    let mut strides: Vec<i64> = Vec::new();
+    let (count_of_strides, purpose) = (all.len() * shape.len(), "the strides of tensors");
+    let bytes = count_of_strides * size_of::<i64>();
+    let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
+    strides.try_reserve_exact(count_of_strides).map_err(none_left)?;
     let mut arrays: ArrayVec<gpuvec_array, MAX_ARRAYS> = ArrayVec::new();
     for place in &all {
         let first = strides.len();
-        // SAFETY: this function's promise.
-        let data = match unsafe { place.read()? } {
+        let data = match place.read()? {
             Some(tensor) => {
                 strides.extend(match place.role {
                     Role::Array => tensor.broadcast(&shape)?,
@@ -110,10 +113,12 @@ pub(crate) unsafe fn evaluate_tensors(
         };
         arrays.push(gpuvec_array { data, strides: strides[first..].as_ptr() });
     }
-    let (inputs, outputs) = (arrays.as_ptr(), arrays[count..].as_ptr());
-    let strided = Strided::new(&shape, inputs, outputs, reduced_axes);
+    let [inputs, outputs] = [&arrays[..], &arrays[count..]];
+    let [inputs, outputs] = [inputs, outputs].map(|arrays| Pointers::Strided(arrays.as_ptr()));
     // SAFETY: this function's promise; there are strides for each axis.
-    unsafe { evaluate_strided(expression, &strided, stream) }
+    let given =
+        unsafe { Given::new(expression, &shape, reduced_axes, inputs, outputs, &OUTPUT_NAMES) };
+    evaluate(&given, stream)
 }
 
 /// What a tensor is to an expression.
@@ -125,7 +130,8 @@ enum Role {
     Output(Extent),
 }
 
-/// The place of a tensor's address, and what the expression declares.
+/// The place of the address of a tensor, whose shape and strides are readable, as [`evaluate_tensors`] promises, and what
+/// the expression declares.
 struct Place {
     argument: &'static str,
     place: *const *const c_void,
@@ -135,21 +141,18 @@ struct Place {
 
 impl Place {
     /// Reads the tensor, if it is used.
-    ///
-    /// # Safety
-    /// The place has the address of a tensor, whose shape and strides are readable.
     #[inline(never)]
-    unsafe fn read(&self) -> Result<Option<Elements>, Error> {
+    fn read(&self) -> Result<Option<Elements>, Error> {
         let Place { argument, place, element, role } = *self;
         if matches!(role, Role::Unused) {
             return Ok(None);
         }
-        // SAFETY: this function's promise.
+        // SAFETY: the promise of `evaluate_tensors`.
         let tensor = unsafe { place.read_unaligned() }.cast::<Tensor>();
         if tensor.is_null() {
             return Err(Error::NullTensor { argument });
         }
-        // SAFETY: this function's promise.
+        // SAFETY: the promise of `evaluate_tensors`.
         let tensor = unsafe { tensor.read_unaligned() };
         let Tensor { code, bits, lanes, ndim, device_type, .. } = tensor;
         if (code, usize::from(bits), lanes) != (type_code(element), 8 * element.bytes(), 1) {
@@ -165,7 +168,7 @@ impl Place {
             return Err(Error::NullTensor { argument });
         }
         let number = |of: *const i64| {
-            // SAFETY: this function's promise.
+            // SAFETY: the promise of `evaluate_tensors`.
             move |axis| unsafe { of.add(axis).read_unaligned() }
         };
         let shape: PerAxis = (0..axes).map(number(tensor.shape)).collect();

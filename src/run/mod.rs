@@ -1,7 +1,7 @@
 //! Runs calls: makes a [`Call`] of a caller's arguments, plans it, and does as the plan says.
 
 mod accumulate;
-mod bindings;
+mod arguments;
 mod cores;
 mod dlpack;
 mod evaluate;
@@ -13,16 +13,15 @@ mod memory_kinds;
 mod passes;
 mod reduce_axes;
 mod strided_iter;
+mod uniform;
 mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Arguments, Array, Arrays, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Input, Layout,
-    Output, Task, choose, fastest_cores,
+    Argument, Arguments, Array, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Layout,
+    MemoryKind, Task, TaskKind, choose, contiguous, fastest_cores,
 };
-use crate::cpu::expression::{
-    Add, BlockReduction, Reducer, ReductionVisitor, States, add_exactly, visit,
-};
+use crate::cpu::expression::{Add, BlockReduction, Reducer, ReductionVisitor, States, visit};
 use crate::cuda::{alloc, device, stream as cuda};
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -30,80 +29,64 @@ use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::policy::CORES;
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
-pub(crate) use accumulate::{accumulate_contiguous, accumulate_strided};
-pub(crate) use bindings::OUTPUT_NAMES;
+pub(crate) use accumulate::accumulate;
+pub use arguments::gpuvec_array;
+pub(crate) use arguments::{Given, INPUT_NAMES, OUTPUT_NAMES, Pointers};
 pub(crate) use dlpack::evaluate_tensors;
-pub use evaluate::gpuvec_array;
-pub(crate) use evaluate::{Strided, evaluate, evaluate_strided, read_shape};
+pub(crate) use evaluate::evaluate;
 use gpus::Failure;
-use gpuvec_exact::State;
-use gpuvec_ops::{Accumulator, Element, Exact, Op};
+use gpuvec_ops::{Accumulator, Element, Op};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 
-use work::{CpuProgram, Evaluating, Reducing, ReducingSeveral, Whole};
+use reduce_axes::ReduceAxes;
+use work::{CpuProgram, Evaluating, NoWork, Reducing, ReducingSeveral, Whole};
 
 /// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
 /// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
 ///
 /// # Safety
-/// As [`Arguments::new`].
+/// As [`Argument::new`]. There are as many inputs as the operation has.
+#[inline(never)]
 pub(crate) unsafe fn operation(
-    op: Op, alpha: u64, inputs: &[Input], out: *mut c_void, n: usize, stream: *mut gpuvec_stream,
+    op: Op, alpha: u64, inputs: &[*const c_void], out: *mut c_void, n: usize,
+    stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Operation(op), n);
     let (formula, count) = (Formula::of(op), inputs.len());
     let bindings = [Binding::Array, Binding::Array, Binding::Scalar(alpha)];
     let bindings = &bindings[2 - count..][..count + usize::from(formula.has_alpha)];
     let task = Task::Evaluate(Evaluation { formula, bindings });
-    let outputs = [Output { name: "out", pointer: out, layout: formula.output }];
+    let layout = Layout::contiguous(op.element_bytes());
     // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, inputs, &outputs, n) };
-    run(&arguments, CpuProgram::Operation { op, alpha }, stream, None)
+    let argument = |name, pointer, layout| unsafe { Argument::new(name, pointer, layout, None) };
+    let all = [0, count - 1].map(|i| argument(["a", "b"][i], inputs[i], layout));
+    let outputs = [argument("out", out, formula.output)];
+    let shape = contiguous(task, n, layout)?;
+    run(
+        &of_contiguous(task, &shape, &all[..count], &outputs),
+        CpuProgram::Operation { op, alpha },
+        stream,
+    )
 }
 
-/// Copies bytes, or queues that on a stream.
-///
-/// # Safety
-/// As [`Arguments::new`].
-pub(crate) unsafe fn copy(
-    src: *const c_void, dst: *mut c_void, bytes: usize, stream: *mut gpuvec_stream,
+/// Copies bytes from the first of two arguments to the other, or queues that on a stream.
+pub(crate) fn copy(
+    [src, dst]: [Argument<'_>; 2], bytes: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Copy, bytes);
-    let layout = Layout::contiguous(1);
-    let input = [Input { name: "src", pointer: src, layout }];
-    let output = [Output { name: "dst", pointer: dst, layout }];
-    // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(Task::Copy, &input, &output, bytes) };
-    run(&arguments, CpuProgram::Copy, stream, None)
+    let shape = contiguous(Task::Copy, bytes, Layout::contiguous(1))?;
+    run(&of_contiguous(Task::Copy, &shape, &[src], &[dst]), CpuProgram::Copy, stream)
 }
 
-/// Adds the terms of an exact sum or dot product to a state. The stream's earlier work is done before, and
-/// the state is there when this returns; after an error it is as it was. Checks the arguments and follows the
-/// placement as for an output in host memory.
-///
-/// # Safety
-/// As [`Arguments::new`], of the inputs.
-unsafe fn accumulate<O: Exact>(
-    inputs: &[Input], n: usize, stream: *mut gpuvec_stream, state: &mut State<O::Kind>,
-) -> Result<(), Error> {
-    log::begin(Subject::Accumulator(Some(O::OP)), n);
-    let bindings = &[Binding::Array; 2][..O::OP.inputs()];
-    let formula = Formula::of(O::OP);
-    let task = Task::Evaluate(Evaluation { formula, bindings });
-    // In the place of an output, which nothing writes.
-    let pointer = (&raw mut *state).cast();
-    let output = [Output { name: "state", pointer, layout: formula.output }];
-    // SAFETY: this function's promise.
-    let arguments = unsafe { Arguments::new(task, inputs, &output, n) };
-    let mut merge = |runner: &Runner<'_>, work: &Evaluating<'_>| {
-        state.merge(&Reduction { runner, work }.reduce(States::of::<O::Kind>(), add_exactly)?);
-        Ok(())
-    };
-    run(&arguments, CpuProgram::Operation { op: O::OP, alpha: 0 }, stream, Some(&mut merge))
+/// The arguments of a call on contiguous arrays.
+fn of_contiguous<'a>(
+    task: Task<'a>, shape: &'a [i64; 1], inputs: &'a [Argument<'a>], outputs: &'a [Argument<'a>],
+) -> Arguments<'a> {
+    Arguments { task, shape, reduced_axes: task.kind().reduced_axes(1), inputs, outputs }
 }
 
 /// Makes the driver of a device compile an expression, where there is a GPU.
@@ -117,36 +100,44 @@ pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error>
 /// Does something with a call's reduction other than to store its result.
 type Reduce<'a> = &'a mut dyn FnMut(&Runner<'_>, &Evaluating<'_>) -> Result<(), Error>;
 
-/// Runs a call, or queues it on a stream; cores run it by `steps`. With `reduce` the call is not queued, and
-/// the reduction is left to `reduce`.
+/// Runs a call, or queues it on a stream; cores run it by `steps`.
 fn run(
     arguments: &Arguments<'_>, steps: CpuProgram<'_>, stream: *mut gpuvec_stream,
-    reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
-    let (mut arrays, placement) = (Arrays::new(), settings::placement()?);
-    let stream = given(stream)?;
-    let mut kinds = None;
-    let kind_of = |array: &Array| {
-        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
-        match arguments.task() {
-            Task::Copy => kinds.of_copied(array),
-            Task::Evaluate(_) => kinds.of(array),
-        }
-    };
-    let call = Call::new(&mut arrays, arguments, kind_of)?;
-    if let Some(call) = &call {
-        if let Some(Stream::Gpu(stream)) = stream.as_deref()
-            && reduce.is_none()
+    let placement = settings::placement()?;
+    let of_stream = given(stream)?;
+    let ran = arguments.check(kinds(arguments.task, placement), |call| {
+        if let Some(Stream::Gpu(stream)) = of_stream.as_deref()
             && let Some(plan) = on_stream(call, placement, stream.ordinal())
         {
             return queue(call, &plan, stream);
         }
-        execute(call, placement, stream.as_deref(), steps, reduce)?;
-    }
-    if call.is_none() || arguments.n() == 0 {
+        if uniform::has_equal_elements(call) && uniform::store(call, steps, placement, stream)? {
+            return Ok(());
+        }
+        execute(call, placement, of_stream.as_deref(), steps, None)?;
+        if call.n() == 0 {
+            last_run::clear();
+        }
+        Ok(())
+    })?;
+    if ran.is_none() {
         last_run::clear();
     }
     Ok(())
+}
+
+/// Finds the memory kinds of a task's arrays.
+#[inline(always)]
+fn kinds(task: Task<'_>, placement: Placement) -> impl FnMut(&Array) -> Result<MemoryKind, Error> {
+    let mut kinds = None;
+    move |array| {
+        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
+        match task {
+            Task::Copy => kinds.of_copied(array),
+            Task::Evaluate(_) => kinds.of(array),
+        }
+    }
 }
 
 /// Queues a call on a stream of a device.
@@ -199,6 +190,7 @@ impl Runner<'_> {
     /// Does the work of a call.
     fn work(&self, work: &mut Evaluating<'_>) -> Result<(), Error> {
         match self.call.task().reduction() {
+            _ if self.reduces_along_axes() => self.reduce_along_axes(work),
             _ if self.call.task().has_several_kernels() => self.reduce_several(work),
             Some((reduction, ty)) => visit(reduction, ty, Reduction { runner: self, work }),
             None => {
@@ -206,6 +198,40 @@ impl Runner<'_> {
                 work.check()
             }
         }
+    }
+
+    fn reduces_along_axes(&self) -> bool {
+        self.call.strides().is_some()
+            && match self.call.task().kind() {
+                TaskKind::Copy | TaskKind::Elementwise => false,
+                TaskKind::Reduced | TaskKind::Mixed => true,
+            }
+    }
+
+    /// Does the work of a call with reductions along axes.
+    #[inline(never)]
+    fn reduce_along_axes(&self, work: &Evaluating<'_>) -> Result<(), Error> {
+        if uniform::has_equal_elements(self.call) {
+            return self.run(&mut NoWork).map(|_| ());
+        }
+        let mut reducing = ReduceAxes::new(work.blocks()?, self.call)?;
+        match self.run_along_axes(&mut reducing)? {
+            Backend::Gpu => Ok(()),
+            Backend::None | Backend::Cpu => reducing.finish(),
+        }
+    }
+
+    /// Runs a reduction along axes, and says where. Fails unless all of it is done.
+    fn run_along_axes(&self, reducing: &mut ReduceAxes<'_>) -> Result<Backend, Error> {
+        if let Plan::Cores(plan) = self.plan {
+            reducing.divide(plan.threads);
+        }
+        let ran_on = self.run(reducing)?;
+        match ran_on {
+            Backend::Gpu => {}
+            Backend::None | Backend::Cpu => reducing.check()?,
+        }
+        Ok(ran_on)
     }
 
     /// Does the work of a call with several kernels, at least one of them a reduction. Results of reductions are
@@ -333,47 +359,4 @@ fn repeated<A: Accumulator>(one: &A::State, n: usize) -> A::State {
         }
     }
     state
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gpuvec_exact::Dot;
-    use gpuvec_ops::DotF64;
-
-    fn accumulate_pairs(a: &[f64], b: &[f64], state: &mut State<Dot<f64>>) -> Result<(), Error> {
-        let input = |name, values: &[f64]| Input {
-            name,
-            pointer: values.as_ptr().cast(),
-            layout: Layout::contiguous(size_of::<f64>()),
-        };
-        let inputs = [input("a", a), input("b", b)];
-        // SAFETY: both have as many elements as `a`.
-        unsafe { accumulate::<DotF64>(&inputs, a.len(), std::ptr::null_mut(), state) }
-    }
-
-    #[test]
-    fn a_state_of_pieces_has_the_words_of_the_whole() {
-        let a: Vec<f64> = (0..300_000).map(|i| f64::from(i).powi(i % 40 - 20)).collect();
-        let b: Vec<f64> = a.iter().rev().copied().collect();
-        let (mut expected, mut state) = (State::<Dot<f64>>::ZERO, State::ZERO);
-        a.iter().zip(&b).for_each(|(x, y)| expected.deposit((*x, *y)));
-        for piece in [0..0, 0..1, 1..5000, 5000..300_000] {
-            accumulate_pairs(&a[piece.clone()], &b[piece], &mut state).unwrap();
-        }
-        expected.normalise();
-        state.normalise();
-        assert_eq!(state.words(), expected.words());
-    }
-
-    #[test]
-    fn an_error_leaves_the_state() {
-        let (values, mut state) = ([1.0, 2.0], State::ZERO);
-        accumulate_pairs(&values, &values, &mut state).unwrap();
-        let input = Input { name: "a", pointer: std::ptr::null(), layout: Layout::contiguous(8) };
-        // SAFETY: NULL is refused.
-        let null = unsafe { accumulate::<DotF64>(&[input], 2, std::ptr::null_mut(), &mut state) };
-        assert!(matches!(null, Err(Error::Null { argument: "a", n: 2 })));
-        assert_eq!(state.value(), 5.0);
-    }
 }

@@ -13,7 +13,7 @@
 use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Binding, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{
     BlockProgram, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
 };
@@ -23,7 +23,7 @@ use crate::policy::CORES;
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View, are_columns};
-use gpuvec_expr::{Output, Type};
+use gpuvec_expr::Type;
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::ops;
@@ -63,12 +63,6 @@ pub(super) struct ReduceAxes<'a> {
     lacked_memory: AtomicBool,
 }
 
-/// The views of a call's inputs and outputs.
-pub(super) struct Views<'a> {
-    pub(super) inputs: &'a [View],
-    pub(super) outputs: &'a [View],
-}
-
 /// The order of the elements of a tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
@@ -93,29 +87,24 @@ impl Order {
 }
 
 impl<'a> ReduceAxes<'a> {
-    /// The reductions of a program, in the order of the outputs, and its other outputs. There is a view for each array
-    /// among the bindings, and for each output. A program without array inputs has other outputs than reductions. The
-    /// call has elements.
-    ///
-    /// # Safety
-    /// The promise of a call: the inputs are readable and the outputs writable where the views lead, until the work
-    /// ends; no other thread changes them meanwhile. The bindings are as the program declares them.
-    pub(super) unsafe fn new(
-        program: &'a BlockProgram, bindings: &'a [Binding], axes: &Axes, views: Views<'a>,
-        outputs: &[Output],
-    ) -> Result<Self, Error> {
+    /// The reductions of a call with strides, in the order of the outputs, and its other outputs, which the program
+    /// computes. The call has elements, and reads an array unless it has other outputs than reductions.
+    pub(super) fn new(program: &'a BlockProgram, call: &Call<'a>) -> Result<Self, Error> {
         if !memory::is_left() {
             return Err(NO_BUFFERS);
         }
-        let inputs = views.inputs;
+        let (task, strides) = (call.task(), call.strides());
+        let (Some(strides), Some(formula)) = (strides, task.formula()) else { return Err(MISSING) };
+        let (axes, bindings) = (strides.axes(), task.bindings());
+        let (inputs, outputs) = strides.views().split_at(call.inputs().len());
         let (mut results, mut elementwise) = (ArrayVec::new(), ArrayVec::new());
-        for (output, view) in outputs.iter().zip(views.outputs) {
-            match Extent::of(output.kind) {
+        for (layout, view) in formula.outputs().zip(outputs) {
+            match layout.extent {
                 Extent::Results => results.push(view),
                 Extent::Elements => elementwise.push(view),
             }
         }
-        let reductions = OutputStates::of(outputs.iter());
+        let reductions = OutputStates::of(task.reductions());
         let most_states = CORES.reduced_state_bytes / reductions.largest_bytes().unwrap_or(1);
         let order = Order::of(axes, inputs);
         let in_place = match order {
@@ -228,7 +217,7 @@ impl<'a> ReduceAxes<'a> {
         let view = self.outputs[output];
         let results = low_ends(results, view.element_bytes);
         let to = address(view, block.offset(view));
-        // SAFETY: the creator of the work promises the elements of the output; no other thread has this block.
+        // SAFETY: the call promises the elements of the output; no other thread has this block.
         unsafe { scatter(Grid::of(block.space(), view), results.as_ptr(), to) };
     }
 }
@@ -350,7 +339,7 @@ impl<'a> Worker<'a> {
         let outputs: ArrayVec<*mut c_void, MAX_OUTPUTS> = (0..self.of.elementwise.len())
             .map(|output| self.place(inputs + output, self.of.elementwise[output], tile))
             .collect();
-        // SAFETY: the creator of the work promises the elements of the tile, which no other thread has; copies have
+        // SAFETY: the call promises the elements of the tile, which no other thread has; copies have
         // room for them. An output is exactly an input or overlaps none: they are the same memory, or a copy each.
         let range = unsafe { Range::new(self.of.bindings, &arrays, &outputs, tile.elements()) };
         let (len, has_whole_rows) = (tile.row(), self.of.has_whole_rows());
@@ -408,7 +397,7 @@ impl<'a> Worker<'a> {
             let starts = views.map(|view| tile.start(view).cast_const());
             let strides =
                 views.map(|view| tile.reduced.space().strides(view).last().map_or(0, |s| *s));
-            // SAFETY: the creator of the work promises the elements of the tile, whose rows follow each other at
+            // SAFETY: the call promises the elements of the tile, whose rows follow each other at
             // this distance.
             let columns = unsafe {
                 ValueColumns::new(*ty, starts, strides, tile.reduced.space().elements(), len)
@@ -422,7 +411,7 @@ impl<'a> Worker<'a> {
         let view = &self.of.inputs[input];
         let place = self.place(input, view, tile);
         if place != tile.start(view).cast() {
-            // SAFETY: the creator of the work promises the elements; the copy has a word for each.
+            // SAFETY: the call promises the elements; the copy has a word for each.
             unsafe { gather(tile.axes(view).grid(), tile.start(view), place.cast()) };
         }
         place.cast_const()

@@ -1,12 +1,12 @@
 //! The work of an elementwise expression on arrays that are not contiguous.
 
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Binding, Call, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{BlockProgram, GRAIN, Range, Scratch};
 use crate::cpu::{Grid, gather, scatter};
 use crate::policy::CORES;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, Space, View};
+use gpuvec_axes::{Access, Block, Blocks, Inner, Space, View};
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -22,18 +22,12 @@ pub(super) struct StridedIter<'a> {
 }
 
 impl<'a> StridedIter<'a> {
-    /// The iteration over the axes of a call that reduces none. There is a view for each array among the bindings, and
-    /// for each output of the program.
-    ///
-    /// # Safety
-    /// The promise of a call: the inputs are readable and the outputs writable where the views lead, until the walk
-    /// ends; no other thread changes them meanwhile. The bindings are as the program declares them.
-    pub(super) unsafe fn new(
-        program: &'a BlockProgram, bindings: &'a [Binding], axes: &Axes, inputs: &'a [View],
-        outputs: &'a [View],
-    ) -> Self {
-        let blocks = blocks(axes.kept(), inputs, outputs);
-        StridedIter { program, bindings, blocks, inputs, outputs }
+    /// The iteration over the elements of an elementwise call with strides, whose task the program computes.
+    pub(super) fn new(program: &'a BlockProgram, call: &Call<'a>) -> Option<Self> {
+        let (strides, bindings) = (call.strides()?, call.task().bindings());
+        let (inputs, outputs) = strides.views().split_at(call.inputs().len());
+        let blocks = blocks(strides.axes().kept(), inputs, outputs);
+        Some(StridedIter { program, bindings, blocks, inputs, outputs })
     }
 
     /// Computes the blocks that begin in chunks of the elements, in the order of the walk.
@@ -67,8 +61,7 @@ impl<'a> StridedIter<'a> {
             .collect();
         let results: ArrayVec<*mut c_void, MAX_OUTPUTS> =
             (0..self.outputs.len()).map(|output| outputs.place(output, block)).collect();
-        // SAFETY: whoever made the walk promises the elements of the block, which no other thread has; copies have
-        // room for them. An output is exactly an input or overlaps none: their access is the same, and so they are
+        // SAFETY: the call promises the elements of the block, which no other thread has; copies have room for them. An output is exactly an input or overlaps none: their access is the same, and so they are
         // the same memory, or a copy each.
         let range =
             unsafe { Range::new(self.bindings, &arrays, &results, block.space().elements()) };
@@ -128,7 +121,7 @@ impl<'a> Copies<'a> {
                 0 => Grid::of(block.space(), view),
                 _ => Grid::new(&[GRAIN], &[0], view.element_bytes),
             };
-            // SAFETY: the caller of `new` promised the elements; the copy has room for a block in words, or for
+            // SAFETY: the call promises the elements; the copy has room for a block in words, or for
             // GRAIN.
             unsafe { gather(grid, address(view, offset), place.cast()) };
         }
@@ -149,8 +142,7 @@ impl<'a> Copies<'a> {
         if self.copies[number].is_some() {
             let (place, view) = (self.place(number, block), &self.views[number]);
             let to = address(view, block.offset(view));
-            // SAFETY: whoever made the walk promises the elements, which no other thread has; the program has
-            // written the copies.
+            // SAFETY: the call promises the elements, which no other thread has; the program has written the copies.
             unsafe { scatter(Grid::of(block.space(), view), place.cast(), to) };
         }
     }

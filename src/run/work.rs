@@ -3,7 +3,7 @@
 use super::strided_iter::StridedIter;
 use crate::arch::Isa;
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Binding, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Array, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
@@ -133,14 +133,18 @@ impl<'a> ReducingSeveral<'a> {
     pub(super) fn results(
         self, repeats: Option<usize>,
     ) -> Result<ArrayVec<u64, MAX_OUTPUTS>, Error> {
-        let mut merged = self.merged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if merged.elements.iter().any(|elements| *elements != self.elements) {
-            return Err(MISSING);
-        }
+        let mut states = self.into_states()?;
         if let Some(n) = repeats {
-            merged.states = merged.states.repeated(n).map_err(|_| NO_BUFFERS)?;
+            states = states.repeated(n).map_err(|_| NO_BUFFERS)?;
         }
-        Ok((0..merged.states.outputs()).map(|output| merged.states.result(output, 0)).collect())
+        Ok((0..states.outputs()).map(|output| states.result(output, 0)).collect())
+    }
+
+    /// A state of all elements for each output.
+    pub(super) fn into_states(self) -> Result<OutputStates, Error> {
+        let merged = self.merged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_missing = merged.elements.iter().any(|elements| *elements != self.elements);
+        if is_missing { Err(MISSING) } else { Ok(merged.states) }
     }
 
     fn merged(&self) -> MutexGuard<'_, MergedOutputs> {
@@ -216,10 +220,8 @@ pub(super) enum CpuProgram<'a> {
     Copy,
     /// One loop over the arrays of an operation, with the bits of its number.
     Operation { op: Op, alpha: u64 },
-    /// Block after block of an expression with these inputs, in the order of the declaration.
-    Blocks { blocks: &'a BlockProgram, bindings: &'a [Binding] },
-    /// The same for arrays that are not contiguous.
-    Strided(&'a StridedIter<'a>),
+    /// Block after block of an expression.
+    Blocks(&'a BlockProgram),
 }
 
 /// A formula of the elements of a call.
@@ -238,6 +240,16 @@ impl<'a> Evaluating<'a> {
     /// True if the reduced values are read from arrays, not computed.
     pub(super) fn reads_arrays_alone(&self) -> bool {
         matches!(self.steps, CpuProgram::Operation { .. }) && self.call.n() > 0
+    }
+
+    /// The program of an expression.
+    pub(super) fn blocks(&self) -> Result<&'a BlockProgram, Error> {
+        match self.steps {
+            CpuProgram::Blocks(blocks) => Ok(blocks),
+            CpuProgram::Copy | CpuProgram::Operation { .. } => {
+                Err(Error::Internal { text: "an operation along axes" })
+            }
+        }
     }
 
     /// Fails if a worker lacked memory.
@@ -259,13 +271,14 @@ impl<'a> Evaluating<'a> {
     fn accumulate(
         &self, chunks: &mut dyn Iterator<Item = Chunk>, at_once: usize, add: &mut AddValues<'_>,
     ) {
-        let CpuProgram::Blocks { blocks, bindings } = self.steps else {
+        let CpuProgram::Blocks(blocks) = self.steps else {
             let isa = cpu::isa();
             return chunks.for_each(|chunk| {
                 add(0, isa, self.values(&chunk), chunk.start());
             });
         };
         let Some(mut scratch) = self.scratch(blocks) else { return };
+        let bindings = self.call.task().bindings();
         chunks.for_each(|chunk| {
             let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
             // SAFETY: the call promises the elements of the chunk, which no other thread has.
@@ -333,13 +346,12 @@ impl ChunkWork for Evaluating<'_> {
                 // SAFETY: the call promises the elements of the chunk, which no other thread has.
                 unsafe { cpu::elementwise(op, alpha, elements) };
             }),
-            CpuProgram::Strided(walk) => {
-                if walk.compute(chunks).is_err() {
-                    self.lacked_memory.store(true, Ordering::Relaxed);
+            CpuProgram::Blocks(blocks) => {
+                if let Some(iter) = StridedIter::new(blocks, self.call) {
+                    return iter.compute(chunks).unwrap_or_else(|_| self.note_failure());
                 }
-            }
-            CpuProgram::Blocks { blocks, bindings } => {
                 let Some(mut scratch) = self.scratch(blocks) else { return };
+                let bindings = self.call.task().bindings();
                 chunks.for_each(|chunk| {
                     let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
                     // SAFETY: the call promises the elements of the chunk, which no other thread has.
@@ -349,4 +361,11 @@ impl ChunkWork for Evaluating<'_> {
             }
         }
     }
+}
+
+/// The work of cores in a call that GPUs do alone.
+pub(super) struct NoWork;
+
+impl ChunkWork for NoWork {
+    fn compute(&self, _: &mut dyn Iterator<Item = Chunk>) {}
 }

@@ -17,7 +17,7 @@ mod reduction;
 pub use memory::{HostMemory, Memory};
 
 use instructions::Compute;
-use parse::RUBBISH;
+use parse::RUBBISH_BYTE;
 
 /// Threads of a block.
 const BLOCK_THREADS: u64 = 256;
@@ -25,47 +25,43 @@ const BLOCK_THREADS: u64 = 256;
 /// A place in a thread's file: a register, a constant, a parameter.
 type Slot = u32;
 
+/// The memory that an instruction accesses.
+#[derive(Clone, Copy)]
+enum Space {
+    /// A parameter, whose value the slot of the address has.
+    Parameter,
+    Global,
+    /// A block's memory.
+    Shared,
+    /// A thread's memory.
+    Local,
+}
+
+/// An access to some bytes at the address in a slot, plus an offset.
+#[derive(Clone, Copy)]
+struct Access {
+    space: Space,
+    bytes: usize,
+    /// The address is a multiple of this.
+    aligned: u64,
+    /// The sign of a narrow integer fills the register; otherwise zeros do.
+    signed: bool,
+    offset: u64,
+}
+
 /// The effect of an instruction.
 #[derive(Clone, Copy)]
 enum Action {
     /// Computes the value of one slot from three.
     Compute(Compute),
-    /// Loads from the address in the second slot, plus the offset. Of a narrow integer the sign fills
-    /// the register, or zeros do.
-    Load {
-        bytes: usize,
-        aligned: u64,
-        signed: bool,
-        offset: u64,
-    },
-    /// As `Load` and `Store`, of shared memory: of the tables, which are loaded by words, or of what blocks have.
-    LoadShared {
-        bytes: usize,
-        aligned: u64,
-        signed: bool,
-        offset: u64,
-    },
-    StoreShared {
-        bytes: usize,
-        offset: u64,
-    },
-    /// Adds 1 to the word of shared memory at the address in the second slot, plus the offset; what that was before goes to
-    /// the first slot.
-    AddShared {
-        offset: u64,
-    },
+    /// Loads the first slot from the address in the second one.
+    Load(Access),
+    /// Stores the first slot at the address in the second one.
+    Store(Access),
+    /// Adds 1 to the word of shared memory at the address in the second slot. The word before goes to the first slot.
+    Increment(Access),
     /// Waits for all threads of the block.
     Barrier,
-    /// Stores the first slot at the address in the second one, plus the offset.
-    Store {
-        bytes: usize,
-        aligned: u64,
-        offset: u64,
-    },
-    /// Loads the word of local memory at the address in the second slot, plus the offset, or stores the
-    /// first slot.
-    LoadLocal(u64),
-    StoreLocal(u64),
     /// Goes on at another instruction, if the second slot is not 0.
     Jump(usize),
     /// Goes on at a function's first instruction, and behind this one when it returns.
@@ -81,18 +77,16 @@ struct Instruction {
 }
 
 /// A kernel.
+#[derive(Default)]
 pub struct Kernel {
     name: String,
-    /// The registers of the functions, then the kernel's own registers.
     instructions: Vec<Instruction>,
     /// The kernel's first instruction.
     start: usize,
-    /// Bytes of a thread's local memory, which has words of 8.
+    /// Bytes of a thread's local memory.
     local: usize,
-    /// The words of the tables in shared memory, of 4 bytes, which begin at address 0.
-    tables: Vec<u32>,
-    /// Bytes of a block's own shared memory, which begins at [`OWN`].
-    shared: usize,
+    /// The initial content of a block's shared memory: the tables of functions, and rubbish.
+    shared: Vec<u8>,
     has_barriers: bool,
     /// The file at the beginning: constants are in their slots.
     file: Vec<u64>,
@@ -103,6 +97,12 @@ pub struct Kernel {
     /// The slots of %tid.x, %ctaid.x and %nctaid.x.
     special: [Slot; 3],
     reduction: Option<Elements>,
+}
+
+/// The files and the shared memory of threads that run one after the other.
+struct Block {
+    file: Vec<u64>,
+    shared: Vec<u8>,
 }
 
 /// The part of a reduction that computes a thread's elements; the rest is compiled code.
@@ -138,19 +138,13 @@ struct Place {
 /// Threads of a warp.
 const WARP: usize = 32;
 
-/// Bytes of a word of local memory.
-const WORD: usize = 8;
-
-/// The address of shared memory behind the tables.
-const OWN: u64 = 1 << 20;
-
 /// A thread's progress.
 struct Thread {
     /// The next instruction.
     next: usize,
     /// The instructions at which calls go on.
     back: Vec<usize>,
-    local: Vec<u64>,
+    local: Vec<u8>,
     /// Instructions that were run.
     count: u64,
 }
@@ -196,28 +190,28 @@ impl Kernel {
     /// `in_vectors`. For an exact sum these are two factors for each element; only dot products need the second. For
     /// other reductions these are the states of all threads, whose values have 64 bits.
     fn elements(
-        &self, elements: &Elements, file: &mut [u64], count: usize, step: usize, in_vectors: bool,
+        &self, elements: &Elements, block: &mut Block, count: usize, step: usize, in_vectors: bool,
         memory: &mut impl Memory,
     ) -> Result<Vec<[u64; 2]>, String> {
-        file[elements.count as usize] = count as u64;
+        block.file[elements.count as usize] = count as u64;
         let lanes = elements.lanes;
         let mut values = vec![[0; 2]; count];
         let mut states = Vec::new();
         for batch in (0..count).step_by(lanes * step) {
             for first in batch..batch + step {
-                file[elements.index as usize] = first as u64;
+                block.file[elements.index as usize] = first as u64;
                 if let Some(place) = elements.place {
                     let lane = if in_vectors { (first - batch) as i32 } else { i32::MIN };
-                    file[place.lane as usize] = lane.cast_unsigned().into();
+                    block.file[place.lane as usize] = lane.cast_unsigned().into();
                 }
-                self.whole(file, memory)?;
+                self.whole(block, memory)?;
                 if let [value, place] = elements.results[..] {
-                    states.push([value, place].map(|slot| file[slot as usize]));
+                    states.push([value, place].map(|slot| block.file[slot as usize]));
                     continue;
                 }
                 for (i, &slot) in elements.results.iter().enumerate() {
                     if let Some(element) = values.get_mut(first + i % lanes * step) {
-                        element[i / lanes] = file[slot as usize];
+                        element[i / lanes] = block.file[slot as usize];
                     }
                 }
             }
@@ -232,8 +226,8 @@ impl Kernel {
         let &[.., out, _, _, _, result, first] = parameters else {
             return Err("a reduction without its parameters".into());
         };
-        let (mut file, count) = (self.file_with(parameters)?, parameters[parameters.len() - 5]);
-        let found = self.elements(elements, &mut file, count as usize, WARP, false, memory)?;
+        let (mut block, count) = (self.block_with(parameters)?, parameters[parameters.len() - 5]);
+        let found = self.elements(elements, &mut block, count as usize, WARP, false, memory)?;
         let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
         let (place, bytes) = match (out, result) {
             (0, place) => (place, reduced.result),
@@ -253,21 +247,21 @@ impl Kernel {
         // The fields of the structure Partition (kernels/axes.cu).
         let fields = [a, b, c].map(|word| [word as u32, (word >> 32) as u32]);
         let [[log_results, _], _, [in_vectors, stores_states]] = fields;
-        let mut file = self.file_with(parameters)?;
+        let mut block = self.block_with(parameters)?;
         // A block may have more results than a warp has lanes.
         let distance = (WARP >> log_results).max(1);
-        file[place.step as usize] = distance as u64;
-        file[place.has_elements as usize] = u64::from(count > 0);
+        block.file[place.step as usize] = distance as u64;
+        block.file[place.has_elements as usize] = u64::from(count > 0);
         for number in 0..results {
-            file[place.result as usize] = number;
+            block.file[place.result as usize] = number;
             if count == 0 {
-                self.whole(&mut file, memory)?;
+                self.whole(&mut block, memory)?;
             }
             let count = count as usize;
             let found =
-                self.elements(elements, &mut file, count, distance, in_vectors != 0, memory)?;
+                self.elements(elements, &mut block, count, distance, in_vectors != 0, memory)?;
             let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
-            (file[place.address as usize]..)
+            (block.file[place.address as usize]..)
                 .zip(if stores_states != 0 { reduced.state } else { reduced.result })
                 .try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))?;
         }
@@ -285,26 +279,26 @@ impl Kernel {
             }
             return self.reduce(elements, parameters, memory).map(|()| 0);
         }
-        let mut file = self.file_with(parameters)?;
+        let mut block = self.block_with(parameters)?;
         let mut instructions = 0;
-        let [thread, block, grid] = self.special.map(|slot| slot as usize);
-        file[grid] = blocks.into();
-        for number in 0..u64::from(blocks) {
-            file[block] = number;
+        let [thread, number, grid] = self.special.map(|slot| slot as usize);
+        block.file[grid] = blocks.into();
+        for block_number in 0..u64::from(blocks) {
+            block.file[number] = block_number;
             if self.has_barriers {
-                instructions += self.block(&file, thread, memory)?;
+                instructions += self.block(&block.file, thread, memory)?;
                 continue;
             }
-            for number in 0..BLOCK_THREADS {
-                file[thread] = number;
-                instructions += self.whole(&mut file, memory)?;
+            for thread_number in 0..BLOCK_THREADS {
+                block.file[thread] = thread_number;
+                instructions += self.whole(&mut block, memory)?;
             }
         }
         Ok(instructions)
     }
 
-    /// The file of threads that have these parameters.
-    fn file_with(&self, parameters: &[u64]) -> Result<Vec<u64>, String> {
+    /// The state of threads that have these parameters.
+    fn block_with(&self, parameters: &[u64]) -> Result<Block, String> {
         if parameters.len() != self.parameters.len() {
             let (found, expected) = (parameters.len(), self.parameters.len());
             return Err(format!("{found} parameters, not {expected}"));
@@ -313,13 +307,13 @@ impl Kernel {
         for (&slot, &value) in self.parameters.iter().zip(parameters) {
             file[slot as usize] = value;
         }
-        Ok(file)
+        Ok(Block { file, shared: self.shared.clone() })
     }
 
     /// Runs the threads of a block from barrier to barrier, and returns the number of instructions. `number` is the slot
     /// of a thread's number.
     fn block(&self, file: &[u64], number: usize, memory: &mut impl Memory) -> Result<u64, String> {
-        let mut shared = vec![RUBBISH as u8; self.shared];
+        let mut shared = self.shared.clone();
         let numbered = |thread| {
             let mut file = file.to_vec();
             file[number] = thread;
@@ -342,14 +336,14 @@ impl Kernel {
 
     /// A thread that has not run.
     fn thread(&self) -> Thread {
-        let local = vec![RUBBISH; self.local / WORD];
+        let local = vec![RUBBISH_BYTE; self.local];
         Thread { next: self.start, back: Vec::new(), local, count: 0 }
     }
 
     /// Runs a thread of a kernel without barriers, and returns the number of instructions.
-    fn whole(&self, file: &mut [u64], memory: &mut impl Memory) -> Result<u64, String> {
+    fn whole(&self, block: &mut Block, memory: &mut impl Memory) -> Result<u64, String> {
         let mut thread = self.thread();
-        match self.resume(&mut thread, file, &mut [], memory)? {
+        match self.resume(&mut thread, &mut block.file, &mut block.shared, memory)? {
             Stop::Return => Ok(thread.count),
             Stop::Barrier => Err("a barrier".into()),
         }
@@ -360,9 +354,6 @@ impl Kernel {
         &self, thread: &mut Thread, file: &mut [u64], shared: &mut [u8], memory: &mut impl Memory,
     ) -> Result<Stop, String> {
         let Thread { next, back, local, count } = thread;
-        let word = |address: u64, offset: u64| {
-            Ok::<_, String>(checked(address.wrapping_add(offset), WORD as u64)? as usize / WORD)
-        };
         loop {
             let Some(&Instruction { action, slot, from }) = self.instructions.get(*next) else {
                 return Err("the kernel does not return".into());
@@ -372,44 +363,33 @@ impl Kernel {
             let [a, b, c] = from.map(|slot| file[slot as usize]);
             match action {
                 Action::Compute(compute) => file[slot as usize] = compute(a, b, c),
-                Action::Load { bytes, aligned, signed, offset } => {
-                    let address = checked(a.wrapping_add(offset), aligned)?;
-                    let value = memory.load(address, bytes)?;
-                    file[slot as usize] = extended(value, bytes, signed);
-                }
-                Action::LoadShared { bytes, aligned, signed, offset } => {
-                    // Addresses of shared memory have 32 bits.
-                    let address = checked(u64::from(a as u32) + offset, aligned)?;
-                    let value = match address.checked_sub(OWN) {
-                        None => self.tables.get(address as usize / 4).map(|word| u64::from(*word)),
-                        Some(place) => {
-                            shared.get(place as usize..place as usize + bytes).map(little)
-                        }
+                Action::Load(access) => {
+                    let (address, bytes) = (access.address(a)?, access.bytes);
+                    let value = match access.space {
+                        Space::Parameter => a & u64::MAX >> (64 - 8 * bytes),
+                        Space::Global => memory.load(address, bytes)?,
+                        Space::Shared => shared.load(address, bytes)?,
+                        Space::Local => local[..].load(address, bytes)?,
                     };
-                    let value = value.ok_or("no such place in shared memory")?;
-                    file[slot as usize] = extended(value, bytes, signed);
+                    let unused = 64 - 8 * bytes as u32;
+                    let wide = (value << unused).cast_signed() >> unused;
+                    file[slot as usize] = if access.signed { wide.cast_unsigned() } else { value };
                 }
-                Action::AddShared { offset } => {
-                    let place = own(shared, u64::from(a as u32) + offset, 4)?;
-                    let before = little(place);
-                    place.copy_from_slice(&(before as u32).wrapping_add(1).to_le_bytes());
+                Action::Store(access) => {
+                    let (address, bytes) = (access.address(a)?, access.bytes);
+                    let value = file[slot as usize];
+                    match access.space {
+                        Space::Parameter => return Err("a store to a parameter".into()),
+                        Space::Global => memory.store(address, bytes, value)?,
+                        Space::Shared => shared.store(address, bytes, value)?,
+                        Space::Local => local[..].store(address, bytes, value)?,
+                    }
+                }
+                Action::Increment(access) => {
+                    let address = access.address(a)?;
+                    let before = shared.load(address, access.bytes)?;
+                    shared.store(address, access.bytes, before + 1)?;
                     file[slot as usize] = before;
-                }
-                Action::StoreShared { bytes, offset } => {
-                    let place = own(shared, u64::from(a as u32) + offset, bytes)?;
-                    place.copy_from_slice(&file[slot as usize].to_le_bytes()[..bytes]);
-                }
-                Action::Store { bytes, aligned, offset } => {
-                    let address = checked(a.wrapping_add(offset), aligned)?;
-                    memory.store(address, bytes, file[slot as usize])?;
-                }
-                Action::LoadLocal(offset) => {
-                    let word = local.get(word(a, offset)?).ok_or("no such local memory")?;
-                    file[slot as usize] = *word;
-                }
-                Action::StoreLocal(offset) => {
-                    let word = local.get_mut(word(a, offset)?).ok_or("no such local memory")?;
-                    *word = file[slot as usize];
                 }
                 Action::Jump(target) if a != 0 => *next = target,
                 Action::Jump(_) => {}
@@ -424,29 +404,18 @@ impl Kernel {
     }
 }
 
-/// A value of some bytes, as a register has it.
-fn extended(value: u64, bytes: usize, signed: bool) -> u64 {
-    let unused = 64 - 8 * bytes as u32;
-    let wide = (value << unused).cast_signed() >> unused;
-    if signed { wide.cast_unsigned() } else { value }
-}
-
-/// The value of at most eight bytes.
-fn little(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
-}
-
-/// The bytes of a block's own shared memory at an address, which is as aligned as their number.
-fn own(shared: &mut [u8], address: u64, bytes: usize) -> Result<&mut [u8], String> {
-    let place = checked(address, bytes as u64)?.checked_sub(OWN);
-    let bytes = place.and_then(|place| shared.get_mut(place as usize..place as usize + bytes));
-    bytes.ok_or_else(|| "no such place in shared memory".into())
-}
-
-/// The address, if it is as aligned as an access needs.
-fn checked(address: u64, aligned: u64) -> Result<u64, String> {
-    if address.is_multiple_of(aligned) {
-        return Ok(address);
+impl Access {
+    /// The address that is accessed, from the one in the slot.
+    fn address(&self, slot: u64) -> Result<u64, String> {
+        let Access { space, aligned, offset, .. } = *self;
+        // Addresses of shared memory have 32 bits.
+        let start = if let Space::Shared = space { u64::from(slot as u32) } else { slot };
+        let address = start.wrapping_add(offset);
+        match address.is_multiple_of(aligned) {
+            true => Ok(address),
+            false => Err(format!(
+                "an access of {aligned} bytes at once at {address:#x}, which is not aligned"
+            )),
+        }
     }
-    Err(format!("an access of {aligned} bytes at once at {address:#x}, which is not aligned"))
 }

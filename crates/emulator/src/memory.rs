@@ -51,3 +51,26 @@ impl Memory for HostMemory<'_> {
         Ok(())
     }
 }
+
+/// A block's or a thread's own memory, which begins at address 0.
+impl Memory for [u8] {
+    fn load(&mut self, address: u64, bytes: usize) -> Result<u64, String> {
+        let mut value = [0; 8];
+        value[..bytes].copy_from_slice(part(self, address, bytes)?);
+        Ok(u64::from_le_bytes(value))
+    }
+
+    fn store(&mut self, address: u64, bytes: usize, value: u64) -> Result<(), String> {
+        part(self, address, bytes)?.copy_from_slice(&value.to_le_bytes()[..bytes]);
+        Ok(())
+    }
+}
+
+fn part(memory: &mut [u8], address: u64, bytes: usize) -> Result<&mut [u8], String> {
+    let part = usize::try_from(address)
+        .ok()
+        .and_then(|start| memory.get_mut(start..start.checked_add(bytes)?));
+    part.ok_or_else(|| {
+        format!("there is no shared or local memory of {bytes} bytes at {address:#x}")
+    })
+}

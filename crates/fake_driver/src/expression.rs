@@ -1,9 +1,9 @@
 //! The kernels of expressions: PTX that the emulator runs.
 
+use crate::codes::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE};
 use crate::faults::violate;
 use crate::memory::{Block, find, reach_by_kernel};
 use crate::timing::{self, Direction};
-use crate::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE};
 use gpuvec_emulator::{Kernel, Memory};
 
 /// Bytes of a reduction's scratch memory, which are zero between kernels.

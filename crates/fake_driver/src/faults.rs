@@ -8,7 +8,9 @@
 //! A plan `random:SEED:PER_10000:CODE/CODE/...` makes each call fail with that probability, with one
 //! of the codes. The seed and a call's number alone decide on the call, whichever thread makes it.
 
-use crate::{Code, NOT_INITIALIZED, context, held_calls, lock, process};
+use crate::codes::{Code, NOT_INITIALIZED};
+use crate::{context, held_calls, lock, process};
+use std::ffi::{CStr, CString, c_char};
 use std::sync::Mutex;
 
 /// The calls that a fault hits.
@@ -72,7 +74,7 @@ pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
         Some(Effect::WorkFails(code)) => return Ok(Some(code)),
         Some(Effect::Fails(code)) => {
             if is_sticky(code) {
-                context::lose(code);
+                context::lose(context::current(), code);
             }
             return Err(code);
         }
@@ -81,13 +83,12 @@ pub(crate) fn begin(name: &'static str) -> Result<Option<Code>, Code> {
     if !process::is_initialized() && name != "cuInit" {
         return Err(NOT_INITIALIZED);
     }
-    if survives_a_lost_context(name) { Ok(None) } else { context::lost().map_or(Ok(None), Err) }
-}
-
-fn survives_a_lost_context(name: &str) -> bool {
-    let kept =
+    const SURVIVE_A_LOST_CONTEXT: [&str; 6] =
         ["cuInit", "cuDevice", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxP", "cuCtxCreate"];
-    kept.iter().any(|prefix| name.starts_with(prefix))
+    if !SURVIVE_A_LOST_CONTEXT.iter().any(|prefix| name.starts_with(prefix)) {
+        context::check_not_lost(context::current())?;
+    }
+    Ok(None)
 }
 
 fn next_fault(name: &'static str) -> Option<Effect> {
@@ -142,9 +143,11 @@ fn mixed(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Replaces the plan and restarts the count of calls.
-pub(crate) fn set_plan(text: &str) {
-    let plan = parsed(text);
+/// Replaces the plan of faults and counts calls from 1 again.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_driver_faults(plan: *const c_char) {
+    // SAFETY: the caller promises a C string.
+    let plan = parsed(&unsafe { CStr::from_ptr(plan) }.to_string_lossy());
     let mut state = lock(&STATE);
     state.plan = Some(plan);
     state.made = 0;
@@ -180,9 +183,10 @@ fn fault(part: &str) -> Fault {
     Fault { calls, effect }
 }
 
-/// Counts the calls since the plan was set.
-pub(crate) fn calls() -> usize {
-    lock(&STATE).made
+/// Counts the calls since the plan was set that could fail.
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_calls() -> u64 {
+    lock(&STATE).made as u64
 }
 
 /// Counts the calls that failed by the plan.
@@ -190,9 +194,12 @@ pub(crate) fn failed() -> usize {
     lock(&STATE).failed
 }
 
-/// Returns the name of one of the first calls, counted from 1.
-pub(crate) fn call_name(number: usize) -> Option<&'static str> {
-    lock(&STATE).names.get(number.checked_sub(1)?).copied()
+/// Returns the name of one of the first 10,000 calls, counted from 1; "" if there was none. The
+/// string is leaked.
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_call_name(number: u64) -> *const c_char {
+    let name = lock(&STATE).names.get((number as usize).wrapping_sub(1)).copied();
+    leaked(name.unwrap_or_default())
 }
 
 /// Notes a violation: an error of the caller that a real driver may answer with a crash.
@@ -202,7 +209,17 @@ pub(crate) fn violate(what: &str) {
     violations.1.get_or_insert_with(|| what.to_owned());
 }
 
-/// Returns the number of violations, and the first one.
-pub(crate) fn violations() -> (usize, Option<String>) {
-    lock(&VIOLATIONS).clone()
+/// Counts the violations.
+pub(crate) fn violations() -> usize {
+    lock(&VIOLATIONS).0
+}
+
+/// Returns the first violation; "" if there was none. The string is leaked.
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_violation() -> *const c_char {
+    leaked(lock(&VIOLATIONS).1.as_deref().unwrap_or_default())
+}
+
+fn leaked(text: &str) -> *const c_char {
+    CString::new(text).unwrap_or_default().into_raw()
 }

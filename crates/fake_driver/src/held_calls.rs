@@ -1,7 +1,8 @@
 //! Calls that a test holds inside the driver.
 
 use crate::lock;
-use std::sync::{Condvar, Mutex};
+use std::ffi::{CStr, c_char};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 struct Held {
     /// The name of the calls that are held.
@@ -14,14 +15,19 @@ struct Held {
 static HELD: Mutex<Held> = Mutex::new(Held { name: None, releases: 0, waiting: 0 });
 static RELEASED: Condvar = Condvar::new();
 
-/// Holds all calls of a name from now on, until [`release`], and no others. Calls that are held
-/// remain so.
-pub(crate) fn hold(name: String) {
-    lock(&HELD).name = Some(name);
+/// Holds all calls of a name inside the driver from now on, until [`fake_driver_release_call`].
+/// Calls of other names go on. Calls that are held remain so when the name changes, so that one
+/// call can be held while later ones of its name pass.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_driver_hold_call(name: *const c_char) {
+    // SAFETY: the caller promises a C string.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    lock(&HELD).name = Some(name.into_owned());
 }
 
 /// Releases the held calls, and holds no more.
-pub(crate) fn release() {
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_release_call() {
     let mut held = lock(&HELD);
     held.name = None;
     held.releases += 1;
@@ -43,9 +49,6 @@ pub(crate) fn wait(name: &str) {
     held.waiting += 1;
     let before = held.releases;
     let is_held = |held: &mut Held| held.releases == before;
-    let mut held = match RELEASED.wait_while(held, is_held) {
-        Ok(held) => held,
-        Err(poisoned) => poisoned.into_inner(),
-    };
-    held.waiting -= 1;
+    let held = RELEASED.wait_while(held, is_held);
+    held.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
 }

@@ -1,10 +1,11 @@
 //! The kernels, by name: gpuvec's table of operations, one element after the other, and copies. Kernels of
 //! other names are expressions'.
 
+use crate::codes::{Code, ILLEGAL_ADDRESS};
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
 use crate::timing::{self, Direction};
-use crate::{Code, ILLEGAL_ADDRESS, expression, flags};
+use crate::{expression, flags};
 use gpuvec_exact::{Guards, Kind, State, accumulate};
 use gpuvec_ops::{Accumulator, Element, Elementwise, Exact, Fold, Op, Operation, Step, Visitor};
 use std::ops::Range;

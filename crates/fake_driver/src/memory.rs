@@ -4,13 +4,15 @@
 //! only kernels and copies find them, through [`reach`]. Page-locked memory lies between guard
 //! pages.
 
-use crate::faults::violate;
-use crate::{
-    Code, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY,
-    lock, setting, stream,
+use crate::calls::driver_functions;
+use crate::codes::{
+    Code, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_CONTEXT,
+    INVALID_VALUE, OUT_OF_MEMORY,
 };
+use crate::faults::violate;
+use crate::{context, lock, setting, stream};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -57,25 +59,138 @@ pub(crate) struct Block {
 
 static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
 
-/// Returns the bytes of a device's memory.
-pub(crate) fn device_bytes() -> usize {
+driver_functions! {
+    fn cuMemAlloc_v2(bytes: usize) -> u64 {
+        allocate(Kind::Device, bytes)? as u64
+    }
+
+    fn cuMemAllocManaged(bytes: usize, _flags: c_uint) -> u64 {
+        allocate(Kind::Managed, bytes)? as u64
+    }
+
+    fn cuMemHostAlloc(bytes: usize, _flags: c_uint) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(allocate(Kind::Host, bytes)?)
+    }
+
+    fn cuMemFree_v2(address: u64) {
+        free(address as usize, &[Kind::Device, Kind::Managed])?;
+    }
+
+    fn cuMemFreeHost(address: *mut c_void) {
+        free(address.addr(), &[Kind::Host])?;
+    }
+
+    /// Page-locks existing host memory: whole pages, none of which may be locked already.
+    fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, _flags: c_uint) {
+        let (ordinal, start) = (context::current_device()?, address.expose_provenance());
+        let pages = pages_of(start, bytes).filter(is_mapped).ok_or(INVALID_VALUE)?;
+        let mut blocks = lock(&BLOCKS);
+        // No two blocks share a page: if any block shares one with these pages, it is the last block
+        // that begins before their end.
+        let last = blocks.range(..pages.end).next_back().map(|(_, block)| block);
+        let shares_a_page = |block: &&Block| {
+            pages_of(block.start, block.bytes).is_some_and(|others| pages.start < others.end)
+        };
+        match last.filter(shares_a_page) {
+            Some(block) if block.kind == Kind::Registered => {
+                return Err(HOST_MEMORY_ALREADY_REGISTERED);
+            }
+            Some(_) => return Err(INVALID_VALUE),
+            None => {}
+        }
+        let kind = Kind::Registered;
+        blocks.insert(start, Block { kind, ordinal, start, bytes, bytes_at: start });
+    }
+
+    fn cuMemHostUnregister(address: *mut c_void) {
+        stream::synchronize_all();
+        take(address.addr(), &[Kind::Registered]).ok_or(HOST_MEMORY_NOT_REGISTERED)?;
+    }
+
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        let bytes = free_bytes(context::current_device()?);
+        // SAFETY: the caller promises writable places.
+        unsafe {
+            free.write(bytes);
+            total.write(device_bytes());
+        }
+    }
+
+    fn cuPointerGetAttribute(value: *mut c_void, attribute: c_uint, address: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { put_attribute(value, attribute, address, find(address as usize))? };
+    }
+
+    fn cuPointerGetAttributes(
+        count: c_uint, attributes: *const c_uint, values: *const *mut c_void, address: u64,
+    ) {
+        let block = find(address as usize);
+        for i in 0..count as usize {
+            // SAFETY: the caller promises `count` of both. A missing attribute is not an error of
+            // the call.
+            let _ = unsafe {
+                put_attribute(values.add(i).read(), attributes.add(i).read(), address, block)
+            };
+        }
+    }
+}
+
+/// Returns the host address of a device address's bytes, which tests can read even after the device
+/// is lost; NULL for an address that is in no allocation.
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_bytes(address: u64) -> *mut u8 {
+    reach(address as usize, 0).unwrap_or(std::ptr::null_mut())
+}
+
+/// Writes one attribute of an address; like the driver, writes no range for an unknown address.
+///
+/// # Safety
+/// `value` must be writable for the attribute's type.
+unsafe fn put_attribute(
+    value: *mut c_void, attribute: c_uint, address: u64, block: Option<Block>,
+) -> Result<(), Code> {
+    const MEMORY_TYPE: c_uint = 2;
+    const DEVICE_POINTER: c_uint = 3;
+    const IS_MANAGED: c_uint = 8;
+    const DEVICE_ORDINAL: c_uint = 9;
+    const RANGE_START: c_uint = 11;
+    const RANGE_BYTES: c_uint = 12;
+    const NO_ORDINAL: c_int = -2;
+    let is_managed = block.is_some_and(|block| block.kind == Kind::Managed);
+    let memory_type: c_uint = block.map_or(0, |block| if block.kind.is_host() { 1 } else { 2 });
+    let ordinal = block.map_or(NO_ORDINAL, |block| block.ordinal as c_int);
+    // SAFETY: this function's promise, in each arm.
+    unsafe {
+        match (attribute, block) {
+            (MEMORY_TYPE, _) => value.cast::<c_uint>().write(memory_type),
+            (IS_MANAGED, _) => value.cast::<bool>().write(is_managed),
+            (DEVICE_ORDINAL, _) => value.cast::<c_int>().write(ordinal),
+            (DEVICE_POINTER, Some(_)) if context::current() == 0 => return Err(INVALID_CONTEXT),
+            (DEVICE_POINTER, Some(_)) => value.cast::<u64>().write(address),
+            (RANGE_START, Some(block)) => value.cast::<usize>().write(block.start),
+            (RANGE_BYTES, Some(block)) => value.cast::<usize>().write(block.bytes),
+            (RANGE_START | RANGE_BYTES, None) => {}
+            _ => return Err(INVALID_VALUE),
+        }
+    }
+    Ok(())
+}
+
+fn device_bytes() -> usize {
     setting("FAKE_DRIVER_MEMORY", 1 << 30) as usize
 }
 
 /// Returns the free bytes of a device's memory.
-pub(crate) fn free_bytes(ordinal: usize) -> usize {
-    device_bytes().saturating_sub(used(ordinal))
-}
-
-fn used(ordinal: usize) -> usize {
+fn free_bytes(ordinal: usize) -> usize {
     let blocks = lock(&BLOCKS);
     let of_device =
         blocks.values().filter(|block| !block.kind.is_host() && block.ordinal == ordinal);
-    of_device.map(|block| block.bytes).sum()
+    device_bytes().saturating_sub(of_device.map(|block| block.bytes).sum())
 }
 
-/// Allocates.
-pub(crate) fn allocate(kind: Kind, ordinal: usize, bytes: usize) -> Result<usize, Code> {
+/// Allocates, in this thread's context.
+fn allocate(kind: Kind, bytes: usize) -> Result<usize, Code> {
+    let ordinal = context::current_device()?;
     if bytes == 0 {
         return Err(INVALID_VALUE);
     }
@@ -101,8 +216,9 @@ pub(crate) fn allocate(kind: Kind, ordinal: usize, bytes: usize) -> Result<usize
     Ok(start)
 }
 
-/// Frees a block of one of these kinds that begins at the address.
-pub(crate) fn free(start: usize, kinds: &[Kind]) -> Result<(), Code> {
+/// Waits for all streams, and frees a block of one of these kinds that begins at the address.
+fn free(start: usize, kinds: &[Kind]) -> Result<(), Code> {
+    stream::synchronize_all();
     let block = take(start, kinds).ok_or(INVALID_VALUE)?;
     unmap_with_guards(block.bytes_at, block.bytes);
     if block.start != block.bytes_at {
@@ -115,32 +231,6 @@ fn take(start: usize, kinds: &[Kind]) -> Option<Block> {
     let mut blocks = lock(&BLOCKS);
     blocks.get(&start).filter(|block| kinds.contains(&block.kind))?;
     blocks.remove(&start)
-}
-
-/// Page-locks existing host memory: whole pages, none of which may be locked already.
-pub(crate) fn register(ordinal: usize, start: usize, bytes: usize) -> Result<(), Code> {
-    let pages = pages_of(start, bytes).filter(is_mapped).ok_or(INVALID_VALUE)?;
-    let mut blocks = lock(&BLOCKS);
-    // No two blocks share a page: if any block shares one with these pages, it is the last block
-    // that begins before their end.
-    let last = blocks.range(..pages.end).next_back().map(|(_, block)| block);
-    let shares_a_page = |block: &&Block| {
-        pages_of(block.start, block.bytes).is_some_and(|others| pages.start < others.end)
-    };
-    match last.filter(shares_a_page) {
-        Some(block) if block.kind == Kind::Registered => {
-            return Err(HOST_MEMORY_ALREADY_REGISTERED);
-        }
-        Some(_) => return Err(INVALID_VALUE),
-        None => {}
-    }
-    blocks.insert(start, Block { kind: Kind::Registered, ordinal, start, bytes, bytes_at: start });
-    Ok(())
-}
-
-/// Ends the registration of the range that begins at the address.
-pub(crate) fn unregister(start: usize) -> Result<(), Code> {
-    take(start, &[Kind::Registered]).map(|_| ()).ok_or(HOST_MEMORY_NOT_REGISTERED)
 }
 
 /// Returns the pages that hold these bytes; `None` if they leave the address space.
@@ -156,13 +246,9 @@ fn is_mapped(pages: &Range<usize>) -> bool {
     unsafe { libc::msync(at, pages.len(), libc::MS_ASYNC) == 0 }
 }
 
-fn whole_pages(bytes: usize) -> usize {
-    bytes.next_multiple_of(PAGE)
-}
-
 /// Maps new memory of that protection, between two guard pages.
 fn map_between_guards(bytes: usize, protection: i32) -> Result<usize, Code> {
-    let pages = whole_pages(bytes);
+    let pages = bytes.next_multiple_of(PAGE);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping touches nothing that exists; its middle is inside it.
     unsafe {
@@ -181,7 +267,7 @@ fn unmap_with_guards(start: usize, bytes: usize) {
     let before = start % PAGE;
     let all = std::ptr::with_exposed_provenance_mut::<c_void>(start - before - PAGE);
     // SAFETY: `map_between_guards` made the range, and no block uses it any more.
-    unsafe { libc::munmap(all, whole_pages(before + bytes) + 2 * PAGE) };
+    unsafe { libc::munmap(all, (before + bytes).next_multiple_of(PAGE) + 2 * PAGE) };
 }
 
 /// Returns the block that contains the address.

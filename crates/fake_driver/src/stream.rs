@@ -5,16 +5,17 @@
 //! their later work waits for it. A thread's own default stream is ordered with the context's
 //! default stream, but not with other threads' own ones.
 
-use crate::context::{self, Handle};
-use crate::{
+use crate::calls::{call_that_waits, driver_functions};
+use crate::codes::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED,
-    lock, new_handle, setting,
 };
-use crate::{flags, thread, timing};
+use crate::context::{self, Handle};
+use crate::{flags, lock, new_handle, setting, thread, timing};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Queued work; an error loses the context.
@@ -108,17 +109,90 @@ pub(crate) fn device_at_work() -> Option<usize> {
     AT_WORK.get()
 }
 
-/// Creates a stream of this thread's context; `None` if the system has no thread left for it.
-pub(crate) fn create(is_non_blocking: bool) -> Option<usize> {
-    let kind = if is_non_blocking { Kind::NonBlocking } else { Kind::Blocking };
-    let stream = Stream::new(context::current(), kind);
-    let handle = new_handle();
-    lock(&STREAMS).insert(handle, Arc::clone(&stream));
-    let is_started = stream.start(move || drop(lock(&STREAMS).remove(&handle)));
-    if !is_started {
-        lock(&STREAMS).remove(&handle);
+driver_functions! {
+    fn cuStreamCreateWithPriority(flags: c_uint, _priority: c_int) -> usize {
+        const NON_BLOCKING: c_uint = 1;
+        context::current_device()?;
+        let kind = if flags & NON_BLOCKING == 0 { Kind::Blocking } else { Kind::NonBlocking };
+        let stream = Stream::new(context::current(), kind);
+        let handle = new_handle();
+        lock(&STREAMS).insert(handle, Arc::clone(&stream));
+        if !stream.start(move || drop(lock(&STREAMS).remove(&handle))) {
+            lock(&STREAMS).remove(&handle);
+            return Err(OUT_OF_MEMORY);
+        }
+        handle
     }
-    is_started.then_some(handle)
+
+    /// The stream's thread ends after its queued work.
+    fn cuStreamDestroy_v2(handle: usize) {
+        let stream = find(handle)?;
+        lock(&stream.queue).is_destroyed = true;
+        stream.changed.notify_all();
+    }
+
+    fn cuStreamQuery(handle: usize) {
+        let context = context_of(handle)?;
+        refuse_captured(handle)?;
+        let is_busy = stream_of(handle, context)?.pending() > 0;
+        context::check_not_lost(context)?;
+        if is_busy {
+            return Err(NOT_READY);
+        }
+    }
+
+    fn cuStreamIsCapturing(handle: usize, to: *mut c_uint) {
+        let status = match capture_of(handle)? {
+            None => 0,
+            Some(Capture::Valid) => 1,
+            Some(Capture::Invalidated) => 2,
+        };
+        // SAFETY: the caller promises a writable place.
+        unsafe { to.write(status) };
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        // SAFETY: the caller promises a mode that can be replaced.
+        unsafe { mode.write(CAPTURE_MODE.replace(mode.read())) };
+    }
+
+    fn cuStreamGetCtx(handle: usize, to: *mut Handle) {
+        let context = context_of(handle)?;
+        // SAFETY: the caller promises a writable place.
+        unsafe { to.write(context) };
+    }
+
+    fn cuLaunchHostFunc(handle: usize, function: extern "C" fn(*mut c_void), data: usize) |fails| {
+        enqueue(handle, fails, move || {
+            function(std::ptr::with_exposed_provenance_mut(data));
+            Ok(())
+        })?;
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamSynchronize(handle: usize) -> Code {
+    call_that_waits("cuStreamSynchronize", || synchronize(handle))
+}
+
+/// Keeps all streams from working, for tests of unfinished work, or lets them go on.
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_hold(is_held: bool) {
+    *lock(&HELD) = is_held;
+    LET_GO.notify_all();
+}
+
+/// Marks a stream as one that is being captured into a graph. Its work is done all the same; only queries and waits, of it
+/// and of the events that it records, are refused.
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_begin_capture(handle: usize) {
+    lock(&CAPTURED).insert(handle, Capture::Valid);
+}
+
+/// Marks a stream as one that is not being captured; returns whether the capture was valid to its end.
+#[unsafe(no_mangle)]
+extern "C" fn fake_driver_end_capture(handle: usize) -> bool {
+    lock(&CAPTURED).remove(&handle) == Some(Capture::Valid)
 }
 
 /// Returns the default stream of that handle in a context, created at first use; `None` if the
@@ -137,17 +211,12 @@ fn default_of(handle: usize, context: Handle) -> Option<Arc<Stream>> {
     is_started.then(|| Arc::clone(defaults.entry((context, owner)).or_insert(stream)))
 }
 
-/// Makes a stream's thread end after its queued work.
-pub(crate) fn destroy(handle: usize) -> Result<(), Code> {
-    let stream = find(handle)?;
-    lock(&stream.queue).is_destroyed = true;
-    stream.changed.notify_all();
-    Ok(())
-}
-
-/// Queues work, which is dropped if the context is lost by then.
-pub(crate) fn enqueue(handle: usize, work: Work) -> Result<(), Code> {
-    give(handle, work, false, Box::new(|| ()))
+/// Queues work, or in its place the failure that is planned for it. It is dropped if the context is lost by then.
+pub(crate) fn enqueue(
+    handle: usize, fails: Option<Code>, work: impl FnOnce() -> Result<(), Code> + Send + 'static,
+) -> Result<(), Code> {
+    let work = move || fails.map_or_else(work, Err);
+    give(handle, Box::new(work), false, Box::new(|| ()))
 }
 
 /// Queues work that is done even if the context is lost.
@@ -216,19 +285,7 @@ pub(crate) fn synchronize(handle: usize) -> Result<(), Code> {
         blocking_of(context).iter().for_each(|stream| stream.wait());
     }
     stream.wait();
-    context::lost_of(context).map_or(Ok(()), Err)
-}
-
-/// Fails if the context is lost, the stream is being captured, or some work is not done.
-pub(crate) fn query(handle: usize) -> Result<(), Code> {
-    let context = context_of(handle)?;
-    refuse_captured(handle)?;
-    let is_busy = stream_of(handle, context)?.pending() > 0;
-    match context::lost_of(context) {
-        Some(code) => Err(code),
-        None if is_busy => Err(NOT_READY),
-        None => Ok(()),
-    }
+    context::check_not_lost(context)
 }
 
 /// Returns a stream's context: for a default stream, this thread's.
@@ -247,17 +304,6 @@ pub(crate) fn synchronize_all() {
     for stream in all() {
         stream.wait();
     }
-}
-
-/// Marks a stream as being captured. Its work is done all the same; only queries and waits, of it and of the
-/// events that it records, are refused.
-pub(crate) fn begin_capture(handle: usize) {
-    lock(&CAPTURED).insert(handle, Capture::Valid);
-}
-
-/// Marks a stream as not being captured, and returns the state of its capture.
-pub(crate) fn end_capture(handle: usize) -> Option<Capture> {
-    lock(&CAPTURED).remove(&handle)
 }
 
 /// Returns the state of a stream's capture; `None` if it is not being captured.
@@ -279,20 +325,9 @@ pub(crate) fn is_forbidden_by_capture() -> bool {
     CAPTURE_MODE.get() != RELAXED && !lock(&CAPTURED).is_empty()
 }
 
-/// Replaces this thread's capture mode, and returns the one before.
-pub(crate) fn exchange_capture_mode(mode: u32) -> u32 {
-    CAPTURE_MODE.replace(mode)
-}
-
 fn refuse_captured(handle: usize) -> Result<(), Code> {
     invalidate_capture(handle);
     if lock(&CAPTURED).contains_key(&handle) { Err(STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
-}
-
-/// Keeps all streams' threads from beginning work, or lets them go on.
-pub(crate) fn hold(is_held: bool) {
-    *lock(&HELD) = is_held;
-    LET_GO.notify_all();
 }
 
 /// True if the handle means a default stream: the legacy default stream, or a thread's own.
@@ -315,14 +350,14 @@ pub(crate) fn count() -> (usize, usize) {
 impl Task {
     /// Does the work, and returns the signal that it is done.
     fn run(self, context: Handle) -> Signal {
-        if !self.is_kept && context::lost_of(context).is_some() {
+        if !self.is_kept && context::check_not_lost(context).is_err() {
             return self.signal;
         }
         AT_WORK.set(Some(context::device_of(context)));
         let done = (self.work)();
         AT_WORK.set(None);
         if let Err(code) = done {
-            context::lose_of(context, code);
+            context::lose(context, code);
         }
         self.signal
     }
@@ -395,10 +430,8 @@ impl Stream {
     fn next(&self) -> Option<Task> {
         let queue = lock(&self.queue);
         let is_idle = |queue: &mut Queue| queue.tasks.is_empty() && !queue.is_destroyed;
-        let mut queue = match self.changed.wait_while(queue, is_idle) {
-            Ok(queue) => queue,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let queue = self.changed.wait_while(queue, is_idle);
+        let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
         let task = queue.tasks.pop_front()?;
         queue.is_working = true;
         Some(task)

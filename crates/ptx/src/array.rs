@@ -18,8 +18,10 @@ pub(crate) struct Array {
 
 impl Array {
     /// The array whose address is a parameter.
-    pub(crate) fn new(w: &Writer<'_>, element: Element, letter: char, number: usize) -> Array {
-        let address = w.load_parameter(".u64", Class::B64, letter, number);
+    pub(crate) fn new(
+        w: &Writer<'_>, element: Element, letter: &'static &'static str, number: usize,
+    ) -> Array {
+        let address = w.parameter(letter, number);
         Array { element, address: ptx!(w, address; "cvta.to.global.u64 global, address") }
     }
 
@@ -110,10 +112,7 @@ impl Array {
 
     /// Reads an element of shared memory.
     pub(crate) fn load_shared(self, w: &Writer<'_>, place: Operand) -> Operand {
-        let (ty, class) = access(self.element);
-        let raw = w.register(class);
-        w.access("ld.shared", ty, &[raw], place, 0);
-        self.value(w, raw)
+        self.value(w, w.load("ld.shared", access(self.element), place, 0))
     }
 
     /// Reads elements, `step` from one another, from a distance of 32 bits on.

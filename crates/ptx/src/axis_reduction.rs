@@ -18,7 +18,7 @@ use crate::fold::Fold;
 use crate::placeholder::BLOCKS;
 use crate::policy::POLICY;
 use crate::strided_loop::{divisors, indexes, moved};
-use crate::writer::{Class, Operand, Writer, ptx};
+use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Form, Program, Reduction};
 
 /// The numbers of axes of a reduction's kernel, each at least 1.
@@ -39,7 +39,7 @@ const CHAINS: usize = POLICY.address_chains;
 pub(crate) const BLOCKS_ALONG: u32 = POLICY.blocks_with_addresses;
 
 /// The letter of the shape's parameters.
-const LETTER: char = 's';
+const LETTER: &str = "s";
 
 /// The register of the address of a result's first element in the declared input of a number. The register `%step` has
 /// the distance between a thread's elements. `%lane` has the number of the thread among those of the result or, if
@@ -91,7 +91,7 @@ impl AxisReduction {
         let w = &Writer::in_place_of(operands);
         let [place, result] = [0, 1].map(Operand::OfPlaceholder);
         let number = ptx!(w, result; "mov.b64 wide, result; cvt.u32.u64 number, wide");
-        let indexes = indexes(w, number, &divisors(w, LETTER, 0, self.outer));
+        let indexes = indexes(w, number, &divisors(w, &LETTER, 0, self.outer));
         let first = 3 * (self.outer - 1);
         let moved = |number: usize, address| {
             let strides = strides(w, first + number * self.outer, self.outer);
@@ -99,13 +99,13 @@ impl AxisReduction {
         };
         for (number, input) in program.inputs().enumerate() {
             if input.form == Form::Array {
-                let array = Array::new(w, input.element, 'a', number);
+                let array = Array::new(w, input.element, &"a", number);
                 let from = Operand::Numbered(&FROM, number as u32);
                 w.assign(from, moved(number, array.address()));
             }
         }
         let last = self.parameters(declared) - 1;
-        let output = w.load_parameter(".u64", Class::B64, LETTER, last);
+        let output = w.parameter(&LETTER, last);
         w.assign(place, moved(declared, output));
         w.finish(text);
         text.push_str("}\n// end of place\n");
@@ -113,8 +113,7 @@ impl AxisReduction {
 }
 
 fn strides(w: &Writer<'_>, first: usize, axes: usize) -> Vec<Operand> {
-    let stride = |number| w.load_parameter(".u64", Class::B64, LETTER, number);
-    (first..first + axes).map(stride).collect()
+    (first..first + axes).map(|number| w.parameter(&LETTER, number)).collect()
 }
 
 /// A thread's elements of a result.
@@ -169,7 +168,7 @@ impl ThreadElements {
         };
         ThreadElements {
             first: ptx!(w, first; "cvt.u32.u64 number, first"),
-            divisors: divisors(w, LETTER, of_reduced, reduced),
+            divisors: divisors(w, &LETTER, of_reduced, reduced),
             arrays: elements.numbered_arrays().map(array).collect(),
             vectors: None,
         }

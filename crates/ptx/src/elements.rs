@@ -50,11 +50,11 @@ impl<'p> Elements<'p> {
         let Some(input) = self.program.inputs().nth(index) else { return };
         match input.form {
             Form::Array => {
-                self.arrays.push((node, Array::new(self.w, input.element, 'a', index)));
+                self.arrays.push((node, Array::new(self.w, input.element, &"a", index)));
             }
             Form::Scalar | Form::Number => {
-                let (name, class) = access(input.element);
-                let raw = self.w.load_parameter(name, class, 'a', index);
+                let place = Operand::Numbered(&"a", index as u32);
+                let raw = self.w.load("ld.param", access(input.element), place, 0);
                 self.shared[node] = Some(value(self.w, input.element, raw));
             }
         }

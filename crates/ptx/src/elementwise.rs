@@ -21,7 +21,7 @@ use gpuvec_expr::{Node, Op, Program, Source, Type};
 /// The arrays of a program's outputs.
 pub(crate) fn outputs(w: &Writer<'_>, program: &Program) -> Vec<Array> {
     let outputs = program.outputs().iter().enumerate();
-    outputs.map(|(number, output)| Array::new(w, output.element, 'p', number)).collect()
+    outputs.map(|(number, output)| Array::new(w, output.element, &"p", number)).collect()
 }
 
 pub(crate) fn kernel(
@@ -30,7 +30,7 @@ pub(crate) fn kernel(
     let w = &Writer::new();
     let elements = Elements::new(program, w, partitioned);
     let outputs = outputs(w, program);
-    let n = w.load_parameter(".u64", Class::B64, 'p', outputs.len());
+    let n = w.parameter(&"p", outputs.len());
     let grid = Grid::new(w);
     let before = w.instructions();
     let index = w.register(Class::B64);

@@ -186,8 +186,7 @@ fn copy_entries(w: &Writer<'_>, entries: usize) {
     for first in (0..entries).step_by(BLOCK_THREADS as usize) {
         let left = entries - first;
         ptx!(w, thread, left, end; "setp.ge.s32 is_behind, thread, left; @is_behind bra end");
-        let value = w.register(Class::F32);
-        w.access("ld.global", ".f32", &[value], from, 4 * first as u32);
+        let value = w.load("ld.global", (".f32", Class::F32), from, 4 * first as u32);
         w.access("st.shared", ".f32", &[value], to, 4 * first as u32);
     }
     ptx!(w, end; "end:; bar.sync 0");
@@ -240,9 +239,7 @@ fn lookup(w: &Writer<'_>, tables: &Tables, group: usize, number: usize, place: O
         mov.b32 start, tables
         add.s32 address, start, offset
     ");
-    let entry = w.register(Class::F32);
-    w.access("ld.shared", ".f32", &[entry], address, 4 * start as u32);
-    entry
+    w.load("ld.shared", (".f32", Class::F32), address, 4 * start as u32)
 }
 
 /// Writes the quotient of numbers that are far from the ends of the range ([`Step::Quotient`]). `div.rn.f64` also divides

@@ -76,7 +76,7 @@ impl Grid {
     /// all that the warp has written (kernels/common.cuh).
     pub(crate) fn signal_completion(&self, w: &Writer<'_>, parameter: usize) {
         let end = w.label();
-        let flags = w.load_parameter(".u64", Class::B64, 'p', parameter);
+        let flags = w.parameter(&"p", parameter);
         let flags = ptx!(w, flags, in_block = self.in_block, end; "
             setp.eq.s64 are_absent, flags, 0
             @are_absent bra end

@@ -162,11 +162,9 @@ impl<'l> Values<'l> {
             return Operand::Constant(Class::of(node.ty), bits);
         }
         *self.known[id].get_or_insert_with(|| {
-            let (ty, class) = access(node.ty.element());
-            let raw = self.w.register(class);
-            let offset = WORD * self.partitioned.words[id].unwrap_or_default();
-            self.w.access("ld.local", ty, &[raw], self.memory, offset);
-            value(self.w, node.ty.element(), raw)
+            let (element, word) = (node.ty.element(), self.partitioned.words[id]);
+            let offset = WORD * word.unwrap_or_default();
+            value(self.w, element, self.w.load("ld.local", access(element), self.memory, offset))
         })
     }
 

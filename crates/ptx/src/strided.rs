@@ -36,12 +36,11 @@ pub(crate) fn kernel(
     let w = &Writer::new();
     let elements = Elements::new(program, w, partitioned);
     let strided = StridedLoop::new(program, w, variant, &elements, &outputs(w, program));
-    let parameter = |number| w.load_parameter(".u64", Class::B64, 'p', number);
     let behind = match variant.order {
         Order::Tiles { .. } => strided.parameters + 2,
         _ => strided.parameters,
     };
-    let (n, flags) = (parameter(behind), behind + 1);
+    let (n, flags) = (w.parameter(&"p", behind), behind + 1);
     let grid = Grid::new(w);
     let i = w.register(Class::B64);
     let mut declarations = String::new();
@@ -50,7 +49,7 @@ pub(crate) fn kernel(
         Order::Flat { .. } => strided.flat(&grid, i, n),
         Order::Apart => strided.apart(&grid, i, n),
         Order::Tiles { side, .. } => {
-            let lengths = [0, 1].map(|axis| parameter(strided.parameters + axis));
+            let lengths = [0, 1].map(|axis| w.parameter(&"p", strided.parameters + axis));
             shared_tile::write(&strided, &grid, n, side, lengths);
             let across = strided.inputs.iter().filter(|input| input.is_across);
             shared_tile::declare(&mut declarations, across.map(|input| input.array), side);

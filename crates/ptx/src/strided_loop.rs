@@ -97,7 +97,7 @@ impl<'l> StridedLoop<'l> {
     ) -> Self {
         let (axes, declared) = (variant.axes, program.inputs().len());
         let first = outputs.len();
-        let divisors = divisors(w, 'p', first, axes);
+        let divisors = divisors(w, &"p", first, axes);
         let first = first + 3 * (axes - 1);
         let (read, broadcast, flat, across) = match variant.order {
             Order::Vectors { broadcast } => (axes - 1, broadcast, 0, 0),
@@ -106,8 +106,7 @@ impl<'l> StridedLoop<'l> {
             Order::Tiles { across, .. } => (axes, 0, 0, across),
         };
         let strided = |array, number: usize| {
-            let stride =
-                |axis| w.load_parameter(".u64", Class::B64, 'p', first + number * axes + axis);
+            let stride = |axis| w.parameter(&"p", first + number * axes + axis);
             let is = |bits: u64| number < declared && bits >> number & 1 != 0;
             let strides = (0..read).map(stride).collect();
             let (is_broadcast, is_flat, is_across) = (is(broadcast), is(flat), is(across));
@@ -276,9 +275,12 @@ impl<'l> StridedLoop<'l> {
 
 /// The parameters of the divisors of axes but the first: for each its length, a multiplier and a shift.
 pub(crate) fn divisors(
-    w: &Writer<'_>, letter: char, first: usize, axes: usize,
+    w: &Writer<'_>, letter: &'static &'static str, first: usize, axes: usize,
 ) -> Vec<[Operand; 3]> {
-    let parameter = |number| w.load_parameter(".u32", Class::B32, letter, number);
+    let parameter = |number: usize| {
+        let place = Operand::Numbered(letter, number as u32);
+        w.load("ld.param", (".u32", Class::B32), place, 0)
+    };
     (0..axes - 1).map(|axis| [0, 1, 2].map(|part| parameter(first + 3 * axis + part))).collect()
 }
 

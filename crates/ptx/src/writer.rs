@@ -103,8 +103,8 @@ pub(crate) enum Operand {
     Numbered(&'static &'static str, u32),
     /// The operand of this number of the placeholder that the text replaces.
     OfPlaceholder(u32),
-    /// The type that `T` and `B` stand for in opcodes.
-    Type(Type),
+    /// The class of the type that `T` and `B` stand for in opcodes.
+    Class(Class),
 }
 
 const _: () = assert!(size_of::<Operand>() == 16);
@@ -127,7 +127,7 @@ impl Operand {
             }
             Operand::Named(name) => text.push_str(name),
             Operand::OfPlaceholder(number) => text.push_str(placeholder[number as usize]),
-            Operand::Type(ty) => unreachable!("{ty:?} is not an operand"),
+            Operand::Class(class) => unreachable!("{class:?} is not an operand"),
             Operand::Constant(Class::Predicate, bits) => {
                 text.push(if bits == 0 { '0' } else { '1' })
             }
@@ -148,40 +148,33 @@ impl Operand {
     }
 }
 
-impl From<i32> for Operand {
-    fn from(value: i32) -> Operand {
-        Operand::Constant(Class::B32, value.cast_unsigned().into())
-    }
+macro_rules! constants {
+    ($($ty:ty: $class:ident, |$value:ident| $bits:expr;)*) => {
+        $(impl From<$ty> for Operand {
+            fn from($value: $ty) -> Operand {
+                Operand::Constant(Class::$class, $bits)
+            }
+        })*
+    };
 }
 
-impl From<i64> for Operand {
-    fn from(value: i64) -> Operand {
-        Operand::Constant(Class::B64, value.cast_unsigned())
-    }
-}
-
-impl From<usize> for Operand {
-    fn from(value: usize) -> Operand {
-        Operand::Constant(Class::B64, value as u64)
-    }
-}
-
-impl From<f32> for Operand {
-    fn from(value: f32) -> Operand {
-        Operand::Constant(Class::F32, value.to_bits().into())
-    }
-}
-
-impl From<f64> for Operand {
-    fn from(value: f64) -> Operand {
-        Operand::Constant(Class::F64, value.to_bits())
-    }
+constants! {
+    i32: B32, |value| value.cast_unsigned().into();
+    i64: B64, |value| value.cast_unsigned();
+    usize: B64, |value| value as u64;
+    f32: F32, |value| value.to_bits().into();
+    f64: F64, |value| value.to_bits();
 }
 
 impl From<Type> for Operand {
     fn from(ty: Type) -> Operand {
-        Operand::Type(ty)
+        Operand::Class(Class::of(ty))
     }
+}
+
+/// Splits a text before the first byte for which a condition holds.
+fn split_before(text: &str, is_end: impl Fn(u8) -> bool) -> (&str, &str) {
+    text.split_at(text.bytes().position(is_end).unwrap_or(text.len()))
 }
 
 /// Writes a number. (`fmt` would take most of the time that a text takes.)
@@ -277,9 +270,11 @@ impl<'t> Writer<'t> {
     pub(crate) fn ptx(&self, lines: &str, names: &str, operands: &[Operand]) -> Operand {
         let mut scope: Vec<(&str, Operand)> =
             names.split_terminator(' ').zip(operands.iter().copied()).collect();
-        let mut last = Operand::from(0);
-        for line in lines.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty()) {
-            last = self.line(line, operands.len(), &mut scope).unwrap_or(last);
+        let (mut last, mut rest) = (Operand::from(0), lines);
+        while !rest.is_empty() {
+            let (line, behind) = split_before(rest, |byte| matches!(byte, b';' | b'\n'));
+            last = self.line(line.trim_ascii(), operands.len(), &mut scope).unwrap_or(last);
+            rest = behind.get(1..).unwrap_or_default();
         }
         last
     }
@@ -288,56 +283,55 @@ impl<'t> Writer<'t> {
     fn line<'l>(
         &self, line: &'l str, passed: usize, scope: &mut Vec<(&'l str, Operand)>,
     ) -> Option<Operand> {
+        if line.is_empty() {
+            return None;
+        }
         let text = &mut *self.text.borrow_mut();
         if let Some(label) = line.strip_suffix(':') {
             self.target(text, label, scope);
             text.push_str(":\n");
             return None;
         }
-        if line.starts_with(['.', '{', '}', '/']) {
-            text.extend([line, if line.starts_with('.') { ";\n" } else { "\n" }]);
-            return None;
+        let mut line = line;
+        if let Some(guarded) = line.strip_prefix('@') {
+            let (guard, instruction) = split_before(guarded, |byte| byte == b' ');
+            self.count();
+            text.push('@');
+            self.operands(text, guard, scope);
+            text.push(' ');
+            line = &instruction[1..];
         }
-        let line = match line.strip_prefix('@').and_then(|line| line.split_once(' ')) {
-            Some((guard, line)) => {
-                self.count();
-                text.push('@');
-                self.operands(text, guard, scope);
-                text.push(' ');
-                line
+        let (opcode, operands) = split_before(line, |byte| byte == b' ');
+        let (start, operands) = (text.len(), operands.trim_ascii_start());
+        match opcode.rsplit_once('.') {
+            Some((stem, letter @ ("T" | "B"))) => {
+                let class = scope.iter().find_map(|(_, operand)| match operand {
+                    Operand::Class(class) => Some(class.name()),
+                    _ => None,
+                });
+                let ty = match class.unwrap_or_default() {
+                    "b32" if letter == "T" => "s32",
+                    "b64" if letter == "T" => "s64",
+                    class => class,
+                };
+                text.extend([stem, ".", ty]);
             }
-            None => line,
-        };
-        let (opcode, operands) = line.split_once(' ').unwrap_or((line, ""));
-        let start = text.len();
-        for (number, part) in opcode.split('.').enumerate() {
-            let passed = scope.iter().find_map(|(_, operand)| match operand {
-                Operand::Type(ty) => Some(Class::of(*ty).name()),
-                _ => None,
-            });
-            let bits = passed.unwrap_or_default();
-            let part = match part {
-                "T" if bits == "b32" => "s32",
-                "T" if bits == "b64" => "s64",
-                "T" | "B" => bits,
-                part => part,
-            };
-            text.extend([if number == 0 { "" } else { "." }, part]);
+            _ => text.push_str(opcode),
         }
         let class = Class::of_result(&text[start..]);
         text.push_str(if operands.is_empty() { "" } else { " " });
+        let (name, others) = split_before(operands, |byte| byte == b',');
         let mut assigned = None;
         if opcode == "bra" {
             self.target(text, operands, scope);
-        } else if opcode.starts_with("bar.") || operands.starts_with(['[', '%']) {
+        } else if others.is_empty() || name.starts_with(['[', '%']) {
             self.operands(text, operands, scope);
-        } else if let Some((name, operands)) = operands.split_once(',') {
+        } else {
             self.count();
             let known = scope[..passed].iter().find(|(other, _)| *other == name);
             let result = known.map_or_else(|| self.register(class), |(_, operand)| *operand);
             result.write(text, self.placeholder);
-            text.push(',');
-            self.operands(text, operands, scope);
+            self.operands(text, others, scope);
             if known.is_none() {
                 scope.push((name, result));
             }
@@ -349,9 +343,6 @@ impl<'t> Writer<'t> {
 
     /// Writes a label, which may be new.
     fn target<'l>(&self, text: &mut String, name: &'l str, scope: &mut Vec<(&'l str, Operand)>) {
-        if name.starts_with('$') {
-            return text.push_str(name);
-        }
         let known = scope.iter().find(|(other, _)| *other == name);
         let label = known.map_or_else(|| self.label(), |(_, label)| *label);
         if known.is_none() {
@@ -363,12 +354,12 @@ impl<'t> Writer<'t> {
     /// Writes operands, with what the names in them stand for.
     fn operands(&self, text: &mut String, operands: &str, scope: &[(&str, Operand)]) {
         let is_of_word =
-            |byte: char| byte.is_ascii_alphanumeric() || matches!(byte, '_' | '%' | '$' | '.');
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'%' | b'.');
         let mut rest = operands;
-        while let Some(first) = rest.chars().next() {
-            let end = rest.find(|byte| is_of_word(byte) != is_of_word(first)).unwrap_or(rest.len());
-            let (word, behind) = rest.split_at(end);
-            match scope.iter().rfind(|(name, _)| *name == word) {
+        while let Some(&first) = rest.as_bytes().first() {
+            let (word, behind) = split_before(rest, |byte| is_of_word(byte) != is_of_word(first));
+            let is_name = first.is_ascii_alphabetic();
+            match scope.iter().rfind(|(name, _)| is_name && *name == word) {
                 Some((_, operand)) => operand.write(text, self.placeholder),
                 None => text.push_str(word),
             }
@@ -395,37 +386,21 @@ impl<'t> Writer<'t> {
     /// Copies a value to a register or a variable.
     pub(crate) fn assign(&self, to: Operand, value: Operand) {
         let known = if matches!(to, Operand::Register(..)) { to } else { value };
-        match known.class() {
-            Class::B32 => ptx!(self, to, value; "mov.b32 to, value"),
-            Class::F32 => ptx!(self, to, value; "mov.f32 to, value"),
-            Class::F64 => ptx!(self, to, value; "mov.f64 to, value"),
-            _ => ptx!(self, to, value; "mov.b64 to, value"),
-        };
+        ptx!(self, to, value, class = Operand::Class(known.class()); "mov.B to, value");
     }
 
     /// The float whose bits a register has.
     pub(crate) fn float_of(&self, bits: Operand) -> Operand {
-        if bits.class() == Class::B32 {
-            ptx!(self, float = self.register(Class::F32), bits; "mov.b32 float, bits")
-        } else {
-            ptx!(self, float = self.register(Class::F64), bits; "mov.b64 float, bits")
-        }
+        let float = if bits.class() == Class::B32 { Class::F32 } else { Class::F64 };
+        let (float, class) = (self.register(float), Operand::Class(bits.class()));
+        ptx!(self, float, bits, class; "mov.B float, bits")
     }
 
-    /// Loads a parameter, or the low end of it, by a type into a new register of a class: the parameter of an input,
-    /// whose letter is `a`, or of those that follow, `p`.
-    pub(crate) fn load_parameter(
-        &self, ty: &str, class: Class, letter: char, number: usize,
-    ) -> Operand {
-        let result = self.register(class);
-        let text = &mut *self.text.borrow_mut();
-        text.extend(["ld.param", ty, " "]);
-        result.write(text, self.placeholder);
-        text.push_str(", [");
-        text.push(letter);
-        decimal(text, number as u32);
-        text.push_str("];\n");
-        result
+    /// Loads a parameter of 64 bits. Its name is a letter and a number: `a` for inputs, `p` for what follows them, and `s` for
+    /// the shape of a reduction along axes.
+    pub(crate) fn parameter(&self, letter: &'static &'static str, number: usize) -> Operand {
+        let place = Operand::Numbered(letter, number as u32);
+        self.load("ld.param", (".u64", Class::B64), place, 0)
     }
 
     /// The value in a register, as vectors need it.
@@ -451,18 +426,25 @@ impl<'t> Writer<'t> {
     /// Makes a value in a register of its own equal to another one where a predicate holds.
     pub(crate) fn replace_if(&self, condition: Operand, value: Operand, other: Operand) {
         let select = match value {
-            Operand::Register(Class::B32, _) => "selp.b32 value, other, value, condition",
-            Operand::Register(Class::B64, _) => "selp.b64 value, other, value, condition",
-            Operand::Register(Class::F32, _) => "selp.f32 value, other, value, condition",
-            Operand::Register(Class::F64, _) => "selp.f64 value, other, value, condition",
             Operand::Register(Class::Predicate, _) => {
                 "and.pred new, condition, other; not.pred stays, condition
                  and.pred old, stays, value; or.pred value, new, old"
             }
+            Operand::Register(..) => "selp.B value, other, value, condition",
             // A constant is the same in all elements.
             _ => return,
         };
-        ptx!(self, value, other, condition; select);
+        let class = Operand::Class(value.class());
+        ptx!(self, value, other, condition, class; select);
+    }
+
+    /// Loads a value of a type to a new register of a class.
+    pub(crate) fn load(
+        &self, name: &str, (ty, class): (&str, Class), address: Operand, offset: u32,
+    ) -> Operand {
+        let value = self.register(class);
+        self.access(name, ty, &[value], address, offset);
+        value
     }
 
     /// Writes a load or a store of some registers at consecutive places.

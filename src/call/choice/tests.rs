@@ -1,11 +1,11 @@
 //! The processors that calls run on, before anything was learned and afterwards.
 
 use super::*;
-use crate::call::checked::{Arguments, Arrays, Input, Output};
+use crate::call::checked::tests::{check, unfollowed};
 use crate::call::formula::{Binding, Evaluation, Formula};
 use crate::call::plan::{Plan, plan};
 use crate::call::transfer::{SlotKind, Transfer};
-use crate::call::{Call, Layout, MemoryKind, Task};
+use crate::call::{Layout, MemoryKind, Task};
 use crate::error::Error;
 use MemoryKind::{Pageable, Pinned};
 use Placement::{All, Auto, Cpu, Gpu};
@@ -95,21 +95,22 @@ fn planned(
     const SPACE: usize = 1 << 44;
     let bindings = vec![Binding::Array; elements.len()];
     let task = Task::Evaluate(Evaluation { formula, bindings: &bindings });
-    let pointer = |i: usize| std::ptr::without_provenance_mut((i + 1) * SPACE);
-    let input = |(i, element): (usize, &Element)| Input {
-        name: "input",
-        pointer: pointer(i),
-        layout: Layout::contiguous(element.bytes()),
-    };
-    let inputs: Vec<Input> = elements.iter().enumerate().map(input).collect();
-    let outputs =
-        [Output { name: "out", pointer: pointer(elements.len()), layout: formula.output }];
-    let mut arrays = Arrays::new();
-    // SAFETY: the arrays are never accessed.
-    let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
-    let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
-    let chosen = choose(&call, placement, host);
-    (plan(&call, placement, &chosen, host).unwrap(), chosen)
+    let array = |(i, layout)| unfollowed("array", (i + 1) * SPACE, layout);
+    let layouts = elements.iter().map(|element| Layout::contiguous(element.bytes()));
+    let arrays: Vec<_> = layouts.chain([formula.output]).enumerate().map(array).collect();
+    let (inputs, outputs) = arrays.split_at(elements.len());
+    let planned = check(
+        task,
+        n,
+        inputs,
+        outputs,
+        |_| Ok(kind),
+        |call| {
+            let chosen = choose(call, placement, host);
+            Ok((plan(call, placement, &chosen, host)?, chosen))
+        },
+    );
+    planned.unwrap().unwrap()
 }
 
 const LIGHT: (&str, usize) = ("a0*a1 + 1", 200);

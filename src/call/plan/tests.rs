@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::call::array::Layout;
-use crate::call::checked::tests::with_call;
-use crate::call::checked::{Arguments, Arrays, Input, Output};
+use crate::call::checked::tests::{check, unfollowed, with_call};
 use crate::call::choice::{Reason, choose};
 use crate::call::chunk::Queue;
 use crate::call::formula::{Binding, Evaluation, Formula};
@@ -376,16 +375,13 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     let program = gpuvec_expr::compile("a + b", &declared).unwrap();
     let formula = Formula::new(0, program, (cost_ns * 1e3) as usize, None);
     let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &[Binding::Array; 2] });
-    let pointer = |place: usize| std::ptr::without_provenance_mut(place * SPACE);
     let layout = Layout::contiguous(size_of::<f32>());
-    let inputs =
-        [("a", 1), ("b", 2)].map(|(name, place)| Input { name, pointer: pointer(place), layout });
-    let outputs = [Output { name: "out", pointer: pointer(3), layout }];
-    let mut arrays = Arrays::new();
-    // SAFETY: the arrays are never accessed.
-    let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
-    let call = Call::new(&mut arrays, &arguments, |_| Ok(kind)).unwrap().unwrap();
-    on_gpus(&call, All, &Chosen::only(Choice::Together, Reason::AskedFor), &with(gpus)).unwrap()
+    let [a, b, out] =
+        [("a", 1), ("b", 2), ("out", 3)].map(|(name, i)| unfollowed(name, i * SPACE, layout));
+    let plan = |call: &Call<'_>| {
+        on_gpus(call, All, &Chosen::only(Choice::Together, Reason::AskedFor), &with(gpus))
+    };
+    check(task, n, &[a, b], &[out], |_| Ok(kind), plan).unwrap().unwrap()
 }
 
 /// A core, or a thread that feeds a device.
@@ -517,25 +513,20 @@ fn with_outputs<R>(
 ) -> Result<R, Error> {
     const SPACE: usize = 1 << 40;
     let formula = formula(text);
-    let pointer =
-        |(_, place): &(MemoryKind, usize)| std::ptr::without_provenance_mut(place * SPACE);
-    let layout = Layout::contiguous(4);
-    let (inputs, outputs) = arrays.split_at(2);
-    let input = |array| Input { name: "input", pointer: pointer(array), layout };
-    let inputs: Vec<Input> = inputs.iter().map(input).collect();
-    let output = |(array, layout)| Output { name: "output", pointer: pointer(array), layout };
-    let outputs: Vec<Output> = outputs.iter().zip(formula.outputs()).map(output).collect();
+    let layouts = [Layout::contiguous(4); 2].into_iter().chain(formula.outputs());
+    let array = |((_, place), layout): (&(MemoryKind, usize), Layout)| {
+        unfollowed("array", place * SPACE, layout)
+    };
+    let checked: Vec<_> = arrays.iter().zip(layouts).map(array).collect();
+    let (inputs, outputs) = checked.split_at(2);
     let bindings = [Binding::Array; 2];
     let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &bindings });
     let kind_of = |array: &Array| {
         let is_it = |(_, place): &&(MemoryKind, usize)| place * SPACE == array.address;
         Ok(arrays.iter().find(is_it).expect("an array").0)
     };
-    // SAFETY: the arrays are never accessed.
-    let arguments = unsafe { Arguments::new(task, &inputs, &outputs, n) };
-    let mut checked = Arrays::new();
-    let call = Call::new(&mut checked, &arguments, kind_of)?;
-    Ok(then(&call.expect("elements")))
+    let checked = check(task, n, inputs, outputs, kind_of, |call| Ok(then(call)))?;
+    Ok(checked.expect("elements"))
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::call::array::{Array, Layout, MemoryKind};
+use crate::call::checked::{Argument, Arguments};
 use crate::call::formula::{Binding, Evaluation, Formula};
 use crate::call::plan::tests::formula;
 use crate::call::task::Task;
 use MemoryKind::{Pageable, Pinned};
-use gpuvec_axes::{Argument, Arguments};
 use gpuvec_ops::Op;
 use proptest::prelude::*;
 
@@ -39,9 +39,9 @@ impl Case {
     }
 
     /// Plans the call for a number of devices.
-    fn planned<R>(
-        &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &TilePlan, &Transfers) -> R,
-    ) -> R {
+    fn planned(
+        &self, gpus: usize, then: impl FnOnce(&Call<'_>, Strides<'_>, &TilePlan, &Transfers),
+    ) {
         const SPACE: usize = 1 << 44;
         let [of_input, of_result] = [self.op.element_bytes(), self.op.output_bytes()];
         let bytes = [of_input, of_input, of_result, of_input];
@@ -53,49 +53,42 @@ impl Case {
             of_results,
             self.strides(&self.orders[1], bytes[3] as i64, 0),
         ];
-        let arguments: Vec<Argument<'_>> = (0..4)
-            .map(|number| Argument {
-                address: (number + 1) * SPACE,
-                element_bytes: bytes[number],
-                strides: Some(bytemuck::cast_slice(&strides[number])),
-            })
-            .collect();
         let (inputs, outputs) = (self.op.inputs(), 1 + usize::from(self.is_mixed));
-        let arguments = Arguments {
-            shape: &self.shape,
-            inputs: &arguments[..inputs],
-            outputs: &arguments[2..2 + outputs],
-            whole_outputs: 0b10,
-            reduced_axes: self.reduced,
-            is_indexed: false,
-        };
-        let mut views = vec![View::default(); inputs + outputs];
-        let axes = Axes::new(&arguments, &mut views).unwrap().unwrap();
         let mixed = self.is_mixed.then(|| formula("sum(a); a"));
         let formula = mixed.as_ref().unwrap_or(Formula::of(self.op));
-        let layouts: Vec<Layout> = formula.outputs().collect();
-        let array = |(number, view): (usize, &View)| Array {
-            name: "x",
-            address: view.lowest,
-            layout: match number.checked_sub(inputs) {
-                Some(output) => layouts[output],
-                None => Layout::contiguous(view.element_bytes),
-            },
-            bytes: view.end - view.lowest,
-            kind: self.kinds[view.address / SPACE - 1],
-        };
-        let arrays: Vec<Array> = views.iter().enumerate().map(array).collect();
+        let layouts = formula.outputs().collect::<Vec<_>>();
+        let arguments: Vec<Argument<'_>> = (0..2 + outputs)
+            .map(|number| {
+                let layout = match number.checked_sub(2) {
+                    Some(output) => layouts[output],
+                    None => Layout::contiguous(bytes[number]),
+                };
+                let pointer = std::ptr::without_provenance((number + 1) * SPACE);
+                let strides = Some(bytemuck::cast_slice(&strides[number]));
+                // SAFETY: the array is never accessed.
+                unsafe { Argument::new("x", pointer, layout, strides) }
+            })
+            .collect();
         let bindings = &[Binding::Array; 2][..inputs];
-        let task = Task::Evaluate(Evaluation { formula, bindings });
-        let n = axes.kept().elements() * axes.reduced().elements().max(1);
-        let all = Strides::new(&axes, &views);
-        let strides = if self.wants_states { all.for_states() } else { all };
-        // SAFETY: the arrays are never accessed.
-        let call = unsafe { Call::strided(task, n, &arrays, inputs, strides) };
-        let devices: Vec<usize> = (0..gpus).collect();
-        let mut transfers = Transfers::new(&call, &devices, false, false).unwrap();
-        let planned = TilePlan::new(&call, strides, gpus, &mut transfers);
-        then(&call, strides, &planned, &transfers)
+        let arguments = Arguments {
+            task: Task::Evaluate(Evaluation { formula, bindings }),
+            shape: &self.shape,
+            reduced_axes: self.reduced,
+            inputs: &arguments[..inputs],
+            outputs: &arguments[2..],
+        };
+        let kind_of = |array: &Array| Ok(self.kinds[array.address / SPACE - 1]);
+        let checked = arguments.check(kind_of, |call| {
+            let call = &if self.wants_states { call.for_states() } else { *call };
+            // The arrays are contiguous if there is one element.
+            let Some(strides) = call.strides() else { return Ok(()) };
+            let devices: Vec<usize> = (0..gpus).collect();
+            let mut transfers = Transfers::new(call, &devices, false, false)?;
+            let planned = TilePlan::new(call, strides, gpus, &mut transfers);
+            then(call, strides, &planned, &transfers);
+            Ok(())
+        });
+        checked.unwrap();
     }
 }
 

@@ -37,6 +37,6 @@ pub(crate) use loops::GRAIN;
 pub(crate) use output_states::{MOST_SUMS, OutputStates};
 pub(crate) use reduce::{
     Add, AddValues, BlockReduction, Exact, Reducer, ReductionVisitor, ResultOf, States,
-    ValueColumns, Values, add_exactly, visit,
+    ValueColumns, Values, visit,
 };
 pub(crate) use run::{Range, Scratch};

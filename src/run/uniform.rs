@@ -1,0 +1,62 @@
+//! Reductions along axes whose results all have the same value: they read no array, or have no elements.
+
+use super::strided_iter::address;
+use super::work::CpuProgram;
+use super::{last_run, of_contiguous, run};
+use crate::call::{Argument, Call, Extent, MAX_OUTPUTS, TaskKind};
+use crate::cpu::{Grid, gather, scatter};
+use crate::error::Error;
+use crate::objects::stream::gpuvec_stream;
+use crate::policy::CORES;
+use crate::process::settings::Placement;
+use arrayvec::ArrayVec;
+
+/// True if the call reduces along axes, and all elements of its results are equal.
+pub(super) fn has_equal_elements(call: &Call<'_>) -> bool {
+    call.strides().is_some_and(|strides| match call.task().kind() {
+        TaskKind::Copy | TaskKind::Elementwise => false,
+        TaskKind::Mixed => strides.reduced().elements() == 0,
+        TaskKind::Reduced => strides.reduced().elements() == 0 || call.inputs().is_empty(),
+    })
+}
+
+/// Computes the value of each output's results, and stores it in all of them. Returns false if that is left to a GPU,
+/// which holds an output, or which the placement demands.
+#[inline(never)]
+pub(super) fn store(
+    call: &Call<'_>, steps: CpuProgram<'_>, placement: Placement, stream: *mut gpuvec_stream,
+) -> Result<bool, Error> {
+    let Some(strides) = call.strides() else { return Ok(false) };
+    let n = strides.reduced().elements();
+    if call.device().is_some() || (n > 0 && placement == Placement::Gpu) {
+        return Ok(false);
+    }
+    let mut results = [0u64; MAX_OUTPUTS];
+    let places = call.outputs().iter().zip(&mut results).map(|(output, result)| {
+        let place = (&raw mut *result).cast_const().cast();
+        // SAFETY: a result is no longer than a word, and outlives the call.
+        unsafe { Argument::new(output.name, place, output.layout, None) }
+    });
+    let outputs: ArrayVec<_, MAX_OUTPUTS> = places.collect();
+    run(&of_contiguous(call.task(), &[n as i64], &[], &outputs), steps, stream)?;
+    last_run::clear();
+    let (space, views) = (strides.axes().kept(), &strides.views()[call.inputs().len()..]);
+    let blocks = space.blocks(CORES.strided_block);
+    let mut values = [0u64; CORES.strided_block];
+    let buffer = values.as_mut_ptr().cast();
+    for (number, output) in call.outputs_of(Extent::Results) {
+        let (view, result) = (&views[number], (&raw const results[number]).cast());
+        let lengths = [blocks.elements()];
+        let repeated = Grid::new(&lengths, &[0], output.element_bytes());
+        // SAFETY: the buffer has a word for each element of a block. The call promises the output's elements, which no
+        // other thread has.
+        unsafe {
+            gather(repeated, result, buffer);
+            for block in blocks.walk(0..blocks.count()) {
+                let to = address(view, block.offset(view));
+                scatter(Grid::of(block.space(), view), buffer, to);
+            }
+        }
+    }
+    Ok(true)
+}
