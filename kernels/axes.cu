@@ -5,7 +5,7 @@
 // neighbouring ones, each by some of its warps; and several blocks may split the elements of a group. Where results have
 // few elements, each warp computes a group of its own.
 //
-// The parameters follow those of the inputs and of the shape (crates/ptx/src/axis_reduction.rs): the numbers of results and of
+// The parameters follow the inputs and the shape (crates/ptx/src/axis_reduction.rs): the numbers of results and of
 // elements of each, which is below 2^31; the memory in which blocks merge their states; how to add up (exact sums), or the
 // index of the first element (folds); and the partition.
 #include "elements.cuh"
@@ -94,7 +94,7 @@ struct Slice {
         last = min(begin + len, n);
     }
 
-    // The same slice, computed again, so that it needs no registers before.
+    // Computes the slice again, so that it needs no registers before.
     __device__ Slice again(Partition partition, int groups, unsigned tile_result) const {
         partition.log_results = recomputed(partition.log_results);
         partition.splits = recomputed(partition.splits);
@@ -209,7 +209,7 @@ __device__ inline void merge_lanes(Columns<K> &columns, const Slice &slice) {
     }
 }
 
-// Adds the words to those of the other blocks that split the elements of the same results. Returns in the whole block
+// Adds the words to the words of the other blocks that split the elements of the same results. Returns in the whole block
 // whether it was the last one: then it has the sums, and the memory is zero again. A counter of the blocks that have added
 // theirs follows the words of a block's groups.
 template <class K>

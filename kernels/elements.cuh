@@ -308,7 +308,7 @@ struct Fold {
     }
 };
 
-// Merges the states of those of `count` neighbouring lanes whose distance is a multiple of `step`. Each of them returns the
+// Merges the states of the lanes among `count` neighbouring ones whose distance is a multiple of `step`. Each of them returns the
 // merged state.
 __device__ inline Fold of_lanes(Fold state, int count, int step = 1) {
 #pragma unroll 1

@@ -1,6 +1,6 @@
 // Reductions of whole arrays: kernels without the formula of the elements (placeholders.cuh).
 //
-// The parameters follow those of the inputs. The kernel stores the state at `out`, or else the result at `result`. The last
+// The parameters follow the inputs. The kernel stores the state at `out`, or else the result at `result`. The last
 // parameter is how to add up (exact sums), or the index of the first element (folds).
 #include "elements.cuh"
 

@@ -186,22 +186,13 @@ class Accumulator:
         if last is not None and axis is None:
             check_equal("b", last, "a", first)
             check_axes("a", first)
-        if (
-            axis is not None
-            or self._shape
-            or not all(one.flags.c_contiguous for one in arrays.values())
-        ):
+        are_contiguous = all(one.flags.c_contiguous for one in arrays.values())
+        if axis is not None or self._shape or not are_contiguous:
             self._add_along(arrays, handle, axis)
             return
-        check(
-            functions.gpuvec_accumulator_add(
-                self._handle,
-                address(first),
-                None if last is None else address(last),
-                first.size,
-                handle,
-            )
-        )
+        second = None if last is None else address(last)
+        add = functions.gpuvec_accumulator_add
+        check(add(self._handle, address(first), second, first.size, handle))
 
     def _add_along(self, arrays: dict[str, NDArray[Any]], handle: int | None, axis: Axis) -> None:
         """Adds elements of arrays of any strides along axes."""
@@ -217,12 +208,9 @@ class Accumulator:
             check_number_of_axes(name, array.shape)
         inputs = [(address(array), strides_in(array, shape)) for array in arrays.values()]
         ndim, lengths = _passed(shape)
+        add = functions.gpuvec_accumulator_add_nd
         try:
-            check(
-                functions.gpuvec_accumulator_add_nd(
-                    self._handle, ndim, lengths, strided(inputs), reduced.mask, handle
-                )
-            )
+            check(add(self._handle, ndim, lengths, strided(inputs), reduced.mask, handle))
         except Error as error:
             raise named(error, tuple(arrays), ()) from None
 

@@ -12,7 +12,6 @@ import numpy as np
 from ._adapters import columns, kind_of
 from ._arrays import check_dtype, find
 from ._dlpack import bfloat16
-from ._library import native
 from ._numbers import converted
 
 if TYPE_CHECKING:
@@ -158,10 +157,6 @@ def element_type(name: str, value: Any, stream: Stream | None = None) -> np.dtyp
     dtype = getattr(value, "dtype", None)
     if isinstance(dtype, np.dtype):
         return dtype
-    # The extension module is quicker, and knows ordinary arrays.
-    known: np.dtype[Any] | None = native.dtype_of(value) if native is not None else None
-    if known is not None:
-        return known
     found = find(name, value, stream)
     return None if found.is_raw else found.array.dtype
 
@@ -171,7 +166,7 @@ def code(name: str, value: Any) -> int:
     number = NUMBERS.get(type(value))
     if number is not None:
         return number
-    dtype = element_type(name, value)
+    dtype = value.dtype if type(value) is np.ndarray else element_type(name, value)
     if dtype is None:
         raise TypeError(f"{name} is bytes without a type: pass np.frombuffer({name}, dtype)")
     number = TYPES.get(dtype) or _type_number(name, dtype)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 
+# NumPy 2 moved the function.
+byte_bounds: Any = getattr(np.lib, "array_utils", np).byte_bounds
 # Whether NumPy's `reshape` can be told not to copy.
 NEVER_COPIES = NUMPY >= (2, 1)
 
@@ -383,7 +385,7 @@ class DeviceArray(Operators):
             return _copied(self.address, self.shape, self.dtype)
         if self.device is None:
             return array.copy()
-        lowest, end = _bounds(array)
+        lowest, end = byte_bounds(array)
         memory = _copied(lowest, (end - lowest,), np.dtype(np.uint8))
         offset = self.address - lowest
         return np.ndarray(self.shape, self.dtype, memory.data, offset, array.strides).copy()
@@ -465,14 +467,6 @@ def _copied(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArr
     host = np.empty(shape, dtype)
     check(functions.gpuvec_copy(host.ctypes.data, address, host.nbytes, None))
     return host
-
-
-def _bounds(array: NDArray[Any]) -> tuple[int, int]:
-    """Returns the address of an array's first byte in memory, and the one behind its last."""
-    distances = [stride * (length - 1) for stride, length in zip(array.strides, array.shape)]
-    before = sum(distance for distance in distances if distance < 0)
-    behind = sum(distance for distance in distances if distance > 0)
-    return array.ctypes.data + before, array.ctypes.data + behind + array.itemsize
 
 
 def _reshaped(array: NDArray[Any], shape: tuple[Any, ...]) -> NDArray[Any]:

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping
-from ctypes import (
-    addressof,
-    byref,
-    c_char_p,
-    c_int32,
-    c_size_t,
-    c_void_p,
-    cast,
-    create_string_buffer,
-    sizeof,
-)
 from functools import partial
 from itertools import compress
 from math import prod
@@ -47,12 +37,13 @@ from ._declarations import (
     scalar,
     shown,
 )
+from ._device_array import DeviceArray
 from ._errors import Error, check, failure
 from ._library import functions, native, ordinal
+from ._numbers import rounded
 from ._owned import Owned
 from ._queue import call
-from ._results import Output, are_contiguous, found_in, lengths_of, strided
-from ._rounding import rounded
+from ._results import Output, lengths_of, strided
 from ._shapes import (
     broadcast,
     check_number_of_axes,
@@ -86,9 +77,8 @@ class Expression:
     Parameters
     ----------
     text : str or tuple of str
-        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``; or up to 8 of them, in
-        a tuple or with ``;`` between them, as in ``"x + dt*v; v - dt*k*x"``. A call evaluates them
-        in one pass, and returns a tuple with the result of each.
+        The formula, or up to 8 of them, in a tuple or with ``;`` between them, as in
+        ``"x + dt*v; v - dt*k*x"``.
     inputs : mapping, optional
     **named : dtype, Scalar, float or int
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
@@ -114,24 +104,6 @@ class Expression:
     >>> step(x=np.float32([0, 1]), v=np.float32([2, 3]), dt=0.5)
     (array([1. , 2.5], dtype=float32), array([2. , 2.5], dtype=float32), np.float32(13.0))
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_broadcasts",
-        "_codes",
-        "_counted",
-        "_handle",
-        "_has_dot",
-        "_inner",
-        "_is_tuple",
-        "_names",
-        "_outputs",
-        "_own",
-        "_owned",
-        "_reads",
-        "_short",
-        "_text",
-    )
 
     def __init__(
         self,
@@ -168,10 +140,10 @@ class Expression:
             )
         self._owned = Owned(functions.gpuvec_expr_destroy)
         handle = self._owned.handle
-        encoded = (c_char_p * count)(*(name.encode() for name in names))
-        types = (c_int32 * count)(*codes)
+        encoded = (ctypes.c_char_p * count)(*(name.encode() for name in names))
+        types = (ctypes.c_int32 * count)(*codes)
         content = text.encode(errors="replace")
-        check(functions.gpuvec_expr_compile(content, encoded, types, count, byref(handle)))
+        check(functions.gpuvec_expr_compile(content, encoded, types, count, ctypes.byref(handle)))
         self._text, self._names, self._codes, self._handle = text, names, codes, handle.value
         outputs = functions.gpuvec_expr_num_outputs(self._handle)
         self._is_tuple = outputs > 1 or isinstance(given, tuple)
@@ -214,7 +186,7 @@ class Expression:
         if self._own:
             function, arrays = getattr(functions, self._own), len(self._counted)
             factors = function.argtypes[: len(self._names) - arrays]
-            own = _address(function), arrays, sum(map(sizeof, factors))
+            own = _address(function), arrays, sum(map(ctypes.sizeof, factors))
         inputs = [
             (name, dtype_of(code), form_of(code), name in self._counted)
             for name, code in zip(self._names, self._codes)
@@ -275,9 +247,9 @@ class Expression:
         return self._described(PTX)
 
     def _described(self, form: int) -> str:
-        needed = c_size_t()
-        check(functions.gpuvec_expr_text(self._handle, form, None, 0, byref(needed)))
-        text = create_string_buffer(needed.value)
+        needed = ctypes.c_size_t()
+        check(functions.gpuvec_expr_text(self._handle, form, None, 0, ctypes.byref(needed)))
+        text = ctypes.create_string_buffer(needed.value)
         check(functions.gpuvec_expr_text(self._handle, form, text, len(text), None))
         return text.value.decode()
 
@@ -317,18 +289,12 @@ class Expression:
 
     def _in_order(self, inputs: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
         check_keywords(self._names, inputs, keywords)
-        for name in self._names:
-            if name not in inputs:
-                raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
-        for name in inputs:
-            if name not in self._names:
-                raise TypeError(
-                    f"{name} is not an input: the formula's inputs are {self._listed()}"
-                )
+        for name in (*self._names, *inputs):
+            if name not in inputs or name not in self._names:
+                wrong = "missing" if name not in inputs else "not an input"
+                known = ", ".join(self._names) or "none"
+                raise TypeError(f"{name} is {wrong}: the formula's inputs are {known}")
         return {name: inputs[name] for name in self._names}
-
-    def _listed(self) -> str:
-        return ", ".join(self._names) or "none"
 
     def _generally(
         self,
@@ -345,9 +311,9 @@ class Expression:
             inputs = self._in_order(inputs, keywords_of(out, stream, axis, keepdims, na))
         axis, keepdims = plain_axis(axis), plain_keepdims(keepdims)
         kinds = kinds_of(inputs, self._counted)
+        wrap: Wrap | None = None
         if kinds:
-            foreign = adapted(inputs, kinds, self._occurrences(), na)
-            return self._wrapped(*foreign, out, stream, axis, keepdims)
+            inputs, wrap = adapted(inputs, kinds, self._occurrences(), na)
         if self._inner and axis is not None:
             raise TypeError(
                 f"axis is {axis}, and reductions inside a formula are of all elements: evaluate "
@@ -376,78 +342,66 @@ class Expression:
             output.new(reduced, order, device) if one is None else one
             for output, one in zip(self._outputs, given)
         ]
-        written = [found_in(result) if to is None else to for result, to in zip(results, targets)]
+        written = [
+            (result._found.array if isinstance(result, DeviceArray) else result)
+            if to is None
+            else to.array
+            for result, to in zip(results, targets)
+        ]
         pointers = [
-            addressof(scalars[name]) if name in scalars else address(arrays[name].array)
+            ctypes.addressof(scalars[name]) if name in scalars else address(arrays[name].array)
             for name in self._names
         ]
-        run = self._run(inputs, counted, pointers, [one.array for one in written], reduced)
-        memory = tuple(one.array for one in (*arrays.values(), *written))
+        run = self._run(inputs, counted, pointers, written, reduced)
+        memory = (*(found.array for found in arrays.values()), *written)
         queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
         del scalars
-        returned = tuple(
-            result[()]
-            if one is None and not result.shape and (output.is_reduction or not arrays)
-            else result
-            for output, one, result in zip(self._outputs, given, results)
-        )
-        return returned if self._is_tuple else returned[0]
 
-    def _wrapped(
-        self,
-        inputs: dict[str, Any],
-        wrap: Wrap,
-        out: Any,
-        stream: Stream | None,
-        axis: Axis,
-        keepdims: bool,
-    ) -> Any:
-        """Calls the library with the elements of columns, and returns new results as columns."""
-        called = self(inputs, out=out, stream=stream, axis=axis, keepdims=keepdims)
-        results = called if self._is_tuple else (called,)
-        axes = max((getattr(inputs[name], "ndim", 0) for name in self._counted), default=0)
-        reduced = reduction((1,) * axes, axis, keepdims).axes
-        returned = tuple(
-            wrap(result, reduced if output.is_reduction else ())
-            if one is None and isinstance(result, ndarray)
-            else result
-            for output, one, result in zip(self._outputs, self._given(out), results)
-        )
-        return returned if self._is_tuple else returned[0]
+        def returned(output: Output, given: Any, result: Any) -> Any:
+            if given is not None or isinstance(result, DeviceArray):
+                return result
+            if not result.shape and (output.is_reduction or not arrays):
+                return result[()]
+            axes = reduced.axes if output.is_reduction else ()
+            return result if wrap is None else wrap(result, axes)
+
+        values = tuple(map(returned, self._outputs, given, results))
+        return values if self._is_tuple else values[0]
 
     def _run(
         self,
         inputs: dict[str, Any],
         arrays: dict[str, ndarray[Any, Any]],
-        pointers: list[int | None],
+        pointers: list[int],
         written: list[ndarray[Any, Any]],
         reduced: Reduction,
     ) -> list[Any]:
         """Returns the function to call, and its arguments."""
         shape, mask = reduced.shape, reduced.mask if any(self.reductions) else 0
-        to = [address(array) for array in written]
-        strides: list[Shape | None] = [None] * (len(pointers) + len(to))
-        if are_contiguous([*arrays.values(), *written], self._outputs, reduced):
+        strides: list[Shape | None] = [None] * (len(pointers) + len(written))
+        pointers = [*pointers, *map(address, written)]
+        are_whole = prod(reduced.result) == 1 or not any(self.reductions)
+        are_alike = all(array.shape == shape for array in arrays.values())
+        flags = [array.flags.c_contiguous for array in (*arrays.values(), *written)]
+        if are_whole and are_alike and all(flags):
             shape, mask = (prod(shape),), min(mask, 1)
             if self._own:
-                function = getattr(functions, self._own)
-                dtype = arrays["a"].dtype
+                function, count = getattr(functions, self._own), len(arrays)
                 # ctypes would convert factors as the thread's floating-point modes say.
                 factors = [
-                    function.argtypes[0].from_buffer_copy(rounded(inputs[name], dtype))
-                    for name in self._names[len(arrays) :]
+                    function.argtypes[0].from_buffer_copy(rounded(inputs[name], arrays["a"].dtype))
+                    for name in self._names[count:]
                 ]
-                return [function, *factors, *pointers[: len(arrays)], *to, *shape]
+                return [function, *factors, *pointers[:count], pointers[-1], *shape]
         else:
             for name, array in arrays.items():
                 check_number_of_axes(name, array.shape)
-            ends = [output.strides(array, reduced) for output, array in zip(self._outputs, written)]
             strides = [
-                strides_in(arrays[name], shape) if name in arrays else None for name in self._names
+                *(strides_in(arrays[one], shape) if one in arrays else None for one in self._names),
+                *(one.strides(array, reduced) for one, array in zip(self._outputs, written)),
             ]
-            strides += ends
-        passed = strided(list(zip([*pointers, *to], strides)))
-        outputs = byref(passed, len(pointers) * sizeof(passed._type_))
+        passed = strided(list(zip(pointers, strides)))
+        outputs = ctypes.byref(passed, len(self._names) * ctypes.sizeof(passed._type_))
         run = functions.gpuvec_expr_run_nd
         return [run, self._handle, len(shape), lengths_of(shape), passed, outputs, mask]
 
@@ -570,7 +524,7 @@ def compiled(
 
 
 def _address(function: Any) -> int | None:
-    return cast(function, c_void_p).value
+    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def _holds(target: Shape, shape: Shape) -> bool:

@@ -7,18 +7,6 @@ import importlib.machinery
 import operator
 import os
 import sys
-from ctypes import (
-    POINTER,
-    c_char_p,
-    c_double,
-    c_float,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
 from typing import Any
 
 # The version of the binary interface to which the declarations below belong.
@@ -42,23 +30,28 @@ OPERATIONS: dict[str, tuple[str, int, bool, dict[str, str]]] = {
 }
 
 # The types of numbers that operations take, by the element type.
-NUMBERS: dict[str, Any] = {"f32": c_float, "f64": c_double, "i32": c_int32, "i64": c_int64}
+NUMBERS: dict[str, Any] = {
+    "f32": ctypes.c_float,
+    "f64": ctypes.c_double,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+}
 
 
 class RunStructure(ctypes.Structure):
     """`gpuvec_run`."""
 
     _fields_ = [
-        ("backend", c_int32),
-        ("path", c_uint32),
-        ("devices", c_uint64),
-        ("threads", c_uint64),
-        ("chunks", c_uint64),
-        ("bytes_staged", c_uint64),
-        ("choice", c_int32),
-        ("reason", c_int32),
-        ("time_ns", c_uint64),
-        ("predicted_ns", c_uint64 * 8),
+        ("backend", ctypes.c_int32),
+        ("path", ctypes.c_uint32),
+        ("devices", ctypes.c_uint64),
+        ("threads", ctypes.c_uint64),
+        ("chunks", ctypes.c_uint64),
+        ("bytes_staged", ctypes.c_uint64),
+        ("choice", ctypes.c_int32),
+        ("reason", ctypes.c_int32),
+        ("time_ns", ctypes.c_uint64),
+        ("predicted_ns", ctypes.c_uint64 * 8),
     ]
 
 
@@ -66,13 +59,13 @@ class MemoryStructure(ctypes.Structure):
     """`gpuvec_memory_info`."""
 
     _fields_ = [
-        ("pinned", c_uint64),
-        ("pinned_allocated", c_uint64),
-        ("device", c_uint64),
-        ("device_allocated", c_uint64),
-        ("device_kept", c_uint64),
-        ("registered", c_uint64),
-        ("modules", c_uint64),
+        ("pinned", ctypes.c_uint64),
+        ("pinned_allocated", ctypes.c_uint64),
+        ("device", ctypes.c_uint64),
+        ("device_allocated", ctypes.c_uint64),
+        ("device_kept", ctypes.c_uint64),
+        ("registered", ctypes.c_uint64),
+        ("modules", ctypes.c_uint64),
     ]
 
 
@@ -80,13 +73,13 @@ Signature = tuple[Any, list[Any]]
 
 # The types of results and arguments. Pointers to arrays are addresses.
 _TYPES: dict[str, Any] = {
-    "i": c_int32,
-    "m": POINTER(MemoryStructure),
-    "n": c_size_t,
-    "p": c_void_p,
-    "r": POINTER(RunStructure),
-    "s": c_char_p,
-    "u": c_uint64,
+    "i": ctypes.c_int32,
+    "m": ctypes.POINTER(MemoryStructure),
+    "n": ctypes.c_size_t,
+    "p": ctypes.c_void_p,
+    "r": ctypes.POINTER(RunStructure),
+    "s": ctypes.c_char_p,
+    "u": ctypes.c_uint64,
 }
 
 # The functions besides the operations, by the types of the result and of the arguments.
@@ -133,7 +126,12 @@ _FUNCTIONS = {
 
 def _operation(formula: str, inputs: int, element: str) -> Signature:
     alpha = [NUMBERS[element]] if "alpha" in formula else []
-    return c_int32, [*alpha, *[c_void_p] * (inputs + 1), c_size_t, c_void_p]
+    return ctypes.c_int32, [
+        *alpha,
+        *[ctypes.c_void_p] * (inputs + 1),
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    ]
 
 
 # The type of the result and those of the arguments of every exported function.

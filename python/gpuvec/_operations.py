@@ -13,7 +13,7 @@ import numpy as np
 
 from ._arrays import check_dtype, check_equal_types
 from ._library import NUMBERS, OPERATIONS, native
-from ._rounding import rounded
+from ._numbers import rounded
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
@@ -23,20 +23,7 @@ if TYPE_CHECKING:
     from ._shapes import Axis
     from ._typing import Array
 
-__all__ = [
-    "add",
-    "axpy",
-    "div",
-    "dot",
-    "max",
-    "min",
-    "mul",
-    "scale",
-    "std",
-    "sub",
-    "sum",
-    "var",
-]
+__all__ = ["add", "axpy", "div", "dot", "max", "min", "mul", "scale", "std", "sub", "sum", "var"]
 
 # The types for which the library has no functions of its own: formulas compute these, and bfloat16.
 _OF_FORMULAS = np.dtype(np.float16), np.dtype(np.uint64)
@@ -105,8 +92,9 @@ class Operation:
             from ._declarations import declared
             from ._expressions import compiled
 
-            inputs: dict[str, Any] = {name: dtype for name in "ab"[: self._inputs]}
-            inputs.update({"alpha": float} if "alpha" in self._text else {})
+            inputs: dict[str, Any] = dict.fromkeys("ab"[: self._inputs], dtype)
+            if "alpha" in self._text:
+                inputs["alpha"] = float
             codes = tuple(declared(*one) for one in inputs.items())
             own, broadcasts = self._functions.get(dtype), self._name != "dot"
             formula = compiled(self._text, tuple(inputs), codes, own, broadcasts)
@@ -335,7 +323,8 @@ def dot(
     >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
-    return _dot(a, b, out, stream, None, (axis, keepdims))
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _dot(a, b, out, stream, None, reduced)
 
 
 def sum(
@@ -353,7 +342,8 @@ def sum(
     >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
     7.0
     """
-    return _sum(a, a, out, stream, None, (axis, keepdims))
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _sum(a, a, out, stream, None, reduced)
 
 
 def min(
@@ -374,7 +364,8 @@ def min(
     >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
     -1.0
     """
-    return _min(a, a, out, stream, None, (axis, keepdims))
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _min(a, a, out, stream, None, reduced)
 
 
 def max(
@@ -395,7 +386,8 @@ def max(
     >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
     3.0
     """
-    return _max(a, a, out, stream, None, (axis, keepdims))
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _max(a, a, out, stream, None, reduced)
 
 
 def var(

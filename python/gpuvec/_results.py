@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from ctypes import POINTER, Structure, c_int64, c_void_p
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ._arrays import check_writable
 from ._device_array import DeviceArray
-from ._dlpack import Found
-from ._shapes import Reduction, Shape, inverse, result_strides
+from ._shapes import Reduction, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +49,9 @@ class Output(NamedTuple):
             made: Any = np.empty(lengths, self.dtype)
         else:
             made = DeviceArray(lengths, self.dtype, device)
-        return made if order is None else made.transpose(*inverse(order))
+        if order is None:
+            return made
+        return made.transpose(*sorted(range(len(order)), key=order.__getitem__))
 
     def _order(self, reduced: Reduction, order: Sequence[int] | None) -> Sequence[int] | None:
         """Returns the order of the result's axes."""
@@ -61,29 +61,11 @@ class Output(NamedTuple):
         return [kept.index(axis) for axis in order if axis in kept]
 
     def strides(self, array: NDArray[Any], reduced: Reduction) -> Shape:
-        """Returns an array's strides along the axes of the elements."""
-        return result_strides(array, reduced) if self.is_reduction else array.strides
-
-
-def found_in(result: Any) -> Found:
-    """Returns the elements of a new result."""
-    return result._found if isinstance(result, DeviceArray) else Found(result)
-
-
-def are_contiguous(
-    arrays: Sequence[NDArray[Any]], outputs: Sequence[Output], reduced: Reduction
-) -> bool:
-    """True if arrays have the elements of a call in C order, and each reduction has one result.
-
-    The outputs' arrays come last.
-    """
-    is_single = prod(reduced.result) == 1
-    inputs = arrays[: len(arrays) - len(outputs)]
-    return (
-        all(array.flags.c_contiguous for array in arrays)
-        and all(array.shape == reduced.shape for array in inputs)
-        and (is_single or not any(output.is_reduction for output in outputs))
-    )
+        """Returns an array's strides along the axes of the elements; 0 along those it lacks."""
+        if not self.is_reduction or (reduced.keepdims and array.ndim == len(reduced.shape)):
+            return array.strides
+        kept = iter(() if reduced.is_full else array.strides)
+        return tuple(0 if at in reduced.axes else next(kept) for at in range(len(reduced.shape)))
 
 
 class StridedArray(Structure):

@@ -133,14 +133,6 @@ def strides_in(array: NDArray[Any], shape: Shape) -> Shape:
     return (0,) * (len(shape) - array.ndim) + tuple(given)
 
 
-def result_strides(array: NDArray[Any], reduced: Reduction) -> Shape:
-    """Returns the strides of a reduction's result along the axes of the elements."""
-    if reduced.keepdims and array.ndim == len(reduced.shape):
-        return array.strides
-    kept = iter(() if reduced.is_full else array.strides)
-    return tuple(0 if at in reduced.axes else next(kept) for at in range(len(reduced.shape)))
-
-
 def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
     """Returns the axes of a shape in the order of arrays in memory; None if that is C order.
 
@@ -164,8 +156,3 @@ def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
         order.insert(place, axis)
     order.reverse()
     return None if order == sorted(order) else order
-
-
-def inverse(order: Sequence[int]) -> list[int]:
-    """Returns the place of each axis in an order."""
-    return sorted(range(len(order)), key=order.__getitem__)

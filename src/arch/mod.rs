@@ -31,9 +31,6 @@ pub(crate) trait InstructionSet: Copy {
     type F64: Vector<Set = Self>;
     /// Vectors of 32-bit lanes, for the fast sequences of functions of f32, which need fused multiply-add.
     type Machine: Vectors;
-    /// The instruction set for which loops of few instructions are compiled, because wider vectors would not speed
-    /// them up.
-    type Short: InstructionSet;
 
     /// True if there is a fused multiply-add.
     const HAS_FMA: bool;
@@ -44,8 +41,6 @@ pub(crate) trait InstructionSet: Copy {
     /// The number of states that a fold keeps in registers: 8, 32 or 128.
     const FOLD_LANES: usize;
 
-    fn short(self) -> Self::Short;
-
     /// # Panics
     /// Without fused multiply-add.
     fn machine(self) -> Self::Machine;
@@ -54,9 +49,10 @@ pub(crate) trait InstructionSet: Copy {
     fn run<W: Vectorized>(self, work: W) -> W::Result;
 }
 
-/// Defines [`Isa`] from the instruction sets of an architecture, the oldest first.
+/// Defines [`Isa`] from the instruction sets of an architecture, the oldest first, each with the one for which loops of
+/// few instructions are compiled, because wider vectors would not speed them up.
 macro_rules! isas {
-    ($($name:ident($Set:ty)),+) => {
+    ($($name:ident($Set:ty) short $short:expr),+) => {
         /// An instruction set that the processor has, chosen at run time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Isa {
@@ -79,11 +75,11 @@ macro_rules! isas {
                 }
             }
 
-            /// Runs work of few instructions per element, compiled for [`InstructionSet::Short`].
+            /// Runs work of few instructions per element.
             #[inline(always)]
             pub(crate) fn run_as_short<W: Vectorized>(self, work: W) -> W::Result {
                 match self {
-                    $(Isa::$name(set) => set.short().run(work),)+
+                    $(Isa::$name(set) => $short(set).run(work),)+
                 }
             }
         }

@@ -32,9 +32,7 @@ impl Visitor for Elements {
     type Result = ();
 
     fn elementwise<O: Elementwise>(self, op: O) {
-        let Elements { isa, inputs: [a, b], out, len } = self;
-        let arrays = Arrays { a: a.cast(), b: b.cast(), out: out.cast(), len };
-        isa.run_as_short(Loop { op, arrays });
+        self.isa.run_as_short(Loop(op, self));
     }
 
     fn fold<O: Fold>(self, _: O) {
@@ -43,29 +41,6 @@ impl Visitor for Elements {
 
     fn exact<O: Exact>(self, _: O) {
         unreachable!("{:?} is a reduction", O::OP);
-    }
-}
-
-/// The arrays of an operation.
-struct Arrays<T> {
-    a: *const T,
-    b: *const T,
-    out: *mut T,
-    len: usize,
-}
-
-/// An operation on its arrays.
-struct Loop<O: Elementwise> {
-    op: O,
-    arrays: Arrays<O::Element>,
-}
-
-impl<O: Elementwise> Vectorized for Loop<O> {
-    type Result = ();
-
-    #[inline(always)]
-    fn run<S: InstructionSet>(self, _: S) {
-        body(self.op, self.arrays);
     }
 }
 
@@ -79,24 +54,33 @@ fn canonical<T: Element>(block: [T; BLOCK]) -> [T; BLOCK] {
     if has_nan { block.map(T::canonical) } else { block }
 }
 
-#[inline(always)]
-fn body<O: Elementwise>(op: O, Arrays { a, b, out, len }: Arrays<O::Element>) {
-    let whole = len - len % BLOCK;
-    for start in (0..whole).step_by(BLOCK) {
-        // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `start + BLOCK <= len`;
-        // an array of elements is aligned as an element is.
-        unsafe {
-            let x = a.add(start).cast::<[O::Element; BLOCK]>().read();
-            let y = b.add(start).cast::<[O::Element; BLOCK]>().read();
-            let block = canonical(std::array::from_fn(|i| op.apply(x[i], y[i])));
-            out.add(start).cast::<[O::Element; BLOCK]>().write(block);
+struct Loop<O>(O, Elements);
+
+impl<O: Elementwise> Vectorized for Loop<O> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, _: S) {
+        let Loop(op, Elements { inputs, out, len, .. }) = self;
+        let [a, b] = inputs.map(<*const c_void>::cast::<O::Element>);
+        let out = out.cast::<O::Element>();
+        let whole = len - len % BLOCK;
+        for start in (0..whole).step_by(BLOCK) {
+            // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `start + BLOCK <= len`;
+            // an array of elements is aligned as an element is.
+            unsafe {
+                let x = a.add(start).cast::<[O::Element; BLOCK]>().read();
+                let y = b.add(start).cast::<[O::Element; BLOCK]>().read();
+                let block = canonical(std::array::from_fn(|i| op.apply(x[i], y[i])));
+                out.add(start).cast::<[O::Element; BLOCK]>().write(block);
+            }
+            stay_a_loop();
         }
-        stay_a_loop();
-    }
-    for i in whole..len {
-        // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `i < len`.
-        unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
-        stay_a_loop();
+        for i in whole..len {
+            // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `i < len`.
+            unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
+            stay_a_loop();
+        }
     }
 }
 

@@ -11,7 +11,6 @@ pub(crate) fn fold<O: Fold>(isa: Isa, op: O, inputs: Inputs<'_, O::Element>) -> 
     isa.run(Folding { op, inputs })
 }
 
-/// The fold of some elements.
 struct Folding<'a, O: Fold> {
     op: O,
     inputs: Inputs<'a, O::Element>,
@@ -79,7 +78,6 @@ fn fold_rows<O: Fold>(op: O, states: &mut [O::Output], rows: [Inputs<'_, O::Elem
     }
 }
 
-/// The fold of columns.
 struct FoldingColumns<'a, O: Fold> {
     op: O,
     states: &'a mut [O::Output],

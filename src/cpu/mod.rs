@@ -19,7 +19,6 @@ pub(crate) fn isa() -> Isa {
     Isa::up_to(settings::vectors())
 }
 
-/// Copies the bytes of a chunk.
 pub(crate) fn copy(call: &Call<'_>, chunk: &Chunk) {
     let from = call.inputs()[0].host_elements(chunk).cast::<u8>();
     let to = call.outputs()[0].host_elements(chunk).cast::<u8>();

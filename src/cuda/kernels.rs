@@ -4,7 +4,7 @@
 use super::driver::{CUfunction, CUstream, cuLaunchKernel};
 use super::grid::BLOCK_THREADS;
 use super::modules::{Function, Modules};
-use super::partition::Partition;
+use super::reduce_axes::Partition;
 use crate::call::{Formula, MAX_ARRAYS, Task};
 use crate::error::{Error, interned};
 use crate::process::memory;

@@ -10,7 +10,7 @@ use super::enqueue::{
 use super::grid;
 use super::kernels::{Form, MAX_STRIDED_PARAMETERS, packs};
 use super::part::Part;
-use super::partition::{Partition, Shape, VECTOR_BYTES, WARPS};
+use super::reduce_axes::{Partition, Shape, VECTOR_BYTES, WARPS};
 use super::scratch::{Lent, Scratch};
 use crate::call::plan::BlockLimits;
 use crate::call::{Binding, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, Task, TaskKind};

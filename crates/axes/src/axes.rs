@@ -191,7 +191,6 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An array to check.
 struct Checked<'a> {
     array: Name,
     elements: usize,

@@ -41,7 +41,6 @@ impl AxisSet {
         &mut self.numbers[..self.count]
     }
 
-    /// The product of the lengths.
     pub(crate) fn elements(&self) -> usize {
         self.elements
     }

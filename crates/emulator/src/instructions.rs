@@ -4,7 +4,7 @@ use gpuvec_oracle::half;
 
 /// The NaN of 32 bits that arithmetic returns.
 const NAN_32: u32 = 0xFFD1_2345;
-/// The same of 64 bits.
+/// The NaN of 64 bits that arithmetic returns.
 const NAN_64: u64 = 0xFFFD_1234_5678_9ABC;
 /// The result of an operation where the reference leaves it open.
 const UNDEFINED: u64 = 0xDEAD_BEEF_DEAD_BEEF;

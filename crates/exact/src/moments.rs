@@ -90,7 +90,6 @@ where
     }
 }
 
-/// The exact variance.
 fn exact<T: Float>(sum: &State<Sum<T>>, squares: &State<Dot<T>>, ddof: i64) -> Variance
 where
     Sum<T>: Kind,

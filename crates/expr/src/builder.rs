@@ -52,7 +52,6 @@ impl Value {
         }
     }
 
-    /// True of u64.
     fn is_unsigned(self) -> bool {
         self.class().value_type() == Type::U64
     }
@@ -65,7 +64,6 @@ impl Value {
         }
     }
 
-    /// The same value at another place.
     pub(crate) const fn at(self, place: usize) -> Value {
         Value { place, ..self }
     }
@@ -86,7 +84,6 @@ const FIRST_RESULT: usize = MAX_INPUTS;
 const MOST_REDUCTIONS: usize = 200;
 
 impl Builder {
-    /// Loads an input.
     pub(crate) fn input(&mut self, index: usize, input: &Input<'_>, place: usize) -> Result<Value> {
         let node = Node::new(Source::Input(index as u8), input.element.widened(), &[]);
         let kind = Kind::Node(self.node(node, place)?, input.class());
@@ -252,7 +249,6 @@ impl Builder {
         Ok(Value { place, ..value })
     }
 
-    /// Casts a value to a type.
     pub(crate) fn cast(&mut self, value: Value, to: Element, place: usize) -> Result<Value> {
         let node = match rounding(to) {
             Some(rounding) => self.rounded(value, to, rounding, place)?,

@@ -17,17 +17,14 @@ pub(crate) enum Callee {
 impl Callee {
     /// The function of that name; `place` is the name's.
     pub(crate) fn named(name: &str, place: usize) -> Result<Self> {
-        if let Some(element) = casts().find(|element| element.name() == name) {
-            return Ok(Callee::Cast(element));
-        }
-        if let Some(op) = Op::FUNCTIONS.iter().find(|op| op.name() == name) {
-            return Ok(Callee::Function(*op));
-        }
-        if let Some(formula) = Formula::named(name) {
-            return Ok(Callee::Formula(formula));
-        }
-        if let Some(reduction) = reduction_named(name) {
-            return Ok(Callee::Reduction(reduction));
+        let cast = casts().find(|element| element.name() == name).map(Callee::Cast);
+        let function = || Op::FUNCTIONS.iter().copied().find(|op| op.name() == name);
+        let found = cast
+            .or_else(|| function().map(Callee::Function))
+            .or_else(|| Formula::named(name).map(Callee::Formula))
+            .or_else(|| reduction_named(name).map(Callee::Reduction));
+        if let Some(callee) = found {
+            return Ok(callee);
         }
         if let Some(element) = Element::ALL.iter().find(|element| element.name() == name) {
             let cast = cast_of_integers(*element);

@@ -28,7 +28,6 @@ pub(crate) fn fault<T>(place: usize, message: impl Into<String>) -> Result<T> {
 }
 
 impl Fault {
-    /// The same mistake at another place.
     pub(crate) fn at(self, place: usize) -> Fault {
         Fault { place, ..self }
     }

@@ -54,9 +54,6 @@ fn symbol(text: &str) -> Option<(&'static str, Option<&'static str>)> {
     found.max_by_key(|(symbol, _)| symbol.len())
 }
 
-/// The advice for a character that no token contains.
-const NAMES: &str = "names have only ASCII letters, digits and _";
-
 /// Splits a text into tokens, one at a time.
 pub(crate) struct Lexer<'t> {
     text: &'t str,
@@ -93,7 +90,9 @@ impl<'t> Lexer<'t> {
                     };
                     return fault(
                         place,
-                        format!("the character '{shown}' is not allowed: {NAMES}"),
+                        format!(
+                            "the character '{shown}' is not allowed: names have only ASCII letters, digits and _"
+                        ),
                     );
                 }
             },

@@ -148,7 +148,6 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads a formula.
     fn output(&mut self) -> Result<Output> {
         self.contents = vec![Contents::default()];
         self.read()?;
@@ -158,11 +157,6 @@ impl<'t> Parser<'t> {
             output.kind = OutputKind::Single;
         }
         Ok(output)
-    }
-
-    /// The contents of the formula, or of the innermost reduction.
-    fn contents(&mut self) -> Option<&mut Contents> {
-        self.contents.last_mut()
     }
 
     /// Reads a part of a function's formula.
@@ -252,7 +246,7 @@ impl<'t> Parser<'t> {
         };
         if let Some(index) = inputs.iter().position(|input| input.name == name) {
             let is_array = inputs[index].form == Form::Array;
-            self.contents().expect("the text of inputs").has_array |= is_array;
+            self.contents.last_mut().expect("the text of inputs").has_array |= is_array;
             return self.builder.input(index, &inputs[index], place);
         }
         match CONSTANTS.iter().find(|(constant, _)| *constant == name) {
@@ -278,7 +272,6 @@ impl<'t> Parser<'t> {
         if self.token == Token::Symbol(")") { self.too_few(call) } else { self.argument(call) }
     }
 
-    /// Begins an argument of a call.
     fn argument(&mut self, call: Call) -> Result<()> {
         if self.arguments(call) == call.callee.arity() {
             let takes = call.callee.takes();
@@ -398,7 +391,7 @@ impl<'t> Parser<'t> {
                          out, or compute these reductions as formulas of their own",
                     );
                 }
-                if let Some(contents) = self.contents() {
+                if let Some(contents) = self.contents.last_mut() {
                     contents.has_reduction = true;
                 }
                 let arguments = &self.values[first..];
@@ -496,7 +489,6 @@ impl<'t> Parser<'t> {
         Ok(right)
     }
 
-    /// Adds a value behind the last.
     fn push(&mut self, value: Value) -> Result<()> {
         self.values.try_reserve(1)?;
         self.values.push(value);

@@ -1,6 +1,6 @@
 //! The accumulators of reductions: their states merge in any order.
 //!
-//! A state stands for a set of elements, and the state of two sets is that of both merged: exactly, so
+//! A state stands for a set of elements, and the states of two sets merge to the state of both: exactly, so
 //! that the result depends on the data alone, and not on chunks, threads, devices or the order in which
 //! they were done.
 

@@ -227,7 +227,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Runs the visitor's code for the row's type; `bits` is those of its number.
+            /// Runs the visitor's code for the row's type; `bits` are the bits of its number.
             #[inline(always)]
             pub fn visit<V: Visitor>(self, bits: u64, visitor: V) -> V::Result {
                 match self {

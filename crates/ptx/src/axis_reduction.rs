@@ -1,6 +1,6 @@
 //! The places of elements and results in reductions along axes (kernels/axes.cu), for arrays of any strides.
 //!
-//! The parameters of the shape follow those of the inputs, and precede those of the template:
+//! The parameters of the shape are between the parameters of the inputs and the template's own:
 //!
 //! | parameters | hold |
 //! |---|---|
@@ -34,7 +34,7 @@ pub struct AxisReduction {
 const LETTER: &str = "s";
 
 /// The register of the address of a result's first element in the declared input of a number. The register `%step` has
-/// the distance between a thread's elements. `%lane` has the number of the thread among those of the result or, if
+/// the distance between a thread's elements. `%lane` has the number of the thread among the result's threads or, if
 /// elements are not in vectors, the least number of 32 bits.
 const FROM: &str = "%from";
 
@@ -166,9 +166,9 @@ impl ThreadElements {
         }
     }
 
-    /// The same in vectors, where the template says so and a batch of `len` elements a thread is whole: its elements
+    /// Takes the elements in vectors, where the template says so and a batch of `len` elements a thread is whole: its elements
     /// follow each other in each array, and a vector begins at the first one. For arrays along one axis, with elements of
-    /// one size. `index` is the number of the thread's first element, and `count` that of all elements.
+    /// one size. `index` is the number of the thread's first element, and `count` the number of all elements.
     pub(crate) fn in_vectors(
         mut self, w: &Writer<'_>, len: usize, [index, count]: [Operand; 2],
     ) -> Self {

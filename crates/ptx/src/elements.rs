@@ -74,7 +74,7 @@ impl<'p> Elements<'p> {
         self.loaded(self.arrays().map(load))
     }
 
-    /// The same with the arrays from an index on, for elements at distances from it.
+    /// Moves the arrays to an index, for elements at distances from it.
     pub(crate) fn from(self, index: Operand) -> Self {
         let arrays = self.arrays.iter().map(|(of, array)| (*of, array.from(self.w, index)));
         Elements { arrays: arrays.collect(), ..self }

@@ -96,10 +96,10 @@ pub(crate) fn kernel(
 }
 
 impl Reduced<'_> {
-    /// Adds the instructions for a thread's elements. Operands are the results, of dot products first those of the
-    /// first factor, the index of the first element, and the number of elements.
+    /// Adds the instructions for a thread's elements. Operands are the results, of dot products first the
+    /// results of the first factor, the index of the first element, and the number of elements.
     ///
-    /// The comments are for the emulator. Returns whether the batch is small.
+    /// The comments are for the emulator. Returns true for a small batch.
     fn elements(&self, text: &mut String, operands: &[&str]) -> bool {
         let Reduced { fold, partitioned, .. } = *self;
         let results = operands.len() - 2;

@@ -3,7 +3,7 @@
 //! A block of threads computes tiles: squares of the two innermost axes. If the elements of an array follow each other
 //! along the outer one of these, the block first copies the array's tile to shared memory, with consecutive threads
 //! reading consecutive elements. Then it computes the tile; now consecutive threads read consecutive elements of the
-//! other arrays, and write those of the outputs.
+//! other arrays, and write consecutive elements of the outputs.
 //!
 //! The last element along an axis stands in for the places behind it, and nothing is stored there.
 
@@ -41,7 +41,7 @@ pub(crate) fn declare(text: &mut String, arrays: impl Iterator<Item = Array>, si
     }
 }
 
-/// Writes the loop over `n` tiles with sides of this many elements. `lengths` are those of the two innermost axes.
+/// Writes the loop over `n` tiles with sides of this many elements. `lengths` are the lengths of the two innermost axes.
 pub(crate) fn write(
     strided: &StridedLoop<'_>, grid: &Grid, n: Operand, side: usize, lengths: [Operand; 2],
 ) {

@@ -125,6 +125,7 @@ impl NumPy {
     }
 
     /// Returns the native stream for an argument `stream=`: `Some(None)` for None, and `None` for other objects.
+    #[inline(always)]
     pub(crate) fn stream(
         &self, stream: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Option<NativeStream>>> {
@@ -199,11 +200,6 @@ impl<'py> Array<'py> {
     /// The address of the first element.
     pub(crate) fn address(&self) -> usize {
         self.fields().data
-    }
-
-    pub(crate) fn dtype(&self) -> Bound<'py, PyAny> {
-        // SAFETY: the array, or this module, keeps the dtype.
-        unsafe { Bound::from_borrowed_ptr(self.owner.py(), self.fields().dtype.cast_mut().cast()) }
     }
 
     pub(crate) fn has_dtype(&self, dtype: &Py<PyAny>) -> bool {

@@ -5,8 +5,7 @@ use crate::array::{ALIGNED, Array, CONTIGUOUS, Described, Fields, WRITEABLE};
 use crate::shapes::MOST_AXES;
 use pyo3::exceptions::PyException;
 use pyo3::ffi::{
-    PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyErr_Clear, PyImport_GetModuleDict,
-    PyObject,
+    PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyImport_GetModuleDict, PyObject,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -203,7 +202,7 @@ impl Foreign {
         // SAFETY: DLPack's promise for the functions of an object's class. This thread holds the interpreter's lock.
         let status = unsafe { (functions.export)(object.as_ptr(), &raw mut tensor) };
         if status != 0 || tensor.is_null() {
-            clear_error();
+            PyErr::take(object.py());
             return Ok(None);
         }
         // SAFETY: the tensor is this call's, which the capsule owns from here on.
@@ -212,7 +211,11 @@ impl Foreign {
         let capsule = unsafe { Bound::from_owned_ptr_or_err(object.py(), capsule) }?;
         // SAFETY: DLPack's promise for a tensor of this major version, which the capsule keeps.
         let Managed { major, tensor, .. } = unsafe { &*tensor };
-        Ok((*major == 1 && is_ordered(functions, tensor, stream)).then_some(capsule))
+        let is_usable = *major == 1 && is_ordered(functions, tensor, stream);
+        if !is_usable {
+            PyErr::take(object.py());
+        }
+        Ok(is_usable.then_some(capsule))
     }
 
     /// Returns the capsule that an object's `__dlpack__` makes.
@@ -324,15 +327,7 @@ fn is_ordered(functions: &Functions, tensor: &Tensor, stream: NativeStream) -> b
     let status = unsafe {
         (functions.current_stream)(tensor.device_type, tensor.device_id, &raw mut current)
     };
-    if status != 0 {
-        clear_error();
-    }
     status == 0 && current.max(1) == stream.max(1)
-}
-
-fn clear_error() {
-    // SAFETY: this thread holds the interpreter's lock.
-    unsafe { PyErr_Clear() }
 }
 
 /// Deletes the tensor of a capsule, unless a consumer has taken it.

@@ -11,9 +11,6 @@ use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 use std::ffi::c_int;
 
-/// The arrays among a call's inputs, in their order; without an allocation for few of them.
-pub(crate) type Arrays<'py> = SmallVec<[Array<'py>; 2]>;
-
 /// A compiled expression.
 #[pyclass(frozen, module = "gpuvec._native")]
 pub(crate) struct Formula {
@@ -25,22 +22,16 @@ pub(crate) struct Formula {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     is_tuple: bool,
-    limits: Limits,
-    queued: Py<PyAny>,
-    failure: Py<PyAny>,
-}
-
-/// What a formula does not accept here, but perhaps in the package's Python code.
-#[derive(Clone, Copy)]
-struct Limits {
     /// The number of axes above which a call needs `axis`.
     most_axes: usize,
     /// True if a call without `axis` broadcasts.
     broadcasts: bool,
-    /// True if arrays of all calls must have one shape.
+    /// True if the arrays of every call must have one shape.
     needs_one_shape: bool,
     /// True if `axis` and `keepdims` may be passed.
     takes_axis: bool,
+    queued: Py<PyAny>,
+    failure: Py<PyAny>,
 }
 
 /// The arguments of a call beside its inputs.
@@ -54,6 +45,7 @@ pub(crate) struct Call<'a, 'py> {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
+    #[inline(always)]
     /// `reduced` has the arguments `axis` and `keepdims`. Returns `None` if `stream` or `keepdims` is something unusual.
     pub(crate) fn new(
         numpy: &NumPy, out: &'a Bound<'py, PyAny>, stream: &'a Bound<'py, PyAny>,
@@ -93,7 +85,8 @@ impl Formula {
     /// `functions` has the addresses of `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`, and `own`, if it is not
     /// None, the address of an operation's function, its number of inputs, and the size of its factor. Each input has
     /// a name, a dtype, a form and whether it has the elements' shape; each output a dtype and whether it is a
-    /// reduction. `limits` has the fields of [`Limits`]. Of `calls`, the first queues work on a stream, and the second
+    /// reduction. `limits` has the fields from `most_axes` to `takes_axis`; a call
+    /// beyond them is one of the package's Python code. Of `calls`, the first queues work on a stream, and the second
     /// makes an exception of a status that is an error.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "only the package calls it")]
@@ -110,9 +103,22 @@ impl Formula {
         let (inputs, numpy) = (inputs.collect::<PyResult<_>>()?, NumPy::get(py)?);
         let (queued, failure) = calls;
         let (most_axes, broadcasts, needs_one_shape, takes_axis) = limits;
-        let limits = Limits { most_axes, broadcasts, needs_one_shape, takes_axis };
         let outputs = outputs.into_iter().map(Output::new).collect();
-        Ok(Formula { numpy, runs, handle, own, inputs, outputs, is_tuple, limits, queued, failure })
+        Ok(Formula {
+            numpy,
+            runs,
+            handle,
+            own,
+            inputs,
+            outputs,
+            is_tuple,
+            most_axes,
+            broadcasts,
+            needs_one_shape,
+            takes_axis,
+            queued,
+            failure,
+        })
     }
 
     /// Runs the expression with the values of its inputs. Returns None unless all are arrays, at least one, and
@@ -126,7 +132,9 @@ impl Formula {
         let Some(call) = call.filter(|_| inputs.len() == self.inputs.len()) else {
             return Ok(None);
         };
-        let (mut arrays, mut scalars) = (Arrays::new(), SmallVec::<[u64; 2]>::new());
+        // Without an allocation for few of them.
+        let mut arrays = SmallVec::<[Array; 2]>::new();
+        let mut scalars = SmallVec::<[u64; 2]>::new();
         for input in &self.inputs {
             let Some(value) = inputs.get_item(&input.name)? else { return Ok(None) };
             if input.is_array() {
@@ -143,7 +151,7 @@ impl Formula {
 
 impl Formula {
     /// Runs the expression. Returns `None` if an array has another type than the input, or if shapes do not fit.
-    pub(crate) fn run<'py>(
+    fn run<'py>(
         &self, arrays: &[Array<'py>], scalars: &[u64], call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(shapes) = self.shapes(arrays, call) else { return Ok(None) };
@@ -169,16 +177,26 @@ impl Formula {
         Ok(Some(PyTuple::new(call.out.py(), results)?.into_any()))
     }
 
+    /// Calls an operation's own function or, if that does not fit, runs the expression.
+    pub(crate) fn run_operation<'py>(
+        &self, arrays: &[Array<'py>], factor: Option<f64>, call: &Call<'_, 'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.run_own(arrays, factor.unwrap_or(0.0), call)? {
+            None => self.run(arrays, factor.map(f64::to_bits).as_slice(), call),
+            result => Ok(result),
+        }
+    }
+
     /// Calls an operation's own function, as [`Self::run`] runs its expression. Returns `None` also unless all arrays
     /// are contiguous and of one shape, and all axes are reduced or none.
-    pub(crate) fn run_own<'py>(
+    fn run_own<'py>(
         &self, arrays: &[Array<'py>], factor: f64, call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (Some(own), [output]) = (self.own, self.outputs.as_slice()) else { return Ok(None) };
         let shape = || arrays[0].shape();
         let are_plain = || arrays.iter().all(|one| one.is_contiguous() && one.shape() == shape());
         let has_axis = call.keepdims || call.axis.is_some();
-        if has_axis || shape().len() > self.limits.most_axes || !are_plain() {
+        if has_axis || shape().len() > self.most_axes || !are_plain() {
             return Ok(None);
         }
         let result = match output.extent {
@@ -238,23 +256,18 @@ impl Formula {
     /// formula, and each of several, may read other arrays: the package tells which of them have other elements,
     /// unless all arrays have one shape.
     fn shapes(&self, arrays: &[Array], call: &Call<'_, '_>) -> Option<Shapes> {
-        let counted = self.arrays_of(arrays).filter(|(input, _)| input.is_counted);
-        let counted = counted.map(|(_, array)| array);
-        let shapes = Shapes::of(counted.clone(), call.axis, call.keepdims)?;
-        let Limits { most_axes, broadcasts, needs_one_shape, takes_axis } = self.limits;
+        let shapes = Shapes::of(self.counted(arrays), call.axis, call.keepdims)?;
         let has_axis = call.axis.is_some();
-        let needs_one_shape = needs_one_shape || !(broadcasts || has_axis);
-        let fits = (takes_axis || !(has_axis || call.keepdims))
-            && (shapes.elements.len() <= most_axes || has_axis)
-            && (!needs_one_shape
-                || counted.clone().all(|array| array.shape() == shapes.elements.as_slice()));
+        let may_differ = !self.needs_one_shape && (self.broadcasts || has_axis);
+        let fits = (self.takes_axis || !(has_axis || call.keepdims))
+            && (shapes.elements.len() <= self.most_axes || has_axis)
+            && (may_differ || self.counted(arrays).all(|array| array.shape() == &*shapes.elements));
         fits.then_some(shapes)
     }
 
     /// True if the arrays still have the shapes of a call.
     fn have_shapes(&self, arrays: &[Array], shapes: &Shapes, call: &Call<'_, '_>) -> bool {
-        let mut counted = self.arrays_of(arrays).filter(|(input, _)| input.is_counted);
-        counted.all(|(_, array)| array.shape() == shapes.elements.as_slice())
+        self.counted(arrays).all(|array| array.shape() == &*shapes.elements)
             || self.shapes(arrays, call).is_some_and(|now| now.elements == shapes.elements)
     }
 
@@ -297,17 +310,14 @@ impl Formula {
         };
         let mut addresses: SmallVec<[usize; 4]> = self.inputs.iter().filter_map(address).collect();
         addresses.extend(targets.iter().map(|target| target.array.address()));
-        let has_one_result = || shapes.results.iter().all(|length| *length == 1);
-        let mut counted = self.arrays_of(arrays).filter(|(input, _)| input.is_counted);
-        let is_plain = counted
-            .all(|(_, array)| array.is_contiguous() && array.shape() == shapes.elements.as_slice())
-            && self.outputs.iter().zip(targets).all(|(output, target)| {
-                target.array.is_contiguous()
-                    && match output.extent {
-                        Extent::Elements => true,
-                        Extent::Results => has_one_result(),
-                    }
-            });
+        let is_whole = |output: &Output| match output.extent {
+            Extent::Elements => true,
+            Extent::Results => shapes.results.iter().all(|length| *length == 1),
+        };
+        let is_plain = self.outputs.iter().all(is_whole)
+            && targets.iter().all(|target| target.array.is_contiguous())
+            && self.counted(arrays).all(Array::is_contiguous)
+            && self.counted(arrays).all(|array| array.shape() == &*shapes.elements);
         let n = shapes.elements.iter().product::<isize>().unsigned_abs();
         let layout = (!is_plain).then(|| self.layout(arrays, targets, shapes, &addresses));
         let (runs, handle, count) = (self.runs, self.handle, self.inputs.len());
@@ -315,11 +325,14 @@ impl Formula {
         // and the scalars; what is queued, the stream. Like NumPy's own functions it relies on other threads not to
         // resize arrays against NumPy's advice.
         move |stream| unsafe {
-            let (inputs, outputs) = addresses.split_at(count);
-            match &layout {
-                Some(layout) => runs.strided(handle, layout, count, stream),
-                None => runs.plain(handle, inputs, outputs, n, stream),
-            }
+            let Some(Layout { shape, arrays, mask, .. }) = &layout else {
+                let (inputs, outputs) = addresses.split_at(count);
+                let (from, to, results) = (inputs.as_ptr(), outputs.as_ptr(), outputs.len());
+                return (runs.plain)(handle, from, to, results, n, stream);
+            };
+            let (axes, lengths) = (shape.len() as i32, shape.as_ptr());
+            let (from, to) = (arrays.as_ptr(), arrays[count..].as_ptr());
+            (runs.strided)(handle, axes, lengths, from, to, *mask, stream)
         }
     }
 
@@ -343,6 +356,14 @@ impl Formula {
         });
         let mask = if has_reductions { shapes.reduced.mask } else { 0 };
         Layout::new(shapes.elements, mask, addresses, strides)
+    }
+
+    /// The arrays of a call that have the elements' shape.
+    fn counted<'a, 'py>(
+        &'a self, arrays: &'a [Array<'py>],
+    ) -> impl Iterator<Item = &'a Array<'py>> + Clone {
+        let inputs = self.arrays_of(arrays).filter(|(input, _)| input.is_counted);
+        inputs.map(|(_, array)| array)
     }
 
     /// The arrays of a call with the inputs that they are.

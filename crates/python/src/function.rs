@@ -75,7 +75,10 @@ fn single(value: f64) -> f32 {
     f32::from_bits(sign | magnitude.min(INFINITY) as u32)
 }
 
+/// `gpuvec_expr_run_outputs`: a handle, the addresses of the inputs' and of the outputs' addresses, the numbers of outputs
+/// and of elements, and the stream.
 type Run = unsafe extern "C" fn(usize, *const usize, *const usize, usize, usize, usize) -> c_int;
+/// `gpuvec_expr_run_nd`: a handle, the fields of a [`Layout`], and the stream.
 type RunStrided = unsafe extern "C" fn(
     usize,
     i32,
@@ -91,39 +94,42 @@ const _: () = assert!(size_of::<isize>() == size_of::<i64>());
 
 /// `gpuvec_array`: the addresses of an array, or of a scalar, and of the array's strides.
 #[repr(C)]
-struct StridedArray {
+pub(crate) struct StridedArray {
     data: usize,
     strides: usize,
 }
 
-/// The lengths and the strides of the arrays of a call.
+/// The arguments of `gpuvec_expr_run_nd`, and the strides to which they point.
 pub(crate) struct Layout {
-    shape: PerAxis<isize>,
-    arrays: Vec<StridedArray>,
-    /// The strides to which the arrays point.
+    pub(crate) shape: PerAxis<isize>,
+    /// The inputs and, behind them, the outputs.
+    pub(crate) arrays: Vec<StridedArray>,
+    /// The strides of each array; `None` for scalars.
     _strides: Vec<Option<PerAxis<isize>>>,
     /// A bit for each reduced axis.
-    mask: u64,
+    pub(crate) mask: u64,
 }
 
 impl Layout {
-    /// Returns the layout of arrays, and of scalars, which have no strides.
+    /// Returns the layout of arrays, and of scalars, at `addresses`.
     pub(crate) fn new(
-        shape: PerAxis<isize>, mask: u64, arrays: &[usize], strides: Vec<Option<PerAxis<isize>>>,
+        shape: PerAxis<isize>, mask: u64, addresses: &[usize], strides: Vec<Option<PerAxis<isize>>>,
     ) -> Self {
         let at = |strides: &PerAxis<isize>| strides.as_ptr().expose_provenance();
-        let addresses = strides.iter().map(|strides| strides.as_ref().map_or(0, at));
-        let arrays = arrays.iter().zip(addresses);
-        let arrays = arrays.map(|(data, strides)| StridedArray { data: *data, strides }).collect();
+        let array = |(data, strides): (&usize, &Option<PerAxis<isize>>)| StridedArray {
+            data: *data,
+            strides: strides.as_ref().map_or(0, at),
+        };
+        let arrays = addresses.iter().zip(&strides).map(array).collect();
         Layout { shape, arrays, _strides: strides, mask }
     }
 }
 
-/// The library's functions that run an expression: `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`.
+/// The library's functions that run an expression on contiguous arrays, and on arrays of any strides.
 #[derive(Clone, Copy)]
 pub(crate) struct Runs {
-    plain: Run,
-    strided: RunStrided,
+    pub(crate) plain: Run,
+    pub(crate) strided: RunStrided,
 }
 
 impl Runs {
@@ -134,40 +140,9 @@ impl Runs {
     /// The functions are there.
     pub(crate) unsafe fn at((plain, strided): (usize, usize)) -> Self {
         // SAFETY: by the caller's promise.
-        unsafe {
-            Runs {
-                plain: transmute::<usize, Run>(plain),
-                strided: transmute::<usize, RunStrided>(strided),
-            }
-        }
-    }
-
-    /// Runs the expression of a handle on contiguous arrays, with a stream's handle or 0; returns the status.
-    ///
-    /// # Safety
-    ///
-    /// As the header says.
-    pub(crate) unsafe fn plain(
-        self, handle: usize, inputs: &[usize], outputs: &[usize], n: usize, stream: usize,
-    ) -> c_int {
-        let (inputs, count, outputs) = (inputs.as_ptr(), outputs.len(), outputs.as_ptr());
-        // SAFETY: by the caller's promise.
-        unsafe { (self.plain)(handle, inputs, outputs, count, n, stream) }
-    }
-
-    /// Runs the expression of a handle on arrays of a layout, of which the first are the `inputs`.
-    ///
-    /// # Safety
-    ///
-    /// As the header says.
-    pub(crate) unsafe fn strided(
-        self, handle: usize, layout: &Layout, inputs: usize, stream: usize,
-    ) -> c_int {
-        let Layout { shape, arrays, mask, .. } = layout;
-        let (axes, outputs) = (shape.len() as i32, arrays[inputs..].as_ptr());
-        // SAFETY: by the caller's promise.
-        unsafe {
-            (self.strided)(handle, axes, shape.as_ptr(), arrays.as_ptr(), outputs, *mask, stream)
-        }
+        let plain = unsafe { transmute::<usize, Run>(plain) };
+        // SAFETY: likewise.
+        let strided = unsafe { transmute::<usize, RunStrided>(strided) };
+        Runs { plain, strided }
     }
 }

@@ -23,17 +23,9 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     array::NumPy::get(module.py())?;
     module.add_function(wrap_pyfunction!(device_array::accept, module)?)?;
-    module.add_function(wrap_pyfunction!(dtype_of, module)?)?;
     module.add_function(wrap_pyfunction!(exported, module)?)?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<formula::Formula>()
-}
-
-/// Returns the dtype of an array that this module reads, or None.
-#[pyfunction]
-fn dtype_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let array = array::NumPy::get(object.py())?.found(object, None)?;
-    Ok(array.map(|array| array.dtype()))
 }
 
 /// Returns the DLPack capsule of an array. Work queued on the array so far precedes later work of `stream`, a native

@@ -1,7 +1,7 @@
 //! Calls of operations.
 
-use crate::array::NumPy;
-use crate::formula::{Arrays, Call, Formula};
+use crate::array::{Array, NumPy};
+use crate::formula::{Call, Formula};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -43,7 +43,7 @@ impl Operation {
         reduced: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if let Some(call) = Call::new(self.numpy, out, stream, reduced.as_ref())?
-            && let Some(result) = self.run([a, b], factor, &call)?
+            && let Some(result) = self.run(a, b, factor, &call)?
         {
             return Ok(result);
         }
@@ -54,26 +54,29 @@ impl Operation {
 impl Operation {
     /// Calls the formula; returns `None` unless the inputs are ordinary arrays of one type that fit.
     fn run<'py>(
-        &self, inputs: [&Bound<'py, PyAny>; 2], factor: Option<f64>, call: &Call<'_, 'py>,
+        &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, factor: Option<f64>,
+        call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let mut arrays = Arrays::new();
-        for input in &inputs[..self.inputs] {
-            let Some(array) = self.numpy.found(input, call.native)? else { return Ok(None) };
-            arrays.push(array);
+        let Some(first) = self.numpy.found(a, call.native)? else { return Ok(None) };
+        let Some(formula) = self.formula(&first)? else { return Ok(None) };
+        if self.inputs == 1 {
+            return formula.run_operation(&[first], factor, call);
         }
-        let typed = self.typed.iter().find(|typed| arrays[0].has_dtype(&typed.dtype));
+        let Some(second) = self.numpy.found(b, call.native)? else { return Ok(None) };
+        formula.run_operation(&[first, second], factor, call)
+    }
+
+    /// Returns the formula for an array's type.
+    fn formula(&self, array: &Array) -> PyResult<Option<&Formula>> {
+        let typed = self.typed.iter().find(|typed| array.has_dtype(&typed.dtype));
         let Some(Typed { dtype, formula }) = typed else { return Ok(None) };
-        let py = inputs[0].py();
+        let py = array.owner.py();
         if formula.get(py).is_none() {
             let new = self.formula.bind(py).call1((dtype,))?.cast_into::<Formula>()?;
             // Another thread may have set it meanwhile, to the same formula. (Making it inside the cell would run
             // Python code under a lock, for which a child that is forked meanwhile would wait forever.)
             let _ = formula.set(py, new.unbind());
         }
-        let Some(formula) = formula.get(py) else { return Ok(None) };
-        match formula.get().run_own(&arrays, factor.unwrap_or(0.0), call)? {
-            None => formula.get().run(&arrays, factor.map(f64::to_bits).as_slice(), call),
-            result => Ok(result),
-        }
+        Ok(formula.get(py).map(Py::get))
     }
 }

@@ -24,16 +24,11 @@ pub(crate) struct Neon(());
 impl InstructionSet for Neon {
     type F64 = F64x2;
     type Machine = Pair<Machine4>;
-    type Short = Neon;
     const HAS_FMA: bool = true;
     const REGISTERS: usize = 32;
     const CHUNKS: ChunkLengths =
         ChunkLengths { short: [32, 16], newest: 16, long: 8, canonical: 32 };
     const FOLD_LANES: usize = 32;
-
-    fn short(self) -> Neon {
-        self
-    }
 
     fn machine(self) -> Pair<Machine4> {
         Pair(Machine4::new(self))
@@ -45,7 +40,7 @@ impl InstructionSet for Neon {
     }
 }
 
-isas! { Baseline(Neon) }
+isas! { Baseline(Neon) short |set| set }
 
 impl Isa {
     /// The instruction set of every AArch64 processor.

@@ -33,15 +33,10 @@ pub(crate) struct Avx512(Avx2);
 impl InstructionSet for Sse2 {
     type F64 = F64x2;
     type Machine = Machine8;
-    type Short = Sse2;
     const HAS_FMA: bool = false;
     const REGISTERS: usize = 16;
     const CHUNKS: ChunkLengths = ChunkLengths { short: [4, 4], newest: 4, long: 1, canonical: 8 };
     const FOLD_LANES: usize = 8;
-
-    fn short(self) -> Sse2 {
-        self
-    }
 
     fn machine(self) -> Machine8 {
         unreachable!("SSE2 has no FMA")
@@ -56,16 +51,11 @@ impl InstructionSet for Sse2 {
 impl InstructionSet for Avx2 {
     type F64 = F64x4;
     type Machine = Machine8;
-    type Short = Avx2;
     const HAS_FMA: bool = true;
     const REGISTERS: usize = 16;
     const CHUNKS: ChunkLengths =
         ChunkLengths { short: [32, 16], newest: 16, long: 8, canonical: 32 };
     const FOLD_LANES: usize = 32;
-
-    fn short(self) -> Avx2 {
-        self
-    }
 
     fn machine(self) -> Machine8 {
         Machine8::new(self)
@@ -85,16 +75,11 @@ impl InstructionSet for Avx2 {
 impl InstructionSet for Avx512 {
     type F64 = F64x8;
     type Machine = Machine16;
-    type Short = Avx2;
     const HAS_FMA: bool = true;
     const REGISTERS: usize = 32;
     const CHUNKS: ChunkLengths =
         ChunkLengths { short: [32, 16], newest: 16, long: 16, canonical: 32 };
     const FOLD_LANES: usize = 128;
-
-    fn short(self) -> Avx2 {
-        self.0
-    }
 
     fn machine(self) -> Machine16 {
         Machine16::new(self)
@@ -111,7 +96,11 @@ impl InstructionSet for Avx512 {
     }
 }
 
-isas! { Baseline(Sse2), Avx2(Avx2), Avx512(Avx512) }
+isas! {
+    Baseline(Sse2) short |set| set,
+    Avx2(Avx2) short |set| set,
+    Avx512(Avx512) short |Avx512(avx2)| avx2
+}
 
 impl Isa {
     /// The instruction set of every x86-64 processor.

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 /// `a` where it is greater than `b` as an unsigned integer, else `b`, or the other way round. SSE2 compares signed
 /// ones.
 #[inline(always)]
-fn chosen(is_greatest: bool, a: __m128i, b: __m128i) -> __m128i {
+fn extreme(is_greatest: bool, a: __m128i, b: __m128i) -> __m128i {
     // SAFETY: every processor has SSE2.
     unsafe {
         let flip = _mm_set1_epi32(i32::MIN);
@@ -86,7 +86,7 @@ vector! {
     },
     integers {
         _mm_castpd_si128, _mm_castsi128_pd, _mm_loadu_si128, _mm_set1_epi32, _mm_add_epi32,
-        |a, b| chosen(false, a, b), |a, b| chosen(true, a, b)
+        |a, b| extreme(false, a, b), |a, b| extreme(true, a, b)
     },
     magnitudes |least, most, x| {
         let size = _mm_andnot_pd(_mm_set1_pd(-0.0), x);

@@ -58,10 +58,9 @@ impl<K: Vectorised> Bounded<K> {
                 window.choose_again::<K, super::All>(isa, inputs.first(window.failed));
             }
         }
-        self.window = window.unit();
+        self.window = window.unit;
     }
 
-    /// Adds another sum.
     pub(crate) fn merge(&mut self, other: &Self) {
         if let Some(unit) = other.unit {
             self.add(other.sum, unit);

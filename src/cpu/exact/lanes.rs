@@ -26,7 +26,7 @@ const LOG_TERMS: u32 = 12;
 const LONGEST_ROW: usize = 1 << LOG_TERMS;
 
 /// A kind of sums that lanes hold.
-pub(crate) trait Laned: Vectorised {
+pub(crate) trait LaneKind: Vectorised {
     /// The size of a term.
     type Size: Copy + Send + Sync + 'static;
     /// The least and the largest size of no terms.
@@ -41,7 +41,7 @@ pub(crate) trait Laned: Vectorised {
     fn is_exact(sizes: [Self::Size; 2], sum: f64, range: u32) -> bool;
 }
 
-impl Laned for Sum<f32> {
+impl LaneKind for Sum<f32> {
     /// The magnitude of an encoding. For the minimum, 1 is subtracted, so that zeros wrap to the largest value.
     type Size = u32;
     const NONE: [u32; 2] = [u32::MAX, 0];
@@ -61,7 +61,7 @@ impl Laned for Sum<f32> {
 
 macro_rules! of_pairs {
     ($($kind:ty: $element:ty;)+) => {
-        $(impl Laned for $kind {
+        $(impl LaneKind for $kind {
             type Size = f64;
             const NONE: [f64; 2] = [f64::INFINITY, 0.0];
 
@@ -88,14 +88,14 @@ of_pairs! {
 }
 
 /// Sums of lanes that follow each other.
-struct AdjacentLanes<'a, K: Laned> {
+struct AdjacentLanes<'a, K: LaneKind> {
     high: &'a mut [f64],
     low: &'a mut [f64],
     least: &'a mut [K::Size],
     most: &'a mut [K::Size],
 }
 
-impl<K: Laned> AdjacentLanes<'_, K> {
+impl<K: LaneKind> AdjacentLanes<'_, K> {
     /// Adds a term of each row to each lane. Lanes are loaded and stored once for all rows.
     #[inline(always)]
     fn add<S: InstructionSet, const SINGLE: bool>(self, rows: [Inputs<'_, K::Element>; 4]) {
@@ -140,7 +140,7 @@ fn added<const SINGLE: bool, F: Copy + Add<Output = F> + Sub<Output = F>>(
 
 /// The range of the exponents of at most that number of terms whose sum is exact, in one f64 or in two.
 #[inline(always)]
-fn exact_range<K: Laned>(is_single: bool, terms: usize) -> u32 {
+fn exact_range<K: LaneKind>(is_single: bool, terms: usize) -> u32 {
     let log = terms.next_power_of_two().ilog2();
     if is_single { 53 - K::TERM_BITS - log } else { 104 - K::TERM_BITS - 2 * log }
 }
@@ -156,7 +156,7 @@ fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
 /// The sum of a row in one or two f64, if that is exact.
 // Once in the library, for all its callers.
 #[inline(never)]
-pub(crate) fn row<K: Laned>(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
+pub(crate) fn row<K: LaneKind>(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
     if inputs.len() > LONGEST_ROW {
         return None;
     }
@@ -164,9 +164,9 @@ pub(crate) fn row<K: Laned>(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<
     single.or_else(|| isa.run(Row::<K, false>(inputs)))
 }
 
-struct Row<'a, K: Laned, const SINGLE: bool>(Inputs<'a, K::Element>);
+struct Row<'a, K: LaneKind, const SINGLE: bool>(Inputs<'a, K::Element>);
 
-impl<K: Laned, const SINGLE: bool> Vectorized for Row<'_, K, SINGLE> {
+impl<K: LaneKind, const SINGLE: bool> Vectorized for Row<'_, K, SINGLE> {
     type Result = Option<[f64; 2]>;
 
     #[inline(always)]
@@ -209,7 +209,7 @@ impl<S: InstructionSet, const SINGLE: bool> RowSums<S, SINGLE> {
 
     /// Adds the first terms, one for each lane.
     #[inline(always)]
-    fn add<K: Laned>(&mut self, set: S, a: &[K::Element], b: &[K::Element]) {
+    fn add<K: LaneKind>(&mut self, set: S, a: &[K::Element], b: &[K::Element]) {
         for (chain, (sum, sizes)) in self.sums.iter_mut().zip(&mut self.sizes).enumerate() {
             let first = chain * S::F64::LANES;
             let mut term = S::F64::load(set, &a[first..]);
@@ -303,7 +303,7 @@ pub(crate) struct NoLanes;
 impl<S> Lanes<S> for NoLanes {}
 
 /// The sums of columns, a lane each.
-pub(crate) struct LaneSums<K: Laned> {
+pub(crate) struct LaneSums<K: LaneKind> {
     sums: Sums<K>,
     /// The sums before the rows that were added last, if there were terms before.
     before: Sums<K>,
@@ -317,7 +317,7 @@ pub(crate) struct LaneSums<K: Laned> {
 }
 
 /// Sums of any number of lanes.
-struct Sums<K: Laned> {
+struct Sums<K: LaneKind> {
     high: Vec<f64>,
     low: Vec<f64>,
     least: Vec<K::Size>,
@@ -326,7 +326,7 @@ struct Sums<K: Laned> {
     terms: Vec<u32>,
 }
 
-impl<K: Laned> Default for LaneSums<K> {
+impl<K: LaneKind> Default for LaneSums<K> {
     fn default() -> Self {
         LaneSums {
             sums: Sums::NONE,
@@ -339,7 +339,7 @@ impl<K: Laned> Default for LaneSums<K> {
     }
 }
 
-impl<K: Laned> Lanes<State<K>> for LaneSums<K> {
+impl<K: LaneKind> Lanes<State<K>> for LaneSums<K> {
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
         self.sums.reserve(lanes)?;
         self.before.reserve(lanes)?;
@@ -367,7 +367,7 @@ impl<K: Laned> Lanes<State<K>> for LaneSums<K> {
     }
 }
 
-impl<K: Laned> LaneSums<K> {
+impl<K: LaneKind> LaneSums<K> {
     /// True if lanes may take `terms` more terms.
     pub(crate) fn has_room(&self, terms: usize) -> bool {
         self.most_terms + terms <= LONGEST_ROW
@@ -427,7 +427,7 @@ impl<K: Laned> LaneSums<K> {
     }
 }
 
-impl<K: Laned> Sums<K> {
+impl<K: LaneKind> Sums<K> {
     const NONE: Self = Sums {
         high: Vec::new(),
         low: Vec::new(),
@@ -444,7 +444,6 @@ impl<K: Laned> Sums<K> {
         resized(&mut self.terms, lanes, 0)
     }
 
-    /// Forgets the terms of lanes.
     fn clear(&mut self, lanes: Range<usize>) {
         self.high[lanes.clone()].fill(0.0);
         self.low[lanes.clone()].fill(0.0);
@@ -473,8 +472,7 @@ impl<K: Laned> Sums<K> {
     }
 }
 
-/// The work of [`LaneSums::add`].
-struct AddColumns<'a, K: Laned, const SINGLE: bool> {
+struct AddColumns<'a, K: LaneKind, const SINGLE: bool> {
     sums: &'a mut Sums<K>,
     /// A row of zeros.
     zeros: &'a [K::Element],
@@ -484,7 +482,7 @@ struct AddColumns<'a, K: Laned, const SINGLE: bool> {
     range: u32,
 }
 
-impl<K: Laned, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
+impl<K: LaneKind, const SINGLE: bool> Vectorized for AddColumns<'_, K, SINGLE> {
     type Result = usize;
 
     #[inline(always)]

@@ -25,7 +25,7 @@ use crate::arch::Isa;
 use crate::policy::CORES;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
-pub(crate) use lanes::{LaneSums, Laned, Lanes, NoLanes, row};
+pub(crate) use lanes::{LaneKind, LaneSums, Lanes, NoLanes, row};
 use short_sum::{longest, short_sum};
 use std::iter::zip;
 use std::marker::PhantomData;
@@ -110,12 +110,10 @@ impl<'a, T: Copy> Columns<'a, T> {
         Columns { starts, strides, rows, len, lifetime: PhantomData }
     }
 
-    /// The number of rows.
     pub(crate) fn rows(self) -> usize {
         self.rows
     }
 
-    /// The number of columns.
     pub(crate) fn len(self) -> usize {
         self.len
     }

@@ -74,7 +74,7 @@ fn check_all(pairs: &[(f64, f64)]) {
 }
 
 /// Asserts that the sum of a row, if lanes hold it, and those of columns are exact.
-fn check_lanes<K: Laned>(a: &[K::Element], b: &[K::Element]) {
+fn check_lanes<K: LaneKind>(a: &[K::Element], b: &[K::Element]) {
     for isa in Isa::all() {
         if let Some(parts) = row::<K>(isa, Inputs::new(a, b)) {
             let mut state = State::<K>::ZERO;
@@ -86,7 +86,7 @@ fn check_lanes<K: Laned>(a: &[K::Element], b: &[K::Element]) {
 }
 
 /// Asserts that columns which are added in two parts, where lanes do not hold them to states, are summed.
-fn check_columns<K: Laned>(isa: Isa, a: &[K::Element], b: &[K::Element]) {
+fn check_columns<K: LaneKind>(isa: Isa, a: &[K::Element], b: &[K::Element]) {
     const FIRST: usize = 3;
     const LEN: usize = 29;
     let rows = (a.len() / LEN).min(300);
@@ -434,7 +434,7 @@ fn elements_are_counted() {
 }
 
 /// For each instruction set, or for each different answer, true if lanes hold the sum of a row.
-fn are_held<K: Laned>(a: &[K::Element]) -> Vec<bool> {
+fn are_held<K: LaneKind>(a: &[K::Element]) -> Vec<bool> {
     let held = |isa| row::<K>(isa, Inputs::new(a, a)).is_some();
     let mut all: Vec<bool> = Isa::all().map(held).collect();
     all.dedup();

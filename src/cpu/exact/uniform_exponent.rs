@@ -60,12 +60,11 @@ pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: InstructionSet>(
 #[inline(always)]
 fn total<V: Vector>(extremes: [[V; 2]; 2]) -> [u32; 2] {
     let [mut least, mut most] = [u32::MAX, 0];
-    for [least_sizes, most_sizes] in extremes {
-        for &sizes in least_sizes.bits().as_ref() {
-            least = least.min(sizes as u32).min((sizes >> 32) as u32);
-        }
-        for &sizes in most_sizes.bits().as_ref() {
-            most = most.max(sizes as u32).max((sizes >> 32) as u32);
+    for ends in extremes {
+        let [least_sizes, most_sizes] = ends.map(V::bits);
+        for (&low, &high) in zip(least_sizes.as_ref(), most_sizes.as_ref()) {
+            least = least.min(low as u32).min((low >> 32) as u32);
+            most = most.max(high as u32).max((high >> 32) as u32);
         }
     }
     [least, most]

@@ -42,14 +42,13 @@ pub(super) struct Window {
     /// True if sums of products drop the remainder after the last level.
     is_bounded: bool,
     /// `None` until the window is chosen.
-    unit: Option<i32>,
+    pub(super) unit: Option<i32>,
     sums: [i64; MAX_LEVELS],
     /// The number of terms of the block that does not fit, or 0.
     pub(super) failed: usize,
 }
 
 impl Window {
-    /// A window for exact sums.
     pub(super) fn exact() -> Self {
         Window { is_bounded: false, unit: None, sums: [0; MAX_LEVELS], failed: 0 }
     }
@@ -57,10 +56,6 @@ impl Window {
     /// A window for bounded sums of products. `unit` may continue the window of earlier terms.
     pub(super) fn bounded(unit: Option<i32>) -> Self {
         Window { is_bounded: true, unit, ..Window::exact() }
-    }
-
-    pub(super) fn unit(&self) -> Option<i32> {
-        self.unit
     }
 
     /// Chooses the window for all terms of a block.
@@ -174,7 +169,6 @@ fn hold_in<K: Vectorised, C: Conditions>(
     }
 }
 
-/// The work of [`hold_in`].
 struct Hold<'a, K: Vectorised, C, const BOUNDED: bool>(
     &'a mut Window,
     i32,
@@ -422,11 +416,7 @@ fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V)
 /// The union of the bits of all lanes.
 #[inline(always)]
 fn any<V: Vector>(vectors: &[V]) -> u64 {
-    let mut any = 0;
-    for vector in vectors {
-        for bits in vector.bits().as_ref() {
-            any |= bits;
-        }
-    }
-    any
+    let of_vector =
+        |any, vector: &V| vector.bits().as_ref().iter().fold(any, |any, bits| any | bits);
+    vectors.iter().fold(0, of_vector)
 }

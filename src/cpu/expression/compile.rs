@@ -16,7 +16,6 @@ pub(crate) struct BlockProgram {
     /// The element size in bytes of each input that is an array and is used, and 0 for other inputs; then the element
     /// sizes of the elementwise outputs.
     pub(super) arrays: Vec<usize>,
-    /// The number of inputs.
     pub(super) inputs: usize,
     /// The buffers. Their places follow the places of arrays and outputs.
     pub(super) buffers: Vec<Buffer>,

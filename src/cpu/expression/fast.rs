@@ -20,53 +20,27 @@ const WORDS: usize = BLOCK / 64;
 
 /// True if pairs of vectors need more than 16 registers: there they take up to 1.9 times as long as single ones, and
 /// pairs of other functions at most as long (AMD EPYC with AVX2).
-pub(super) const fn needs_registers(function: &str) -> bool {
+const fn needs_registers(function: &str) -> bool {
     matches!(function.as_bytes(), b"sin" | b"cos" | b"sinh")
 }
 
 /// True if the latency of a function's operations makes four vectors at once faster than pairs.
 /// (More functions gain some 5 %: 1.2 KB each.)
-pub(super) const fn is_long_chain(function: &str) -> bool {
+const fn is_long_chain(function: &str) -> bool {
     matches!(function.as_bytes(), b"tan" | b"tanh" | b"acosh")
 }
 
 /// A function of f32 that is fast for nearly all elements.
 pub(super) trait Fast: PerElement<A = f32, Out = f32> {
-    /// True if pairs of vectors need more than 16 registers.
-    const NEEDS_REGISTERS: bool;
-    /// True if four vectors at once are faster than pairs, given enough registers.
-    const IS_LONG_CHAIN: bool;
-
-    /// Its sequence.
+    const NAME: &str;
     type Sequence: Halves;
 }
-
-/// The sequence of a function: in halves, if it has them, or a given one.
-macro_rules! sequence {
-    (expm1 or $whole:ty) => {
-        gpuvec_math::fast::Expm1
-    };
-    (log or $whole:ty) => {
-        gpuvec_math::fast::Log
-    };
-    (log2 or $whole:ty) => {
-        gpuvec_math::fast::Log2
-    };
-    (log10 or $whole:ty) => {
-        gpuvec_math::fast::Log10
-    };
-    ($function:ident or $whole:ty) => {
-        $whole
-    };
-}
-pub(super) use sequence;
 
 /// The loop of a fast function. Without FMA, it runs the sequence of f64.
 pub(super) fn loop_of<K: Fast>(isa: Isa, args: &Args) {
     isa.run(FastLoop::<K>(args, PhantomData));
 }
 
-/// The work of a loop.
 struct FastLoop<'a, K>(&'a Args, PhantomData<K>);
 
 impl<K: Fast> Vectorized for FastLoop<'_, K> {
@@ -75,7 +49,10 @@ impl<K: Fast> Vectorized for FastLoop<'_, K> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, set: S) {
         if const { S::HAS_FMA } {
-            let fast = Loop { block: fast_block::<S, K>, lanes: const { lanes::<S, K>() } };
+            let fast = Loop {
+                block: |set: S, block| set.run(FastBody::<K>(block, PhantomData)),
+                lanes: const { lanes::<S, K>() },
+            };
             run(set, self.0, &fast, |set, args| set.run(Body::<K>(args, PhantomData)));
         } else {
             Body::<K>(self.0, PhantomData).run(set);
@@ -85,7 +62,7 @@ impl<K: Fast> Vectorized for FastLoop<'_, K> {
 
 /// The elements that a fast loop computes at once, or a multiple.
 const fn lanes<S: InstructionSet, K: Fast>() -> usize {
-    if S::REGISTERS > 16 && K::IS_LONG_CHAIN { MOST_LANES } else { GRAIN }
+    if S::REGISTERS > 16 && is_long_chain(K::NAME) { MOST_LANES } else { GRAIN }
 }
 
 /// A fast loop, for blocks of a multiple of `lanes` elements.
@@ -94,7 +71,6 @@ struct Loop<S> {
     lanes: usize,
 }
 
-/// A block of a fast loop.
 struct Block {
     x: Operand,
     out: *mut u8,
@@ -103,11 +79,6 @@ struct Block {
     right: [u64; WORDS],
 }
 
-fn fast_block<S: InstructionSet, K: Fast>(set: S, block: &mut Block) {
-    set.run(FastBody::<K>(block, PhantomData));
-}
-
-/// The work of a fast loop.
 struct FastBody<'a, K>(&'a mut Block, PhantomData<K>);
 
 impl<K: Fast> Vectorized for FastBody<'_, K> {
@@ -119,7 +90,7 @@ impl<K: Fast> Vectorized for FastBody<'_, K> {
             body_ahead::<K, _>(Pair(set.machine()), self.0);
         } else if const { lanes::<S, K>() == MOST_LANES } {
             fast_body::<K, _>(Pair(Pair(set.machine())), self.0);
-        } else if S::REGISTERS <= 16 && K::NEEDS_REGISTERS {
+        } else if S::REGISTERS <= 16 && const { needs_registers(K::NAME) } {
             fast_body::<K, _>(set.machine(), self.0);
         } else {
             fast_body::<K, _>(Pair(set.machine()), self.0);

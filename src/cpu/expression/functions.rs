@@ -2,30 +2,24 @@
 
 use super::loops::{Loop, element_loop, fast_loop};
 use gpuvec_expr::Op;
-use gpuvec_math::{Scalar, Usual, double, fast};
+use gpuvec_math::{Scalar, Usual, double};
 
-/// The loops of a function that has rare sequences.
+/// The loop of a function that has rare sequences.
 macro_rules! seldom {
-    ($T:ident, $module:ident, $function:ident) => {
-        element_loop!(Long, |a: $T| -> $T { $module::$function(&Scalar, a) } usually {
+    ($Op:ident $T:ident, $module:ident, $function:ident($($x:ident)+)) => {
+        element_loop!(Long, |$($x: $T),+| -> $T { $module::$function(&Scalar, $($x),+) } usually {
             let machine = Usual::default();
-            ($module::$function(&machine, a), machine.missed())
-        })
-    };
-    ($T:ident, $module:ident, $function:ident of_two) => {
-        element_loop!(Long, |a: $T, b: $T| -> $T { $module::$function(&Scalar, a, b) } usually {
-            let machine = Usual::default();
-            ($module::$function(&machine, a, b), machine.missed())
+            ($module::$function(&machine, $($x),+), machine.missed())
         })
     };
 }
 
-/// The loops of a function of f32 that is fast for nearly all elements.
+/// The loop of a function of f32 that is fast for nearly all elements.
 macro_rules! fast {
-    ($T:ident, $module:ident, $function:ident) => {
-        fast_loop!(fast::$function, |a| { $module::$function(&Scalar, a) } usually {
+    ($Op:ident $T:ident, $module:ident, $function:ident($x:ident)) => {
+        fast_loop!($Op of $function, |$x| { $module::$function(&Scalar, $x) } usually {
             let machine = Usual::default();
-            ($module::$function(&machine, a), machine.missed())
+            ($module::$function(&machine, $x), machine.missed())
         })
     };
 }
@@ -36,16 +30,16 @@ macro_rules! functions {
      $($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {
         pub(super) fn $of(op: Op) -> Option<Loop> {
             Some(match op {
-                $(Op::$op => functions!(@$loops $fast $T, $module, $name $arguments),)*
+                $(Op::$op => functions!(@$loops $fast $op $T, $module, $name $arguments),)*
                 _ => return None,
             })
         }
     };
-    (@fast $fast:ident $T:ident, $module:ident, $name:ident (x)) => {
-        $fast!($T, $module, $name)
+    (@fast $fast:ident $($function:tt)+) => {
+        $fast!($($function)+)
     };
-    (@seldom $fast:ident $T:ident, $module:ident, $name:ident (x y)) => {
-        seldom!($T, $module, $name of_two)
+    (@seldom $fast:ident $($function:tt)+) => {
+        seldom!($($function)+)
     };
 }
 

@@ -54,11 +54,6 @@ impl Chunks {
             Chunks::Scalar => 1,
         }
     }
-
-    /// Says that a chunk leaves vector registers for masks of NaNs.
-    const fn leave_registers(self) -> bool {
-        matches!(self, Chunks::Short | Chunks::Fused | Chunks::Newest)
-    }
 }
 
 /// An operand or output of a loop: the address of the first element, and whether there are more.
@@ -112,7 +107,6 @@ pub(super) fn loop_of<K: PerElement>(isa: Isa, args: &Args) {
     }
 }
 
-/// The work of a loop.
 pub(super) struct Body<'a, K>(pub(super) &'a Args, pub(super) PhantomData<K>);
 
 impl<K: PerElement> Vectorized for Body<'_, K> {
@@ -137,7 +131,7 @@ impl<K: PerElement> Vectorized for Body<'_, K> {
 fn body<S: InstructionSet, K: PerElement, const CHUNK: usize>(set: S, args: &Args) {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
     // Searching the results for NaNs at once is faster than afterwards, and takes registers and code.
-    let searches = S::HAS_FMA && K::CHUNKS.leave_registers();
+    let searches = S::HAS_FMA && !matches!(K::CHUNKS, Chunks::Long | Chunks::Scalar);
     let mut nans = NanMasks::<K::Out, CHUNK>::default();
     for start in (0..len).step_by(CHUNK) {
         // SAFETY: the arguments promise `len` elements, and these are some of them, or of the first chunk; an
@@ -183,7 +177,7 @@ fn canonical<S: InstructionSet, T: Value>(set: S, args: &Args) {
     let (has_nan, rest) = set.run(Search(lines));
     let end = if has_nan { start } else { args.len - rest };
     for part in [0..start, end..args.len] {
-        make_canonical(set.short(), &mut results[part]);
+        make_canonical(set, &mut results[part]);
     }
 }
 
@@ -242,7 +236,7 @@ fn chunk<T, const CHUNK: usize>(operand: Operand, start: usize) -> *const [T; CH
     operand.pointer.cast::<T>().wrapping_add(start & operand.mask).cast()
 }
 
-/// The loops of a formula; `usually` gives a faster one, and whether its result is wrong.
+/// The loop of a formula; `usually` gives a faster one, and whether its result is wrong.
 macro_rules! element_loop {
     (|$($formula:tt)+) => {
         element_loop!(Short, |$($formula)+)
@@ -257,6 +251,13 @@ macro_rules! element_loop {
         $chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty|
         -> $Out:ty $formula:block $(usually $usual:block)?
     ) => {{
+        element_loop!(@define $chunks, |$a: $A, $b: $B, $c: $C| -> $Out $formula $(usually $usual)?);
+        super::loops::loop_of::<This>
+    }};
+    (
+        @define $chunks:ident, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty|
+        -> $Out:ty $formula:block $(usually $usual:block)?
+    ) => {
         struct This;
 
         impl super::loops::PerElement for This {
@@ -274,48 +275,17 @@ macro_rules! element_loop {
                 fn usual($a: $A, $b: $B, $c: $C) -> ($Out, bool) $usual
             )?
         }
-        super::loops::loop_of::<This>
-    }};
+    };
 }
 
-/// The loops of a function of f32 that is fast for nearly all elements, with the formula for the rest.
+/// The loop of a function of f32 that is fast for nearly all elements, with the formula for the rest.
 macro_rules! fast_loop {
-    ($module:ident::$fast:ident, |$a:ident| $exact:block usually $usual:block) => {{
-        struct This;
-
-        impl super::loops::PerElement for This {
-            type A = f32;
-            type B = ();
-            type C = ();
-            type Out = f32;
-            const CHUNKS: super::loops::Chunks = super::loops::Chunks::Long;
-
-            #[inline(always)]
-            fn apply($a: f32, _b: (), _c: ()) -> f32 $exact
-
-            #[inline(always)]
-            fn usual($a: f32, _b: (), _c: ()) -> (f32, bool) $usual
-        }
+    ($Sequence:ident of $function:ident, |$a:ident| $exact:block usually $usual:block) => {{
+        element_loop!(@define Long, |$a: f32, _b: (), _c: ()| -> f32 $exact usually $usual);
 
         impl super::fast::Fast for This {
-            const NEEDS_REGISTERS: bool = super::fast::needs_registers(stringify!($fast));
-            const IS_LONG_CHAIN: bool = super::fast::is_long_chain(stringify!($fast));
-            type Sequence = super::fast::sequence!($fast or This);
-        }
-
-        impl gpuvec_math::fast::Halves for This {
-            const ARE_TWO: bool = false;
-            type Middle<M: gpuvec_math::fast::Machine32> = M::F32;
-
-            #[inline(always)]
-            fn begin<M: gpuvec_math::fast::Machine32>(_: &M, x: M::F32) -> M::F32 {
-                x
-            }
-
-            #[inline(always)]
-            fn finish<M: gpuvec_math::fast::Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
-                $module::$fast(m, x)
-            }
+            const NAME: &str = stringify!($function);
+            type Sequence = gpuvec_math::fast::$Sequence;
         }
         super::fast::loop_of::<This>
     }};

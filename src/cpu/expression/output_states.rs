@@ -57,7 +57,6 @@ impl OutputStates {
         Ok(OutputStates { outputs: self.outputs.clone(), sums })
     }
 
-    /// The number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.outputs.len()
     }

@@ -36,7 +36,6 @@ impl<'a> Values<'a> {
         Values { ty, addresses, len, lifetime: PhantomData }
     }
 
-    /// The number of values, or of pairs.
     pub(crate) fn len(self) -> usize {
         self.len
     }
@@ -140,7 +139,6 @@ pub(crate) trait Reducer {
 
 /// A reduction of values of a type, as a type.
 pub(crate) trait BlockReduction: 'static {
-    /// Its accumulator.
     type Accumulator: Accumulator<State: SlabState>;
 
     /// Adds values to a state. `first` is the index of the first value in the whole array.
@@ -187,9 +185,7 @@ pub(crate) type ResultOf<T> = fn(Isa, Values<'_>) -> T;
 
 /// Runs code that is generic over a reduction's type, for one known only at run time.
 pub(crate) trait ReductionVisitor {
-    /// The code's result.
     type Result;
-    /// The code.
     fn visit<R: BlockReduction>(self) -> Self::Result;
 }
 
@@ -231,13 +227,6 @@ pub(crate) fn add_exactly<K: Vectorised<Element: Element>>(
     isa: Isa, state: &mut State<K>, values: Values<'_>, _: usize,
 ) {
     exact::accumulate::<K, exact::All>(isa, state, values.of());
-}
-
-/// Adds products to a sum within a bound.
-fn add_bounded<K: Vectorised<Element: Element>>(
-    isa: Isa, sum: &mut Bounded<K>, values: Values<'_>, _: usize,
-) {
-    sum.accumulate(isa, values.of());
 }
 
 /// The accumulator `A`, which is an exact sum of the kind `K` or is computed from one.
@@ -290,7 +279,8 @@ where
             from_words: |_| unreachable!("devices' sums are exact"),
             word_bytes: 0,
         };
-        let Some(ends) = reducer.reduce(states, add_bounded)?.ends() else { return Ok(None) };
+        let add: Add<Bounded<K>> = |isa, sum, values, _| sum.accumulate(isa, values.of());
+        let Some(ends) = reducer.reduce(states, add)?.ends() else { return Ok(None) };
         let [least, most] = ends.map(|end| A::finish(&end));
         Ok((least.bits() == most.bits()).then_some(least))
     }

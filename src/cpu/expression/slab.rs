@@ -1,7 +1,7 @@
 //! States of a reduction, one for each result, with the lanes in which sums are kept as long as these hold them.
 
 use crate::arch::Isa;
-use crate::cpu::exact::{self, Columns, Inputs, LaneSums, Laned, Lanes, NoLanes, Vectorised};
+use crate::cpu::exact::{self, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised};
 use crate::policy::CORES;
 use gpuvec_exact::{Dot, Float, State};
 use gpuvec_ops::{Element, Indexed};
@@ -13,7 +13,7 @@ pub(crate) trait SlabState: Copy + Send + Sync + 'static {
     type Lanes: Lanes<Self>;
 }
 
-impl<K: Laned> SlabState for State<K> {
+impl<K: LaneKind> SlabState for State<K> {
     type Lanes = LaneSums<K>;
 }
 
@@ -107,7 +107,7 @@ impl<S: SlabState> Slab<S> {
 }
 
 /// Adds columns to exact sums, in lanes.
-fn add_columns_exactly<K: Laned>(
+fn add_columns_exactly<K: LaneKind>(
     isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
 ) {
     for start in (0..columns.rows()).step_by(CORES.column_rows) {
@@ -168,7 +168,7 @@ pub(crate) trait SumKind: Vectorised {
 
 impl SumKind for Dot<f64> {}
 
-impl<K: Laned> SumKind for K {
+impl<K: LaneKind> SumKind for K {
     fn add_columns(
         isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
     ) {

@@ -8,7 +8,7 @@ use gpuvec_ops::{Accumulator, Mean, Norm};
 /// An accumulator whose result is an exact sum, or is computed from one.
 pub(crate) trait OfSum: Accumulator {
     /// Computes the result of values without a state, if it is the sum itself.
-    const OF_VALUES: Option<ResultOf<Self::Result>>;
+    const OF_VALUES: Option<ResultOf<Self::Result>> = None;
 
     /// The result for a sum of some terms, which is exactly the sum of its parts and is finite. The first part is the
     /// nearest f64 to the sum, or one next to that.
@@ -16,15 +16,10 @@ pub(crate) trait OfSum: Accumulator {
 }
 
 macro_rules! of_sum {
-    (value) => {
-        Some(|isa, values| exact::value::<Self, exact::All>(isa, values.of()))
-    };
-    (computed) => {
-        None
-    };
-    ($($accumulator:ty, $result:ident: $of:expr;)+) => {
+    ($($accumulator:ty $(=> $value:ident)?: $of:expr;)+) => {
         $(impl OfSum for $accumulator {
-            const OF_VALUES: Option<ResultOf<Self::Result>> = of_sum!($result);
+            $(const OF_VALUES: Option<ResultOf<Self::Result>> =
+                Some(|isa, values| exact::$value::<Self, exact::All>(isa, values.of()));)?
 
             #[inline(always)]
             fn of_parts(parts: [f64; 2], terms: usize) -> Self::Result {
@@ -35,14 +30,14 @@ macro_rules! of_sum {
 }
 
 of_sum! {
-    Sum<f32>, value: |parts, _| sum_to_odd(parts) as f32;
-    Sum<f64>, value: |[high, low]: [f64; 2], _| high + low;
-    Dot<f32>, value: |parts, _| sum_to_odd(parts) as f32;
-    Dot<f64>, value: |_, _| unreachable!("products of f64 have no lanes");
-    Mean<f32>, computed: mean_f32;
-    Mean<f64>, computed: mean_f64;
-    Norm<f32>, computed: |parts, _| root_to_odd(sum_to_odd(parts)) as f32;
-    Norm<f64>, computed: |_, _| unreachable!("products of f64 have no lanes");
+    Sum<f32> => value: |parts, _| sum_to_odd(parts) as f32;
+    Sum<f64> => value: |[high, low]: [f64; 2], _| high + low;
+    Dot<f32> => value: |parts, _| sum_to_odd(parts) as f32;
+    Dot<f64> => value: |_, _| unreachable!("products of f64 have no lanes");
+    Mean<f32>: mean_f32;
+    Mean<f64>: mean_f64;
+    Norm<f32>: |parts, _| root_to_odd(sum_to_odd(parts)) as f32;
+    Norm<f64>: |_, _| unreachable!("products of f64 have no lanes");
 }
 
 /// The sum of two floats rounded to odd: rounded again to f32, it is the exact sum rounded once (Boldo and Melquiond,

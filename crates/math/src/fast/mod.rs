@@ -50,6 +50,34 @@ pub trait Halves {
     fn finish<M: Machine32>(m: &M, middle: Self::Middle<M>) -> (M::F32, M::Bool);
 }
 
+/// Defines the sequences that are not in halves.
+macro_rules! whole {
+    ($($Name:ident $function:ident;)*) => {
+        $(#[doc = concat!("[`", stringify!($function), "`], all in the second half.")]
+        pub struct $Name;
+
+        impl Halves for $Name {
+            const ARE_TWO: bool = false;
+            type Middle<M: Machine32> = M::F32;
+
+            #[inline(always)]
+            fn begin<M: Machine32>(_: &M, x: M::F32) -> M::F32 {
+                x
+            }
+
+            #[inline(always)]
+            fn finish<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
+                $function(m, x)
+            }
+        })*
+    };
+}
+
+whole! {
+    Cbrt cbrt; Exp exp; Exp2 exp2; Log1p log1p; Sin sin; Cos cos; Tan tan; Asin asin; Acos acos; Atan atan; Sinh sinh;
+    Cosh cosh; Tanh tanh; Asinh asinh; Acosh acosh; Atanh atanh; Erf erf;
+}
+
 /// Added to a number below 2^22 in magnitude and taken away again, leaves the nearest integer, which
 /// in between is in the low bits of the sum.
 const TO_INTEGER: f32 = 12_582_912.0; // 1.5 · 2^23
