@@ -61,35 +61,17 @@ pub enum Choice {
     CoresAndGpus = 7,
 }
 
-/// The number of choices, with none.
-const CHOICES: usize = 8;
-
-impl Choice {
-    /// Every choice, by its number.
-    pub(super) const ALL: [Choice; CHOICES] = [
-        Choice::None,
-        Choice::CallingCore,
-        Choice::QuarterOfCores,
-        Choice::HalfOfCores,
-        Choice::Cores,
-        Choice::Gpu,
-        Choice::Gpus,
-        Choice::CoresAndGpus,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Choice::None => "none",
-            Choice::CallingCore => "calling core",
-            Choice::QuarterOfCores => "quarter of cores",
-            Choice::HalfOfCores => "half of cores",
-            Choice::Cores => "cores",
-            Choice::Gpu => "gpu",
-            Choice::Gpus => "gpus",
-            Choice::CoresAndGpus => "cores and gpus",
-        }
-    }
-}
+/// Every choice, by its number, with its name.
+pub(super) const CHOICES: [(Choice, &str); 8] = [
+    (Choice::None, "none"),
+    (Choice::CallingCore, "calling core"),
+    (Choice::QuarterOfCores, "quarter of cores"),
+    (Choice::HalfOfCores, "half of cores"),
+    (Choice::Cores, "cores"),
+    (Choice::Gpu, "gpu"),
+    (Choice::Gpus, "gpus"),
+    (Choice::CoresAndGpus, "cores and gpus"),
+];
 
 /// cbindgen:rename-all=QualifiedScreamingSnakeCase
 /// The reason for a choice.
@@ -112,30 +94,16 @@ pub enum Reason {
     Fallback = 6,
 }
 
-impl Reason {
-    /// Every reason, by its number.
-    pub(super) const ALL: [Reason; 7] = [
-        Reason::None,
-        Reason::Fastest,
-        Reason::Explored,
-        Reason::NoDriverYet,
-        Reason::Compiling,
-        Reason::AskedFor,
-        Reason::Fallback,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Reason::None => "none",
-            Reason::Fastest => "fastest",
-            Reason::Explored => "explored",
-            Reason::NoDriverYet => "no driver yet",
-            Reason::Compiling => "compiling",
-            Reason::AskedFor => "asked for",
-            Reason::Fallback => "fallback",
-        }
-    }
-}
+/// Every reason, by its number, with its name.
+pub(super) const REASONS: [(Reason, &str); 7] = [
+    (Reason::None, "none"),
+    (Reason::Fastest, "fastest"),
+    (Reason::Explored, "explored"),
+    (Reason::NoDriverYet, "no driver yet"),
+    (Reason::Compiling, "compiling"),
+    (Reason::AskedFor, "asked for"),
+    (Reason::Fallback, "fallback"),
+];
 
 /// The last run: where and how the calling thread's last operation on arrays ran.
 ///
@@ -187,7 +155,7 @@ impl From<&Chosen> for Selection {
             call::Reason::Compiling => Reason::Compiling,
             call::Reason::AskedFor => Reason::AskedFor,
         };
-        Selection { choice: Choice::ALL[number(chosen.choice)], reason }
+        Selection { choice: CHOICES[number(chosen.choice)].0, reason }
     }
 }
 
@@ -224,7 +192,7 @@ impl Report {
 #[derive(Clone, Copy)]
 struct Times {
     time_ns: u64,
-    predicted_ns: [u64; CHOICES],
+    predicted_ns: [u64; CHOICES.len()],
 }
 
 struct Last {
@@ -282,7 +250,7 @@ pub(super) fn set_time(ns: u64) {
 
 /// Stores the time that the last run took, and what was predicted.
 pub(super) fn set_times(ns: u64, predicted: &Predictions) {
-    let mut predicted_ns = [0; CHOICES];
+    let mut predicted_ns = [0; CHOICES.len()];
     for (choice, ns) in gpuvec_cost::Choice::ALL.into_iter().zip(predicted) {
         predicted_ns[number(choice)] = if ns.is_finite() { *ns as u64 } else { 0 };
     }
@@ -292,7 +260,7 @@ pub(super) fn set_times(ns: u64, predicted: &Predictions) {
 /// Returns the last run.
 pub(crate) fn last() -> Run {
     let (report, times) = LAST.with(|last| (last.report.get(), last.times.get()));
-    let times = times.unwrap_or(Times { time_ns: 0, predicted_ns: [0; CHOICES] });
+    let times = times.unwrap_or(Times { time_ns: 0, predicted_ns: [0; CHOICES.len()] });
     let Report { backend, path, devices, threads, chunks, bytes_staged, selection } = report;
     Run {
         backend: backend as i32,

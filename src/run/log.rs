@@ -1,7 +1,7 @@
 //! Tells when a call on arrays begins and ends, to those who ask for that: a range for an attached profiler, and a
 //! line in the log of `GPUVEC_LOG`.
 
-use super::last_run::{self, Backend, Choice, PATHS, Reason, Run};
+use super::last_run::{self, Backend, CHOICES, Choice, PATHS, REASONS, Reason, Run};
 use crate::error::{Error, STATUSES};
 use crate::process::log::{self, Shown, Time};
 use crate::process::{nvtx, settings};
@@ -128,27 +128,27 @@ struct Ran<'a> {
 impl Display for Ran<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Ran { run, ns } = *self;
-        let choice = Choice::ALL.into_iter().find(|choice| *choice as i32 == run.choice);
-        match choice.unwrap_or(Choice::None) {
+        let (choice, name) = CHOICES[run.choice as usize];
+        match choice {
             Choice::None if run.backend == Backend::None as i32 => f.write_str("nothing to do")?,
             Choice::None => write!(f, "queued on gpu ({})", Devices(run))?,
-            Choice::CallingCore => f.write_str("calling core")?,
-            choice @ (Choice::QuarterOfCores | Choice::HalfOfCores | Choice::Cores) => {
-                write!(f, "{} ({})", choice.name(), Threads(run.threads))?;
+            Choice::CallingCore => f.write_str(name)?,
+            Choice::QuarterOfCores | Choice::HalfOfCores | Choice::Cores => {
+                write!(f, "{name} ({})", Threads(run.threads))?;
             }
-            choice => {
-                write!(f, "{} ({}, {})", choice.name(), Devices(run), Threads(run.threads))?;
+            Choice::Gpu | Choice::Gpus | Choice::CoresAndGpus => {
+                write!(f, "{name} ({}, {})", Devices(run), Threads(run.threads))?;
             }
         }
         write!(f, " {}", Time(ns))?;
-        let reason = Reason::ALL.into_iter().find(|reason| *reason as i32 == run.reason);
-        if let Some(reason) = reason.filter(|reason| *reason != Reason::None) {
-            write!(f, ", {}", reason.name())?;
+        match REASONS[run.reason as usize] {
+            (Reason::None, _) => {}
+            (_, name) => write!(f, ", {name}")?,
         }
-        let predictions = Choice::ALL.into_iter().zip(run.predicted_ns).filter(|(_, ns)| *ns > 0);
-        for (i, (choice, ns)) in predictions.enumerate() {
+        let predictions = CHOICES.into_iter().zip(run.predicted_ns).filter(|(_, ns)| *ns > 0);
+        for (i, ((_, name), ns)) in predictions.enumerate() {
             let before = if i == 0 { "; predicted: " } else { ", " };
-            write!(f, "{before}{} {}", choice.name(), Time(ns))?;
+            write!(f, "{before}{name} {}", Time(ns))?;
         }
         Ok(())
     }
