@@ -86,11 +86,6 @@ class Accumulator:
 
     __slots__ = ("__weakref__", "_dtype", "_handle", "_operation", "_owned", "_shape")
 
-    _dtype: np.dtype[Any]
-    _handle: int
-    _operation: str
-    _shape: Shape
-
     def __init__(self, operation: str, dtype: DTypeLike, shape: int | Sequence[int] = ()) -> None:
         kind = KINDS.get((operation, np.dtype(dtype)))
         if kind is None:

@@ -30,7 +30,7 @@ BOOLS = b"b"
 
 
 class Schema(Structure):
-    """`ArrowSchema`."""
+    """`ArrowSchema`, as far as its release."""
 
     _fields_ = [
         ("format", c_char_p),
@@ -41,12 +41,11 @@ class Schema(Structure):
         ("children", c_void_p),
         ("dictionary", c_void_p),
         ("release", c_void_p),
-        ("private_data", c_void_p),
     ]
 
 
 class Array(Structure):
-    """`ArrowArray`."""
+    """`ArrowArray`, as far as its release."""
 
     _fields_ = [
         ("length", c_int64),
@@ -58,7 +57,6 @@ class Array(Structure):
         ("children", c_void_p),
         ("dictionary", c_void_p),
         ("release", c_void_p),
-        ("private_data", c_void_p),
     ]
 
 

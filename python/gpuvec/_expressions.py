@@ -20,6 +20,7 @@ from ._arrays import (
     check_equal,
     checked,
     device_of,
+    find,
     find_all,
 )
 from ._declarations import (
@@ -280,9 +281,8 @@ class Expression:
         of a reduction of all elements may be an array of any shape with one element.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
-        short = self._short
-        if short is not None:
-            called = short.call(given, out, stream, axis, keepdims)
+        if self._short is not None:
+            called = self._short.call(given, out, stream, axis, keepdims)
             if called is not None:
                 return called
         return self._generally(given, out, stream, axis, keepdims, na)
@@ -343,10 +343,8 @@ class Expression:
             for output, one in zip(self._outputs, given)
         ]
         written = [
-            (result._found.array if isinstance(result, DeviceArray) else result)
-            if to is None
-            else to.array
-            for result, to in zip(results, targets)
+            (to or find(output.name, result)).array
+            for output, to, result in zip(self._outputs, targets, results)
         ]
         pointers = [
             ctypes.addressof(scalars[name]) if name in scalars else address(arrays[name].array)

@@ -57,11 +57,6 @@ def _unary(text: str) -> Callable[[Any], Any]:
     return lambda self: _computed(text, x=self)
 
 
-def _compared(text: str) -> Callable[[Any, Any], Any]:
-    """Returns the method of a comparison."""
-    return lambda self, other: _computed(text, x=self, y=other)
-
-
 def _binary(text: str) -> tuple[Callable[[Any, Any], Any], ...]:
     """Returns the methods of an operator of two operands: itself, reflected, and in place."""
     return (
@@ -100,9 +95,9 @@ class Operators:
     __xor__, __rxor__, __ixor__ = _binary("x ^ y")
     __lshift__, __rlshift__, __ilshift__ = _binary("x << y")
     __rshift__, __rrshift__, __irshift__ = _binary("x >> y")
-    __lt__, __le__ = _compared("x < y"), _compared("x <= y")
-    __gt__, __ge__ = _compared("x > y"), _compared("x >= y")
-    __eq__, __ne__ = _compared("x == y"), _compared("x != y")
+    __lt__, __le__ = _binary("x < y")[0], _binary("x <= y")[0]
+    __gt__, __ge__ = _binary("x > y")[0], _binary("x >= y")[0]
+    __eq__, __ne__ = _binary("x == y")[0], _binary("x != y")[0]
 
     def __matmul__(self, other: object) -> NoReturn:
         raise TypeError(

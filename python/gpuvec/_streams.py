@@ -6,7 +6,6 @@ import ctypes
 import itertools
 import sys
 import weakref
-from types import TracebackType
 from typing import Any, NoReturn
 
 from ._errors import Status, check, failure
@@ -23,9 +22,6 @@ class _Handle:
     """A handle of the library, which belongs to this process."""
 
     __slots__ = ("__weakref__", "_handle", "_owned")
-
-    _handle: int
-    _owned: Owned
 
     def _create(self, create: Any, destroy: Any, *arguments: object) -> None:
         self._owned = Owned(destroy)
@@ -227,12 +223,7 @@ class Stream(_Handle):
         """Return the stream."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Wait for the stream."""
         self.synchronize()
 

@@ -422,3 +422,10 @@ def test_more_inputs_than_a_formula_has():
         gpuvec.evaluate("+".join(inputs), inputs)
     del inputs["x32"]
     assert gpuvec.evaluate("+".join(inputs), inputs) == [32]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_dot_product_of_all_elements_broadcasts_nothing(placement, length, keepdims):
+    with pytest.raises(ValueError, match=r"^b has shape .* and a has \(5,\)"):
+        gpuvec.dot(np.ones(5), np.ones(length), keepdims=keepdims)
