@@ -16,10 +16,12 @@ PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signa
 CHECKS := lint-aarch64 fresh usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
     function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences \
     test-musl reproducible site-check reference
-# The same crates with and without the fake driver, so that cargo builds them once. (The extension module has no tests.)
-RUST_TESTS := cargo test --profile fast --workspace --exclude gpuvec_python --lib --tests
+# The same crates with and without the fake driver, so that cargo builds them once. (The extension module and the fake
+# driver have no tests.)
+RUST_CRATES := --workspace --exclude gpuvec_python --exclude gpuvec_fake_driver
+RUST_TESTS := cargo test --profile fast $(RUST_CRATES) --lib --tests
 # The tests that may find a driver. (The library's package alone would need another build of cust.)
-RUST_TESTS_WITH_A_DRIVER := cargo test --profile fast --workspace --exclude gpuvec_python --lib \
+RUST_TESTS_WITH_A_DRIVER := cargo test --profile fast $(RUST_CRATES) --lib \
     $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs)) -- --skip cpu::
 # pytest.ini explains the marks.
 TEST_PYTHON := tools/test_python.sh $(BIN)/python -m
@@ -69,10 +71,11 @@ test: ## set up and run the tests: Rust, C and Python
 	$(MAKE) test-rust test-c test-python
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
-	cargo build --release -p gpuvec_fake_driver
+	# By the profile of the Rust tests, which compiles most of its crates anyway.
+	cargo build --profile fast -p gpuvec_fake_driver
 	mkdir -p $(FAKE_DRIVER)
 	# In place, the copy would change under processes that have it open.
-	cp --remove-destination target/release/libgpuvec_fake_driver.so $(FAKE_DRIVER)/libcuda.so.1
+	cp --remove-destination target/fast/libgpuvec_fake_driver.so $(FAKE_DRIVER)/libcuda.so.1
 rust-tests: ## compile the Rust tests
 	$(RUST_TESTS) --no-run
 test-rust: build ## the Rust tests

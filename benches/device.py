@@ -1,10 +1,8 @@
 """A GPU through the CUDA driver, without gpuvec: memory, streams, kernels of PTX or CUDA C++."""
 
 import ctypes
-import shutil
 import subprocess
 import sys
-import tempfile
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -161,50 +159,33 @@ class Device(Driver):
 
 @cache
 def compiled(capability: int) -> bytes:
-    """Compiles ceilings.cu to PTX by NVRTC, or by nvcc where there is no NVRTC.
-
-    A compiler that does not know the GPU compiles for an earlier one.
-    """
-    nvrtc, nvcc = nvrtc_library(), shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-    if not nvrtc and not nvcc:
-        raise RuntimeError("neither NVRTC nor nvcc: pip install -r benches/requirements.txt")
-    error: Optional[Exception] = None
+    """Compiles ceilings.cu to PTX; for an earlier GPU if NVRTC does not know this one."""
+    nvrtc, error = nvrtc_library(), None
     for number in (capability, 75, 60):
         try:
-            option = f"-arch=compute_{number}"
-            return by_nvrtc(nvrtc, option) if nvrtc else by_nvcc(str(nvcc), option)
-        except (RuntimeError, subprocess.CalledProcessError) as failure:
+            return by_nvrtc(nvrtc, f"-arch=compute_{number}")
+        except RuntimeError as failure:
             error = error or failure
     raise RuntimeError(str(error))
 
 
-def by_nvcc(nvcc: str, option: str) -> bytes:
-    """Compiles ceilings.cu by nvcc."""
-    with tempfile.NamedTemporaryFile(suffix=".ptx") as ptx:
-        command = [nvcc, option, "-std=c++17", "-ptx", str(SOURCE), "-o", ptx.name]
-        subprocess.run(command, check=True, capture_output=True)
-        return Path(ptx.name).read_bytes()
-
-
-def nvrtc_library() -> Optional[ctypes.CDLL]:
-    """Loads NVRTC: of the system, or of a package of NVIDIA's."""
-    names = [f"libnvrtc.so.{version}" for version in (12, 13, 11)]
+def nvrtc_library() -> ctypes.CDLL:
+    """Loads NVRTC: of a package of NVIDIA's, or of the system."""
     folders = [Path(folder) for folder in sys.path if Path(folder, "nvidia").is_dir()]
     files = [str(file) for folder in folders for file in folder.glob("nvidia/*/lib/libnvrtc.so.1?")]
-    for name in [*files, *names]:
+    for name in [*files, *(f"libnvrtc.so.{version}" for version in (12, 13, 11))]:
         try:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    return None
+    raise RuntimeError("NVRTC is missing: pip install -r benches/requirements.txt")
 
 
 def by_nvrtc(nvrtc: ctypes.CDLL, option: str) -> bytes:
     """Compiles ceilings.cu by NVRTC."""
     program, size = c_void_p(), c_size_t()
-    nvrtc.nvrtcCreateProgram(
-        byref(program), SOURCE.read_bytes(), SOURCE.name.encode(), 0, None, None
-    )
+    source = (SOURCE.read_bytes(), SOURCE.name.encode())
+    nvrtc.nvrtcCreateProgram(byref(program), *source, 0, None, None)
     options = (c_char_p * 2)(option.encode(), b"--std=c++17")
     code = nvrtc.nvrtcCompileProgram(program, len(options), options)
     what = "PTX" if code == 0 else "ProgramLog"

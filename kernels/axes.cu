@@ -1,11 +1,11 @@
-// Reductions along axes: kernels without the formula of the elements (hooks.cuh).
+// Reductions along axes: kernels without the formula of the elements (placeholders.cuh).
 //
 // Neighbouring lanes of a warp have a result each, and its other lanes further elements of the same results: no column of
 // a block's exact sums has terms of two results. These results are a group. A block computes one group, or several
 // neighbouring ones, each by some of its warps; and several blocks may split the elements of a group. Where results have
 // few elements, each warp computes a group of its own.
 //
-// The parameters follow those of the inputs and of the shape (crates/ptx/src/axis_reduction.rs): the numbers of results and of
+// The parameters follow the inputs and the shape (crates/ptx/src/axis_reduction.rs): the numbers of results and of
 // elements of each, which is below 2^31; the memory in which blocks merge their states; how to add up (exact sums), or the
 // index of the first element (folds); and the partition.
 #include "elements.cuh"
@@ -13,9 +13,9 @@
 constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5, LOG_WARPS = 3;
 static_assert(1 << LOG_WARP == WARP && 1 << LOG_WARPS == WARPS, "logarithms of the numbers");
 
-// The passes in which each warp computes a group of its own: first in tiles, or in plain sums, then in a window, then in
-// levels. Passes from 0 on compute by all warps what these leave.
-constexpr int IN_TILE = -4, IN_PLAIN = -3, IN_WINDOW = -2, IN_LEVELS = -1;
+// The passes in which each warp computes a group of its own: first in tiles or as uniform sums, then in a window, then in
+// levels. In the passes from 0 on, all warps compute the groups that are left.
+constexpr int IN_TILE = -4, IN_UNIFORM = -3, IN_WINDOW = -2, IN_LEVELS = -1;
 
 // The elements of each lane in a tile.
 constexpr int TILE = policy::TILE;
@@ -45,7 +45,7 @@ struct Partition {
 
 // The results and the elements that the warps of a group compute.
 struct Slice {
-    static constexpr bool HAS_PLAIN = true;
+    static constexpr bool HAS_UNIFORM = true;
 
     unsigned results, n, group, begin, last, splits, split;
     int lanes, log_lanes, warps_per_result, pass;
@@ -94,7 +94,7 @@ struct Slice {
         last = min(begin + len, n);
     }
 
-    // The same slice, computed again, so that it needs no registers before.
+    // Computes the slice again, so that it needs no registers before.
     __device__ Slice again(Partition partition, int groups, unsigned tile_result) const {
         partition.log_results = recomputed(partition.log_results);
         partition.splits = recomputed(partition.splits);
@@ -142,7 +142,7 @@ struct Slice {
     __device__ unsigned next(int len) const { return warps_per_result * len; }
     __device__ unsigned after(unsigned start, int len) const { return start + next(len); }
     __device__ bool in_tile() const { return pass == IN_TILE; }
-    __device__ bool in_plain() const { return pass == IN_PLAIN; }
+    __device__ bool in_uniform() const { return pass == IN_UNIFORM; }
     __device__ bool in_window() const { return pass == IN_WINDOW; }
     __device__ bool in_levels() const { return pass == IN_LEVELS; }
     __device__ void go_on_in_window() { pass = IN_WINDOW; }
@@ -209,7 +209,7 @@ __device__ inline void merge_lanes(Columns<K> &columns, const Slice &slice) {
     }
 }
 
-// Adds the words to those of the other blocks that split the elements of the same results. Returns in the whole block
+// Adds the words to the words of the other blocks that split the elements of the same results. Returns in the whole block
 // whether it was the last one: then it has the sums, and the memory is zero again. A counter of the blocks that have added
 // theirs follows the words of a block's groups.
 template <class K>
@@ -258,14 +258,14 @@ __device__ inline bool has_few_terms(u64 n, const Partition &partition, int most
 // The first pass of a warp alone.
 template <class K>
 __device__ inline int first_pass(u64 n, const Partition &partition, u64 mode) {
-    const bool is_plain = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Plain::MOST);
-    return is_plain ? IN_PLAIN : IN_WINDOW;
+    const bool is_uniform = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, UniformSum::MOST);
+    return is_uniform ? IN_UNIFORM : IN_WINDOW;
 }
 
 // The pass of a warp alone that follows one that did not hold its sums; 0 if there is none.
 template <class K>
-__device__ inline int next_pass(int pass, const Plain &plain, u64 n, const Partition &partition, u64 mode) {
-    if (pass == IN_PLAIN && !plain.is_far()) {
+__device__ inline int next_pass(int pass, const UniformSum &uniform, u64 n, const Partition &partition, u64 mode) {
+    if (pass == IN_UNIFORM && !uniform.is_far()) {
         return IN_WINDOW;
     }
     const bool has_levels = HAS_LEVELS<K> && mode != BY_INTEGERS && has_few_terms(n, partition, Levels::MOST);
@@ -295,10 +295,10 @@ __device__ inline bool reduce_tiles(float *elements, const Slice &slice, T *plac
         // The first time there is nothing to add up yet.
 #pragma unroll 1
         for (unsigned result = first == 0 ? len : lane(); result < len; result += WARP) {
-            Plain plain;
-            is_exact &= plain.add_row(elements + result * slice.n, slice.n);
+            UniformSum uniform;
+            is_exact &= uniform.add_row(elements + result * slice.n, slice.n);
             place[first - len + result] =
-                what == FINISH_MEAN ? plain.mean(slice.n, reciprocal) : __double2float_rn(plain.sum);
+                what == FINISH_MEAN ? uniform.mean(slice.n, reciprocal) : __double2float_rn(uniform.sum);
         }
         if (first == last) {
             return is_exact;
@@ -315,7 +315,7 @@ __device__ inline bool reduce_tiles(float *elements, const Slice &slice, T *plac
 
 // Computes the results of a slice, or their states. Returns false if the warp's sums did not hold them.
 template <class K, class T>
-__device__ inline bool reduce_slice(Columns<K> &columns, Slice &slice, Plain &plain, Scratch *scratch, u64 mode,
+__device__ inline bool reduce_slice(Columns<K> &columns, Slice &slice, UniformSum &uniform, Scratch *scratch, u64 mode,
                                     const Partition &partition, unsigned tile_result) {
     T *const place = slice.place<T>();
     if constexpr (HAS_LEVELS<K>) {
@@ -335,12 +335,12 @@ __device__ inline bool reduce_slice(Columns<K> &columns, Slice &slice, Plain &pl
         }
     }
     Window<K> window;
-    bool is_done = add_elements(columns, window, plain, slice, mode);
+    bool is_done = add_elements(columns, window, uniform, slice, mode);
     slice = slice.again(partition, GROUPS<K>, tile_result);
     long long words[K::ROWS];
     int first = K::DIGITS, last = -1;
-    if (slice.in_plain()) {
-        is_done = plain.merge_lanes(slice.lowest(), slice.highest()) && is_done;
+    if (slice.in_uniform()) {
+        is_done = uniform.merge_lanes(slice.lowest(), slice.highest()) && is_done;
     } else if (slice.in_window()) {
         window.merge_lanes(slice.lowest(), slice.highest());
     } else if (slice.in_levels()) {
@@ -368,8 +368,9 @@ __device__ inline bool reduce_slice(Columns<K> &columns, Slice &slice, Plain &pl
     } else if (is_done && slice.stores()) {
         const int what = finish();
         if constexpr (HAS_LEVELS<K>) {
-            if (slice.in_plain()) {
-                *place = what == FINISH_MEAN ? plain.mean(slice.n, __drcp_rn(slice.n)) : __double2float_rn(plain.sum);
+            if (slice.in_uniform()) {
+                *place = what == FINISH_MEAN ? uniform.mean(slice.n, __drcp_rn(slice.n))
+                                             : __double2float_rn(uniform.sum);
                 return is_done;
             }
         }
@@ -387,8 +388,8 @@ __device__ inline bool reduce_slice(Columns<K> &columns, Slice &slice, Plain &pl
     return is_done;
 }
 
-// Reduces along axes. A warp with a group of its own first adds it up alone: in plain sums, a window or levels. Further
-// passes compute the groups that these do not hold.
+// Reduces along axes. A warp with a group of its own first adds it up alone: as uniform sums, in a window or in levels.
+// Further passes compute the groups that these do not hold.
 template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, Scratch *scratch, u64 mode, const Partition &partition) {
     alignas(float4) __shared__ Columns<K> all_columns[GROUPS<K>];
@@ -415,8 +416,9 @@ __device__ inline void reduce_axes(u64 results, u64 n, Scratch *scratch, u64 mod
             }
             is_left = __syncthreads_and(is_left);
         }
-        Plain plain;
-        const bool is_done = is_left || reduce_slice<K, T>(columns, slice, plain, scratch, mode, partition, tile_result);
+        UniformSum uniform;
+        const bool is_done =
+            is_left || reduce_slice<K, T>(columns, slice, uniform, scratch, mode, partition, tile_result);
         if (HAS_LEVELS<K> && slice.in_tile()) {
             if (__syncthreads_and(is_done)) {
                 return;
@@ -425,7 +427,7 @@ __device__ inline void reduce_axes(u64 results, u64 n, Scratch *scratch, u64 mod
             continue;
         }
         if (slice.is_alone) {
-            pass = is_done ? 0 : next_pass<K>(slice.pass, plain, n, partition, mode);
+            pass = is_done ? 0 : next_pass<K>(slice.pass, uniform, n, partition, mode);
             if (pass < 0) {
                 continue;
             }

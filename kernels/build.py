@@ -24,7 +24,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from sass import ordinary_way
+from sass import fast_path
 
 KERNELS = Path(__file__).resolve().parent
 SOURCES = sorted(KERNELS.glob("*.cu"))
@@ -118,8 +118,8 @@ def images(compiler: Compiler) -> dict[Path, str]:
     return found
 
 
-def is_frame(image: Path) -> bool:
-    """Returns whether an image is a kernel without the formula of its elements (hooks.cuh)."""
+def is_template(image: Path) -> bool:
+    """Returns whether an image is a kernel without a formula (placeholders.cuh)."""
     return "\nELEMENTS " in image.read_text()
 
 
@@ -136,7 +136,7 @@ def usage(image: Path, architectures: list[str]) -> tuple[str, bool]:
     """Returns lines with an image's registers and spills, and whether they are within bounds.
 
     Kernels of large programs, which are in parts, need only compile. Those of fast functions may
-    have no instruction of f64 on the ordinary way.
+    have no instruction of f64 on the fast path.
     """
     lines, clean, is_large = [], True, "\n.func " in image.read_text()
     ptxas = package_folder("cuda_nvcc") / "bin" / "ptxas"
@@ -146,10 +146,10 @@ def usage(image: Path, architectures: list[str]) -> tuple[str, bool]:
             log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
             if image.stem.startswith("fast_") and architecture in WITH_FEW_UNITS:
                 disassembler = package_folder("cu13") / "bin" / "nvdisasm"
-                way = ordinary_way(disassembler, Path(cubin.name))
-                numbers = f"{way.instructions} instructions for a pack, {way.of_f64} of f64"
+                path = fast_path(disassembler, Path(cubin.name))
+                numbers = f"{path.instructions} instructions for a vector, {path.of_f64} of f64"
                 lines.append(f"{image.stem:20} {architecture:7} {numbers}")
-                clean &= way.of_f64 == 0
+                clean &= path.of_f64 == 0
         for kernel in log.split("Compiling entry function '")[1:]:
             is_expression = kernel.startswith("expression'")
             name = image.stem if is_expression else kernel.split("'")[0]
@@ -179,7 +179,7 @@ def main() -> None:
     """Does what the command line asks for."""
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "--usage":
-        whole = [image for image in IMAGES.glob("*.ptx") if not is_frame(image)]
+        whole = [image for image in IMAGES.glob("*.ptx") if not is_template(image)]
         named = [argument for argument in sys.argv[2:] if argument.startswith("sm_")]
         folders = [argument for argument in sys.argv[2:] if argument not in named]
         others = [file for folder in folders for file in Path(folder).rglob("*.ptx")]

@@ -8,7 +8,7 @@ constexpr int WARP = 32;
 
 constexpr int BLOCK_THREADS = policy::BLOCK_THREADS;
 
-// Stands for a thread's number where elements do not begin vectors (hooks.cuh).
+// Stands for a thread's number where elements do not begin vectors (placeholders.cuh).
 constexpr int NO_VECTORS = static_cast<int>(0x80000000);
 
 __device__ inline u64 grid_thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }

@@ -12,17 +12,17 @@ __device__ inline void copy_singly(const unsigned char *from, unsigned char *to,
 // Moves 16 bytes at a time, except at the ends, if both addresses have the same remainder modulo 16; otherwise single bytes.
 extern "C" __global__ void copy_bytes(const unsigned char *from, unsigned char *to, u64 n,
                                       unsigned *flags) {
-    constexpr u64 PACK = sizeof(uint4);
-    const u64 past = (u64)to % PACK;
-    const u64 boundary = (u64)from % PACK == past ? (PACK - past) % PACK : n;
+    constexpr u64 VECTOR = sizeof(uint4);
+    const u64 past = (u64)to % VECTOR;
+    const u64 boundary = (u64)from % VECTOR == past ? (VECTOR - past) % VECTOR : n;
     const u64 head = boundary < n ? boundary : n;
-    const u64 packs = (n - head) / PACK;
+    const u64 vectors = (n - head) / VECTOR;
     copy_singly(from, to, 0, head);
-    const uint4 *from_packs = reinterpret_cast<const uint4 *>(from + head);
-    uint4 *to_packs = reinterpret_cast<uint4 *>(to + head);
-    for (u64 i = grid_thread(); i < packs; i += grid_threads()) {
-        to_packs[i] = from_packs[i];
+    const uint4 *from_vectors = reinterpret_cast<const uint4 *>(from + head);
+    uint4 *to_vectors = reinterpret_cast<uint4 *>(to + head);
+    for (u64 i = grid_thread(); i < vectors; i += grid_threads()) {
+        to_vectors[i] = from_vectors[i];
     }
-    copy_singly(from, to, head + packs * PACK, n);
+    copy_singly(from, to, head + vectors * VECTOR, n);
     signal_completion(flags);
 }

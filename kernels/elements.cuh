@@ -1,8 +1,8 @@
 // The parts that reductions of whole arrays and along axes share: the exact sums of a warp, and the states of folds. The
-// instructions that load the elements of a formula take the place of hooks (hooks.cuh).
+// instructions that load the elements of a formula take the place of placeholders (placeholders.cuh).
 #pragma once
 #include "levels.cuh"
-#include "plain.cuh"
+#include "uniform.cuh"
 
 namespace exact {
 
@@ -38,8 +38,8 @@ constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? (K::LEVELS + 1) / 
 
 // The elements of the one result of a whole grid, as warps take them. The elements of a thread are a step apart.
 struct OfGrid {
-    // True if ordinary elements are added in plain sums.
-    static constexpr bool HAS_PLAIN = false;
+    // True if ordinary elements are added as uniform sums.
+    static constexpr bool HAS_UNIFORM = false;
     u64 n;
 
     __device__ OfGrid(u64 n, int, Scratch *) : n(n) {}
@@ -53,8 +53,8 @@ struct OfGrid {
     __device__ u64 after(u64 start, int len) { return start + next_batch(len); }
     // True if the window alone must hold the sum. It reaches `spare` bits above a batch, and its unit is on a grid.
     __device__ static constexpr bool in_window() { return false; }
-    // True if the plain sum alone must hold the sum, or the levels of all finite terms.
-    __device__ static constexpr bool in_plain() { return false; }
+    // True if the uniform sum alone must hold the sum, or the levels of all finite terms.
+    __device__ static constexpr bool in_uniform() { return false; }
     __device__ static constexpr bool in_levels() { return false; }
     __device__ static constexpr int spare() { return 0; }
     __device__ static constexpr int grid() { return policy::GRID; }
@@ -110,22 +110,22 @@ struct OfGridInPortions : OfGrid {
     }
 };
 
-// True if elements are added in plain sums first.
+// True if elements are added as uniform sums first.
 template <class Elements>
-__device__ inline bool has_plain(const Elements &of, u64 mode) {
+__device__ inline bool has_uniform(const Elements &of, u64 mode) {
     return mode != BY_INTEGERS && !of.in_window() && !of.in_levels();
 }
 
-// Adds pairs of whole batches from `start` on to the plain sum of a warp alone. Loads both batches of a pair before it waits
-// for one. Returns the start of the first batch that is not added.
+// Adds pairs of whole batches from `start` on to the uniform sum of a warp alone. Loads both batches of a pair before it
+// waits for one. Returns the start of the first batch that is not added.
 template <int LEN, class Elements>
-__device__ inline unsigned add_pairs(Plain &plain, const Elements &of, unsigned start) {
+__device__ inline unsigned add_pairs(UniformSum &uniform, const Elements &of, unsigned start) {
     const unsigned len = LEN * of.step(), next = of.next(len);
 #pragma unroll 1
     while (start + next + len <= of.end()) {
         float x[2 * LEN];
         if (!whole_elements(start + of.offset(), x) || !whole_elements(start + next + of.offset(), x + LEN) ||
-            !plain.add(x, true)) {
+            !uniform.add(x, true)) {
             break;
         }
         start += 2 * next;
@@ -147,21 +147,21 @@ __device__ inline void keep_in_vectors(Columns<K> &columns, const float (&x)[N],
 }
 
 // Adds all batches of this warp. Elements past the last one count as zeros. Returns false in the whole warp, and leaves the
-// columns unchanged, if the window, the plain sum or the levels alone must hold the sum, and do not hold a batch.
+// columns unchanged, if the window, the uniform sum or the levels alone must hold the sum, and do not hold a batch.
 template <class K, class Elements>
-__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plain &plain, Elements &of,
+__device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, UniformSum &uniform, Elements &of,
                                     u64 mode) {
     typedef typename K::Element T;
     constexpr int LEN = K::BATCH;
-    constexpr bool HAS_PLAIN = HAS_LEVELS<K> && Elements::HAS_PLAIN;
+    constexpr bool HAS_UNIFORM = HAS_LEVELS<K> && Elements::HAS_UNIFORM;
     int skipped = 0, to_skip = 0, deposits = 0;
     auto first = of.first(LEN * of.step());
-    if constexpr (HAS_PLAIN) {
-        if (of.in_plain()) {
-            first = add_pairs<LEN>(plain, of, first);
-            if (!plain.is_exact()) {
+    if constexpr (HAS_UNIFORM) {
+        if (of.in_uniform()) {
+            first = add_pairs<LEN>(uniform, of, first);
+            if (!uniform.is_exact()) {
                 of.go_on_in_window();
-                if (!window.begin_with(plain.sum, plain.terms, plain.range())) {
+                if (!window.begin_with(uniform.sum, uniform.terms, uniform.range())) {
                     return false;
                 }
             }
@@ -176,7 +176,7 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
         T x[LEN], y[LEN];
         const bool is_whole = of.end() - start >= LEN * of.step();
         bool is_read = false;
-        if constexpr (HAS_PLAIN) {
+        if constexpr (HAS_UNIFORM) {
             is_read = is_whole && whole_elements(start + of.offset(), x);
         }
         if (!is_read) {
@@ -199,22 +199,22 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
                 continue;
             }
         }
-        if constexpr (HAS_PLAIN) {
-            if (!has_plain(of, mode)) {
+        if constexpr (HAS_UNIFORM) {
+            if (!has_uniform(of, mode)) {
                 // A window or integers hold the batch.
-            } else if (plain.to_skip > 0) {
-                plain.to_skip--;
+            } else if (uniform.to_skip > 0) {
+                uniform.to_skip--;
             } else {
-                bool is_added = plain.add(x, of.in_plain());
-                if (of.in_plain() && !is_added) {
+                bool is_added = uniform.add(x, of.in_uniform());
+                if (of.in_uniform() && !is_added) {
                     return false;
                 }
-                if (!is_added && plain.terms > 0) {
-                    plain.flush(columns);
+                if (!is_added && uniform.terms > 0) {
+                    uniform.flush(columns);
                     deposits++;
-                    is_added = plain.add(x, false);
+                    is_added = uniform.add(x, false);
                 }
-                plain.to_skip = plain.skipped = is_added ? 0 : min(2 * plain.skipped + 1, policy::MOST_SKIPPED);
+                uniform.to_skip = uniform.skipped = is_added ? 0 : min(2 * uniform.skipped + 1, policy::MOST_SKIPPED);
                 if (is_added) {
                     continue;
                 }
@@ -253,7 +253,7 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
             to_skip -= to_skip > 0;
         }
         if (!is_done) {
-            if constexpr (HAS_PLAIN) {
+            if constexpr (HAS_UNIFORM) {
                 keep_in_vectors(columns, x, mode);
             }
             if (of.in_window()) {
@@ -271,8 +271,8 @@ __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, Plai
             }
         }
     }
-    if (!of.in_window() && !of.in_plain()) {
-        plain.flush(columns);
+    if (!of.in_window() && !of.in_uniform()) {
+        uniform.flush(columns);
         window.flush(columns);
     }
     return true;
@@ -308,7 +308,7 @@ struct Fold {
     }
 };
 
-// Merges the states of those of `count` neighbouring lanes whose distance is a multiple of `step`. Each of them returns the
+// Merges the states of the lanes among `count` neighbouring ones whose distance is a multiple of `step`. Each of them returns the
 // merged state.
 __device__ inline Fold of_lanes(Fold state, int count, int step = 1) {
 #pragma unroll 1

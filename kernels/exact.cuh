@@ -474,7 +474,7 @@ __device__ inline Leading leading(long long *words, int first, int last) {
     return leading(words + COUNTS + first, count, K::LOW + 32 * first);
 }
 
-// Adds the block's words to those of the other blocks. Returns in the whole block whether it was the last one: then it has the
+// Adds the block's words to the other blocks' words. Returns in the whole block whether it was the last one: then it has the
 // sum, and the memory is zero again.
 template <class K>
 __device__ inline bool merge(long long *words, Scratch *scratch) {

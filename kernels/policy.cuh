@@ -38,7 +38,7 @@ constexpr int SUM_LEVELS = 2, PRODUCT_LEVELS = 3;
 // windows' units, so that one window serves batches that differ a little. Not measured alone.
 constexpr int SPARE = 2, GRID = 8;
 
-// The difference of exponents beyond which sums along axes try no window after plain sums. Not measured alone.
+// The difference of exponents beyond which sums along axes try no window after uniform sums. Not measured alone.
 constexpr int FAR = 60;
 
 // Elements of each lane in a tile of very short rows: a batch. Rows of 16 and 4: 0.69 and 0.59 with one tile for each warp;

@@ -4,7 +4,7 @@
 // merges its warps' states and adds the result to the scratch memory by integer atomics. The last block to do so reads the
 // state of all elements, and sets the memory to zero.
 #pragma once
-#include "hooks.cuh"
+#include "placeholders.cuh"
 
 constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 

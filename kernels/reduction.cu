@@ -1,6 +1,6 @@
-// Reductions of whole arrays: kernels without the formula of the elements (hooks.cuh).
+// Reductions of whole arrays: kernels without the formula of the elements (placeholders.cuh).
 //
-// The parameters follow those of the inputs. The kernel stores the state at `out`, or else the result at `result`. The last
+// The parameters follow the inputs. The kernel stores the state at `out`, or else the result at `result`. The last
 // parameter is how to add up (exact sums), or the index of the first element (folds).
 #include "elements.cuh"
 
@@ -19,8 +19,8 @@ __device__ inline void reduce_elements(long long *out, u64 n, Scratch *scratch, 
     Elements of(n, K::BATCH * WARP, scratch);
     __syncthreads();
     Window<K> window;
-    Plain plain;
-    add_elements(columns, window, plain, of, mode);
+    UniformSum uniform;
+    add_elements(columns, window, uniform, of, mode);
     __syncthreads();
     gather(columns, words, first, last, out, n, scratch, [&] {
         if (result != nullptr && threadIdx.x == 0) {

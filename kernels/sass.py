@@ -1,6 +1,6 @@
-"""The machine code of kernels: what they run on the ordinary way.
+"""The machine code of kernels: what they run on the fast path.
 
-The ordinary way of an elementwise kernel leads from the load of a pack of elements to its store by
+The fast path of an elementwise kernel leads from the load of a vector of elements to its store by
 the fewest instructions: past what is computed once more for the few elements for which a fast
 function is not right.
 """
@@ -10,19 +10,19 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-# The instructions of the units for f64, and those between f64 and other types.
+# The instructions of the units for f64, and the conversions between f64 and other types.
 OF_F64 = re.compile(r"D(ADD|MUL|FMA|SETP|MNMX)\b|[FI]2[FI]\S*\.F64|MUFU\.\w+64H")
 
 
-class Way(NamedTuple):
-    """The number of instructions on a way, and of those of f64 among them."""
+class FastPath(NamedTuple):
+    """The number of instructions on a path, and of instructions of f64 among them."""
 
     instructions: int
     of_f64: int
 
 
 def instructions(disassembler: Path, cubin: Path) -> list[tuple[str, list[int]]]:
-    """Returns a kernel's instructions, each with the places of those that may follow it."""
+    """Returns a kernel's instructions, each with the places of its successors."""
     listing = subprocess.run(
         [disassembler, "-c", cubin], capture_output=True, text=True, check=True
     )
@@ -43,8 +43,8 @@ def successors(place: int, text: str, labels: dict[str, int]) -> list[int]:
     return targets if is_last else [*targets, place + 1]
 
 
-def ordinary_way(disassembler: Path, cubin: Path) -> Way:
-    """Finds the ordinary way of the elementwise kernel in an image for one architecture."""
+def fast_path(disassembler: Path, cubin: Path) -> FastPath:
+    """Finds the fast path of the elementwise kernel in an image for one architecture."""
     code = instructions(disassembler, cubin)
     start = next(place for place, (text, _) in enumerate(code) if "LDG.E.128" in text)
     stores = [place for place, (text, _) in enumerate(code) if "STG.E.128" in text]
@@ -54,7 +54,7 @@ def ordinary_way(disassembler: Path, cubin: Path) -> Way:
             if follower < len(code) and follower not in before:
                 before[follower] = place
                 reached.append(follower)
-    way = [stores[-1]]
-    while way[-1] != start:
-        way.append(before[way[-1]])
-    return Way(len(way), sum(1 for place in way if OF_F64.search(code[place][0])))
+    path = [stores[-1]]
+    while path[-1] != start:
+        path.append(before[path[-1]])
+    return FastPath(len(path), sum(1 for place in path if OF_F64.search(code[place][0])))

@@ -17,7 +17,7 @@ KERNELS, MUTANTS = ROOT / "kernels", ROOT / "target" / "gpu" / "mutants"
 sys.path.insert(0, str(KERNELS))
 import build  # noqa: E402
 
-# Writes the operations' kernels of frames to a folder.
+# Writes the operations' kernels, from the templates of a folder, to another folder.
 FORMULAS = [
     "cargo",
     "run",
@@ -58,7 +58,7 @@ def write_sources(folder: Path, text: str, instead: str) -> None:
         (folder / name).write_text(source.replace(text, instead))
 
 
-def write_frames(folder: Path) -> None:
+def write_templates(folder: Path) -> None:
     """Compiles the sources in a folder."""
     build.HEADERS = sorted(folder.glob("*.cuh"))
     head, *kernels = build.Compiler().ptx(folder / "reduction.cu").split(build.ENTRY)
@@ -73,7 +73,7 @@ def main() -> None:
         folder = MUTANTS / guard
         with tempfile.TemporaryDirectory() as sources:
             write_sources(Path(sources), text, instead)
-            write_frames(Path(sources))
+            write_templates(Path(sources))
             subprocess.run([*FORMULAS, folder, "--operations", sources], cwd=ROOT, check=True)
     print(f"{len(GUARDS)} mutants in {MUTANTS}")
 

@@ -109,6 +109,11 @@ TWO_OVER_ROOT_PI_HIGH = mpf(float(2 / sqrt(pi)))
 FAR_FROM = mpf(11) / 16
 
 
+def of_odd(function):
+    """The polynomial p of an odd function x + x³ p(x²)."""
+    return lambda z: (function(sqrt(z)) / sqrt(z) - 1) / z
+
+
 def over_turns(z):
     """The angle, in radians, of sqrt(z) quarter-turns."""
     return sqrt(z) * pi / 2
@@ -117,13 +122,7 @@ def over_turns(z):
 # name: function of the polynomial's argument, weight, the argument's range, number of coefficients.
 # A weight makes the polynomial's error relative to the result that it becomes part of.
 POLYNOMIALS = {
-    "SINH": (
-        lambda z: (sinh(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: z,
-        0,
-        HALF_LN2**2,
-        5,
-    ),
+    "SINH": (of_odd(sinh), lambda z: z, 0, HALF_LN2**2, 5),
     "COSH": (
         lambda z: (cosh(sqrt(z)) - 1) / z,
         lambda z: sqrt(z),
@@ -152,27 +151,9 @@ POLYNOMIALS = {
         mpf("0.2501"),
         7,
     ),
-    "ARC_TANGENT": (
-        lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: z,
-        0,
-        TAN_PI_8**2 * mpf("1.0001"),
-        12,
-    ),
-    "SHORT_ARC_TANGENT": (
-        lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: z,
-        0,
-        TAN_PI_8**2 * mpf("1.0001"),
-        8,
-    ),
-    "ARC_SINE": (
-        lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: z,
-        0,
-        mpf("0.25"),
-        13,
-    ),
+    "ARC_TANGENT": (of_odd(atan), lambda z: z, 0, TAN_PI_8**2 * mpf("1.0001"), 12),
+    "SHORT_ARC_TANGENT": (of_odd(atan), lambda z: z, 0, TAN_PI_8**2 * mpf("1.0001"), 8),
+    "ARC_SINE": (of_odd(asin), lambda z: z, 0, mpf("0.25"), 13),
     "NEAR": (
         lambda z: erf(sqrt(z)) / sqrt(z) - TWO_OVER_ROOT_PI_HIGH,
         lambda z: sqrt(z) / erf(sqrt(z)),
@@ -199,7 +180,7 @@ POLYNOMIALS |= {
         7,
     ),
     "SINE_RADIANS": (
-        lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z,
+        of_odd(sin),
         lambda z: z * sqrt(z) / sin(sqrt(z)),
         0,
         (pi / 4) ** 2 * mpf("1.0001"),

@@ -9,7 +9,10 @@ exits 1 if a result is wrong.
 """
 
 import sys
+from collections.abc import Callable
 from ctypes import byref, c_float
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from statistics import median
 
@@ -17,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from bindings import Place, lib, why_cpu
-from streams import Resources, ok
+from streams import Memory, Resources, ok
 
 BYTES = 256 << 20
 N = BYTES // 4
@@ -26,124 +29,85 @@ KERNELS = 24
 ROUNDS = 7
 
 
+@dataclass
 class Part:
-    """Work on a stream of its own."""
+    """Work on a stream of its own: `queue` queues it, and the numbers `to` become `expected`."""
 
-    def __init__(self, resources: Resources) -> None:
-        self.stream, self.end = resources.stream(), resources.event()
-
-    def queue(self) -> None:
-        """Queues the work."""
-        raise NotImplementedError
-
-    def clear(self) -> None:
-        """Overwrites earlier results."""
-        raise NotImplementedError
-
-    def is_right(self) -> bool:
-        """Returns whether the work was done."""
-        raise NotImplementedError
+    name: str
+    stream: int
+    end: int
+    queue: Callable[[], None]
+    to: Memory
+    expected: np.ndarray
 
 
-class Copy(Part):
-    """A copy of numbers from one kind of memory to another."""
+def copy(resources: Resources, name: str, source: str, to: str) -> Part:
+    """Makes a part that copies numbers from one kind of memory to another."""
+    values, stream = np.arange(N, dtype=np.int32), resources.stream()
+    source_at, memory = resources.array(source, values).address, resources.memory(to, BYTES)
 
-    def __init__(self, resources: Resources, source: str, to: str) -> None:
-        super().__init__(resources)
-        self.values = np.arange(N, dtype=np.int32)
-        self.source = resources.array(source, self.values)
-        self.to = resources.memory(to, BYTES)
+    def queue() -> None:
+        ok(lib.gpuvec_copy(memory.address, source_at, BYTES, stream))
 
-    def queue(self) -> None:
-        """Queues the copy."""
-        ok(lib.gpuvec_copy(self.to.address, self.source.address, BYTES, self.stream))
-
-    def clear(self) -> None:
-        """Stores other numbers."""
-        self.to.put(np.zeros(N, np.int32))
-
-    def is_right(self) -> bool:
-        """Returns whether all numbers have arrived."""
-        return np.array_equal(self.to.get(np.int32), self.values)
+    return Part(name, stream, resources.event(), queue, memory, values)
 
 
-class Kernels(Part):
-    """A chain of kernels. Each kernel adds one array to another."""
+def kernels(resources: Resources) -> Part:
+    """Makes a part that adds ones to an array, kernel after kernel."""
+    one, stream = resources.array("device", np.ones(N, np.int32)).address, resources.stream()
+    total = resources.memory("device", BYTES)
 
-    def __init__(self, resources: Resources) -> None:
-        super().__init__(resources)
-        self.one = resources.array("device", np.ones(N, np.int32))
-        self.total = resources.memory("device", BYTES)
-
-    def queue(self) -> None:
-        """Queues the chain."""
-        one, total = self.one.address, self.total.address
+    def queue() -> None:
         for _ in range(KERNELS):
-            ok(lib.gpuvec_add_i32(total, one, total, N, self.stream))
+            ok(lib.gpuvec_add_i32(total.address, one, total.address, N, stream))
 
-    def clear(self) -> None:
-        """Restores the arrays."""
-        self.total.put(np.zeros(N, np.int32))
-
-    def is_right(self) -> bool:
-        """Returns whether all additions were done."""
-        return bool((self.total.get(np.int32) == KERNELS).all())
+    return Part("kernels", stream, resources.event(), queue, total, np.full(N, KERNELS, np.int32))
 
 
-class Clock:
-    """Measures the time from the common start of some parts to the end of the last."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.stream = resources.stream()
-        self.start, self.end = resources.event(), resources.event()
-
-    def once(self, parts: list[Part]) -> float:
-        """Returns the milliseconds for all parts; exits 1 if a result is wrong."""
-        for part in parts:
-            part.clear()
-        ok(lib.gpuvec_event_record(self.start, self.stream))
-        for part in parts:
-            ok(lib.gpuvec_stream_wait(part.stream, self.start))
-            part.queue()
-            ok(lib.gpuvec_event_record(part.end, part.stream))
-            ok(lib.gpuvec_stream_wait(self.stream, part.end))
-        ok(lib.gpuvec_event_record(self.end, self.stream))
-        ok(lib.gpuvec_event_synchronize(self.end))
-        for part in parts:
-            if not part.is_right():
-                sys.exit(f"{type(part).__name__}: a result is wrong")
-        ms = c_float()
-        ok(lib.gpuvec_event_elapsed(self.start, self.end, byref(ms)))
-        return ms.value
-
-    def time(self, *parts: Part) -> float:
-        """Returns the median of some rounds after a warm-up."""
-        self.once(parts)
-        return median(self.once(parts) for _ in range(ROUNDS))
+def once(parts: tuple[Part, ...], stream: int, start: int, end: int) -> float:
+    """Returns the milliseconds from the parts' common start to their last end."""
+    for part in parts:
+        part.to.put(np.zeros(N, np.int32))
+    ok(lib.gpuvec_event_record(start, stream))
+    for part in parts:
+        ok(lib.gpuvec_stream_wait(part.stream, start))
+        part.queue()
+        ok(lib.gpuvec_event_record(part.end, part.stream))
+        ok(lib.gpuvec_stream_wait(stream, part.end))
+    ok(lib.gpuvec_event_record(end, stream))
+    ok(lib.gpuvec_event_synchronize(end))
+    for part in parts:
+        if not np.array_equal(part.to.get(np.int32), part.expected):
+            sys.exit(f"{part.name}: a result is wrong")
+    ms = c_float()
+    ok(lib.gpuvec_event_elapsed(start, end, byref(ms)))
+    return ms.value
 
 
 def main() -> None:
-    """Times everything and prints the table."""
+    """Times each part alone and each combination of parts; prints the table."""
     lib.gpuvec_set_placement(Place.GPU)
     if why_cpu():
         sys.exit(why_cpu())
     print(lib.gpuvec_device_name(0).decode())
     with Resources() as resources:
-        clock = Clock(resources)
-        parts = {
-            "to the device": Copy(resources, "pinned", "device"),
-            "from the device": Copy(resources, "device", "pinned"),
-            "kernels": Kernels(resources),
-        }
-        alone = {name: clock.time(part) for name, part in parts.items()}
-        for name, ms in alone.items():
-            rate = "" if name == "kernels" else f"  {BYTES / ms / 1e6:5.1f} GB/s"
-            print(f"{name:48} {ms:8.2f} ms{rate}")
-        first, second, third = parts
-        for names in [(first, second), (first, third), (second, third), (first, second, third)]:
-            ms = clock.time(*(parts[name] for name in names))
-            ratio = sum(alone[name] for name in names) / ms
-            print(f"{' + '.join(names):48} {ms:8.2f} ms  {ratio:5.2f}")
+        clock = resources.stream(), resources.event(), resources.event()
+        parts = [
+            copy(resources, "to the device", "pinned", "device"),
+            copy(resources, "from the device", "device", "pinned"),
+            kernels(resources),
+        ]
+        alone: dict[str, float] = {}
+        for count in (1, 2, 3):
+            for some in combinations(parts, count):
+                # The first round warms up.
+                ms = median([once(some, *clock) for _ in range(ROUNDS + 1)][1:])
+                names = " + ".join(part.name for part in some)
+                alone.setdefault(names, ms)
+                figure = f"{sum(alone[part.name] for part in some) / ms:5.2f}"
+                if count == 1:
+                    figure = "" if names == "kernels" else f"{BYTES / ms / 1e6:5.1f} GB/s"
+                print(f"{names:48} {ms:8.2f} ms  {figure}")
 
 
 if __name__ == "__main__":

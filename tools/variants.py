@@ -27,11 +27,12 @@ def with_values(variant: str) -> dict[Path, str]:
     sources = {path.relative_to(ROOT): path.read_text() for path in POLICIES}
     for setting in variant.split(";"):
         name, _, value = (part.strip() for part in setting.partition("="))
-        constant = re.compile(rf"^( +{name}:) [^\n]+,$", re.MULTILINE)
+        line = rf"^( +{name}:| *pub.* const {name.upper()}: .* =)\s+[^\n]+([,;])$"
+        constant = re.compile(line, re.MULTILINE)
         places = [path for path, text in sources.items() if constant.search(text)]
         if len(places) != 1 or len(constant.findall(sources[places[0]])) != 1:
             sys.exit(f"{name} is not the name of one value of the policies")
-        sources[places[0]] = constant.sub(rf"\1 {value},", sources[places[0]])
+        sources[places[0]] = constant.sub(rf"\1 {value}\2", sources[places[0]])
     return sources
 
 

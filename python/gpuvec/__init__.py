@@ -63,122 +63,71 @@ from ._operations import *  # noqa: F403 (the names in its __all__, which is che
 from ._streams import Event, Stream
 
 if TYPE_CHECKING:
-    from ._accumulator import Accumulator
-    from ._declarations import Scalar
-    from ._evaluate import evaluate
-    from ._expressions import Expression
-    from ._held import Memory, memory, trim
-    from ._last_run import Run, last_run
-    from ._memory import (
-        copy,
-        from_dlpack,
-        pinned,
-        pinned_empty,
-        pinned_like,
-        pinned_zeros,
-        to_device,
-    )
-    from ._settings import (
-        abi_version,
-        device_count,
-        device_name,
-        get_device,
-        get_num_threads,
-        get_placement,
-        init,
-        placement,
-        set_device,
-        set_num_threads,
-        set_placement,
-        version,
-        why_cpu,
-    )
+    from ._accumulator import Accumulator as Accumulator
+    from ._declarations import Scalar as Scalar
+    from ._evaluate import evaluate as evaluate
+    from ._expressions import Expression as Expression
+    from ._held import Memory as Memory
+    from ._held import memory as memory
+    from ._held import trim as trim
+    from ._last_run import Run as Run
+    from ._last_run import last_run as last_run
+    from ._memory import copy as copy
+    from ._memory import from_dlpack as from_dlpack
+    from ._memory import pinned as pinned
+    from ._memory import pinned_empty as pinned_empty
+    from ._memory import pinned_like as pinned_like
+    from ._memory import pinned_zeros as pinned_zeros
+    from ._memory import to_device as to_device
+    from ._settings import abi_version as abi_version
+    from ._settings import device_count as device_count
+    from ._settings import device_name as device_name
+    from ._settings import get_device as get_device
+    from ._settings import get_num_threads as get_num_threads
+    from ._settings import get_placement as get_placement
+    from ._settings import init as init
+    from ._settings import placement as placement
+    from ._settings import set_device as set_device
+    from ._settings import set_num_threads as set_num_threads
+    from ._settings import set_placement as set_placement
+    from ._settings import version as version
+    from ._settings import why_cpu as why_cpu
 
 __version__ = text(functions.gpuvec_version())
 
 __all__ = [
-    "Accumulator",
     "ArgumentError",
     "DeviceArray",
     "DeviceError",
     "Error",
     "Event",
-    "Expression",
     "ExpressionError",
     "InternalError",
-    "Memory",
     "OutOfMemoryError",
-    "Run",
-    "Scalar",
     "Status",
     "Stream",
     "UnavailableError",
     "__version__",
-    "abi_version",
-    "copy",
-    "device_count",
-    "device_name",
-    "evaluate",
-    "from_dlpack",
     "functions",
-    "get_device",
     "get_include",
     "get_library",
-    "get_num_threads",
-    "get_placement",
-    "init",
-    "last_run",
     "library_path",
-    "memory",
-    "pinned",
-    "pinned_empty",
-    "pinned_like",
-    "pinned_zeros",
-    "placement",
-    "set_device",
-    "set_num_threads",
-    "set_placement",
-    "to_device",
-    "trim",
-    "version",
-    "why_cpu",
 ]
-__all__ += _operations.__all__
 
 # Names whose modules are imported at their first use, to keep this import short.
 _IMPORTED_LATER = {
-    "_accumulator": ("Accumulator",),
-    "_declarations": ("Scalar",),
-    "_evaluate": ("evaluate",),
-    "_expressions": ("Expression",),
-    "_held": ("Memory", "memory", "trim"),
-    "_last_run": ("Run", "last_run"),
-    "_memory": (
-        "copy",
-        "from_dlpack",
-        "pinned",
-        "pinned_empty",
-        "pinned_like",
-        "pinned_zeros",
-        "to_device",
-    ),
-    "_settings": (
-        "abi_version",
-        "device_count",
-        "device_name",
-        "get_device",
-        "get_num_threads",
-        "get_placement",
-        "init",
-        "placement",
-        "set_device",
-        "set_num_threads",
-        "set_placement",
-        "version",
-        "why_cpu",
-    ),
+    "_accumulator": "Accumulator",
+    "_declarations": "Scalar",
+    "_evaluate": "evaluate",
+    "_expressions": "Expression",
+    "_held": "Memory memory trim",
+    "_last_run": "Run last_run",
+    "_memory": "copy from_dlpack pinned pinned_empty pinned_like pinned_zeros to_device",
+    "_settings": "abi_version device_count device_name get_device get_num_threads get_placement "
+    "init placement set_device set_num_threads set_placement version why_cpu",
 }
-_MODULES = {name: module for module, names in _IMPORTED_LATER.items() for name in names}
+_MODULES = {name: module for module, names in _IMPORTED_LATER.items() for name in names.split()}
+__all__ += [*_operations.__all__, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

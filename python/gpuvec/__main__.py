@@ -110,7 +110,9 @@ def chosen_device() -> str:
 
 def facts() -> dict[str, str]:
     """Returns everything, by name."""
-    variables = [f"{name}={value}" for name, value in os.environ.items() if is_relevant(name)]
+    prefixes = tuple(pattern.rstrip("*") for pattern in RELEVANT)
+    relevant = (name for name in sorted(os.environ) if name.startswith(prefixes))
+    variables = [f"{name}={os.environ[name]}" for name in relevant]
     return {
         "gpuvec": f"{gpuvec.version()}, binary interface {gpuvec.abi_version()}",
         "library": gpuvec.library_path(),
@@ -122,18 +124,13 @@ def facts() -> dict[str, str]:
         "why CPU": gpuvec.why_cpu() or "a GPU is usable",
         **{f"add {n:,}": answer(partial(rate, n)) for n in LENGTHS},
         "memory": answer(held),
-        "environment": " ".join(sorted(variables)) or f"none of {', '.join(RELEVANT)}",
+        "environment": " ".join(variables) or f"none of {', '.join(RELEVANT)}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "NumPy": np.__version__,
         "system": f"{platform.platform()}, {' '.join(platform.libc_ver())}",
         "CPU": processor(),
         "CPUs": cpus(),
     }
-
-
-def is_relevant(variable: str) -> bool:
-    """Returns whether an environment variable affects the library or the driver."""
-    return variable.startswith(tuple(pattern.rstrip("*") for pattern in RELEVANT))
 
 
 if __name__ == "__main__":

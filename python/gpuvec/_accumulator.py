@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import operator
 import re
-from ctypes import c_int64
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import address, check_axes, check_dtype, check_equal, find_all, typed
+from ._arrays import address, check_axes, check_equal, checked, find_all
 from ._errors import Error, check
 from ._expressions import named
 from ._library import functions
 from ._owned import Owned
-from ._results import Strided
-from ._shapes import MOST_AXES, broadcast, plain_axis, reduction
+from ._results import lengths_of, strided
+from ._shapes import (
+    MOST_AXES,
+    broadcast,
+    check_number_of_axes,
+    plain_axis,
+    reduction,
+    strides_in,
+)
 from ._streams import Stream, handle_of
 
 if TYPE_CHECKING:
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from ._dlpack import Found
     from ._shapes import Axis, Shape
     from ._typing import Array, Buffer
 
@@ -174,27 +179,20 @@ class Accumulator:
         axis, handle = plain_axis(axis), handle_of(stream)
         given = [("a", a)] if b is None else [("a", a), ("b", b)]
         found = find_all(given, stream)
-        arrays = {name: self._checked(name, one) for (name, _), one in zip(given, found)}
+        arrays = {
+            name: checked(name, one, self._dtype).array for (name, _), one in zip(given, found)
+        }
         first, last = arrays["a"], arrays.get("b")
         if last is not None and axis is None:
             check_equal("b", last, "a", first)
             check_axes("a", first)
-        if (
-            axis is not None
-            or self._shape
-            or not all(one.flags.c_contiguous for one in arrays.values())
-        ):
+        are_contiguous = all(one.flags.c_contiguous for one in arrays.values())
+        if axis is not None or self._shape or not are_contiguous:
             self._add_along(arrays, handle, axis)
             return
-        check(
-            functions.gpuvec_accumulator_add(
-                self._handle,
-                address(first),
-                None if last is None else address(last),
-                first.size,
-                handle,
-            )
-        )
+        second = None if last is None else address(last)
+        add = functions.gpuvec_accumulator_add
+        check(add(self._handle, address(first), second, first.size, handle))
 
     def _add_along(self, arrays: dict[str, NDArray[Any]], handle: int | None, axis: Axis) -> None:
         """Adds elements of arrays of any strides along axes."""
@@ -206,24 +204,15 @@ class Accumulator:
                 f"along axis {axis}, and the accumulator has {self._shape}: pass arrays and axis= "
                 "that leave its shape"
             )
-        strided = Strided(shape)
         for name, array in arrays.items():
-            strided.add_input(name, address(array), array)
-        [ndim, lengths, inputs, _, mask], _ = strided.arguments(0, reduced.mask)
+            check_number_of_axes(name, array.shape)
+        inputs = [(address(array), strides_in(array, shape)) for array in arrays.values()]
+        ndim, lengths = _passed(shape)
+        add = functions.gpuvec_accumulator_add_nd
         try:
-            check(
-                functions.gpuvec_accumulator_add_nd(
-                    self._handle, ndim, lengths, inputs, mask, handle
-                )
-            )
+            check(add(self._handle, ndim, lengths, strided(inputs), reduced.mask, handle))
         except Error as error:
             raise named(error, tuple(arrays), ()) from None
-
-    def _checked(self, name: str, found: Found) -> NDArray[Any]:
-        """Returns an argument's elements, which the library can read."""
-        found = typed(name, found, self._dtype)
-        check_dtype(name, found.array, [self._dtype])
-        return found.array
 
     def merge(self, other: Accumulator) -> None:
         """Add all elements of another accumulator of the same kind and shape.
@@ -411,4 +400,4 @@ def _lengths(shape: int | Sequence[int]) -> Shape:
 
 def _passed(shape: Shape) -> tuple[int, Any]:
     """Returns a shape as the library's functions take it."""
-    return len(shape), (c_int64 * len(shape))(*shape)
+    return len(shape), lengths_of(shape)

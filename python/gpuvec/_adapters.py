@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,17 +20,11 @@ from ._operators import OPERANDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# The names of a formula's arrays, as often as the text has them, and the number of axes of each
+# array of another kind.
+Others = tuple[Sequence[str], dict[str, int]]
 # Makes an array of the inputs' kind from a result, whose call has reduced these axes.
 Wrap = Callable[["NDArray[Any]", tuple[int, ...]], Any]
-
-
-class Formula(NamedTuple):
-    """The arrays of a formula, as one kind of them needs to know it."""
-
-    # The names of all arrays, as often as the text has them.
-    names: Sequence[str]
-    # The number of axes of each array of another kind.
-    axes: dict[str, int]
 
 
 class Kind:
@@ -57,7 +51,7 @@ class Kind:
         raise NotImplementedError
 
     def fitted(
-        self, arrays: dict[str, Any], elements: dict[str, Any], formula: Formula
+        self, arrays: dict[str, Any], elements: dict[str, Any], others: Others
     ) -> tuple[dict[str, Any], Wrap]:
         """Returns the elements as NumPy broadcasts them, and how to make an array of a result.
 
@@ -95,23 +89,22 @@ class Pandas(Kind):
         return np.asarray(array.to_numpy(dtype=dtype, na_value=_filler(name, nulls, dtype, na)))
 
     def made(self, arrays: dict[str, Any], result: NDArray[Any]) -> Any:
-        """Returns a Series."""
         index = next(iter(arrays.values())).index
         series = sys.modules["pandas"].Series
         return series(result, index=index, name=_common_name(arrays), copy=False)
 
     def fitted(
-        self, arrays: dict[str, Any], elements: dict[str, Any], formula: Formula
+        self, arrays: dict[str, Any], elements: dict[str, Any], others: Others
     ) -> tuple[dict[str, Any], Wrap]:
         """Raises ValueError if indexes differ, which pandas would align."""
-        (first, series), *others = arrays.items()
-        for other, one in others:
+        (first, series), *rest = arrays.items()
+        for other, one in rest:
             if not one.index.equals(series.index):
                 raise ValueError(
                     f"{first} and {other} have different indexes: pass the results of "
                     f"{first}.align({other})"
                 )
-        return super().fitted(arrays, elements, formula)
+        return super().fitted(arrays, elements, others)
 
 
 class Polars(Kind):
@@ -120,7 +113,6 @@ class Polars(Kind):
     library, name = "polars", "Series"
 
     def dtype(self, name: str, array: Any) -> np.dtype[Any]:
-        """Returns the type of numbers and bools."""
         return _numeric(name, array, POLARS.get(str(array.dtype)))
 
     def elements(self, name: str, array: Any, na: Any) -> NDArray[Any]:
@@ -132,7 +124,6 @@ class Polars(Kind):
         return np.asarray(array.rechunk().to_numpy(allow_copy=dtype.kind == "b"))
 
     def made(self, arrays: dict[str, Any], result: NDArray[Any]) -> Any:
-        """Returns a Series."""
         return sys.modules["polars"].Series(_common_name(arrays) or "", result)
 
 
@@ -142,7 +133,6 @@ class Xarray(Kind):
     library, name = "xarray", "DataArray"
 
     def dtype(self, name: str, array: Any) -> np.dtype[Any]:
-        """Returns the type."""
         return _numeric(name, array, array.dtype)
 
     def elements(self, name: str, array: Any, na: Any) -> Any:
@@ -152,14 +142,14 @@ class Xarray(Kind):
         return array.data
 
     def fitted(
-        self, arrays: dict[str, Any], elements: dict[str, Any], formula: Formula
+        self, arrays: dict[str, Any], elements: dict[str, Any], others: Others
     ) -> tuple[dict[str, Any], Wrap]:
         """Gives all arrays the same dimensions in one order, with length 1 where they lack one.
 
         The order is that in which the formula names them, as in xarray's arithmetic.
         """
         _check_fit(arrays)
-        _check_unnamed({name: array.dims for name, array in arrays.items()}, formula)
+        _check_unnamed({name: array.dims for name, array in arrays.items()}, others)
         lengths = {dim: n for array in arrays.values() for dim, n in array.sizes.items()}
         turned = {name: _turned(elements[name], arrays[name].dims, lengths) for name in arrays}
 
@@ -179,7 +169,6 @@ class Arrow(Kind):
     library, name = "pyarrow", "ChunkedArray"
 
     def has(self, argument: Any) -> bool:
-        """Return whether an argument is such an array."""
         return hasattr(argument, "__arrow_c_array__") or super().has(argument)
 
     def dtype(self, name: str, array: Any) -> np.dtype[Any]:
@@ -187,7 +176,6 @@ class Arrow(Kind):
         return _exported(name, array)[0].dtype
 
     def elements(self, name: str, array: Any, na: Any) -> NDArray[Any]:
-        """Returns the elements."""
         elements, valid = _exported(name, array)
         if valid is None:
             return elements
@@ -247,7 +235,7 @@ def adapted(
         own = {name: inputs[name] for name in names if kinds.get(name) is kind}
         others = {name: getattr(inputs[name], "ndim", 1) for name in names if name not in own}
         elements = {name: kind.elements(name, array, na) for name, array in own.items()}
-        turned, wrap = kind.fitted(own, elements, Formula(names, others))
+        turned, wrap = kind.fitted(own, elements, (names, others))
         plain.update(turned)
         wraps.append(wrap)
     return plain, wraps[0] if len(wraps) == 1 else lambda result, _: result
@@ -349,14 +337,15 @@ def _differ(one: Any, other: Any, dim: Any) -> bool:
     )
 
 
-def _check_unnamed(dims: dict[str, tuple[Any, ...]], formula: Formula) -> None:
+def _check_unnamed(dims: dict[str, tuple[Any, ...]], others: Others) -> None:
     """Raises ValueError if it depends on an operator along which dimensions an array is.
 
     xarray matches an array without dimensions to the last ones of the other operand, which may be
     any part of the formula.
     """
-    given = [one for one, _ in groupby(dims[name] for name in formula.names if name in dims)]
-    for name, axes in formula.axes.items():
+    names, axes_of = others
+    given = [one for one, _ in groupby(dims[name] for name in names if name in dims)]
+    for name, axes in axes_of.items():
         places = set()
         for first in range(len(given)):
             part: dict[Any, None] = {}

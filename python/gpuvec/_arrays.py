@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._adapters import kind_of
 from ._device_array import DeviceArray
-from ._dlpack import Found, borrowed, get_pointer
+from ._dlpack import Found, borrowed
 from ._streams import LEGACY_DEFAULT_STREAM, Stream
 
 if TYPE_CHECKING:
@@ -23,35 +22,10 @@ OUTPUTS = ("out", "dst", *(f"out[{number}]" for number in range(8)))
 # Formats of buffers of bytes without an element type, as bytes, bytearray and mmap export.
 RAW_FORMATS = ("B", "c")
 
-# A view of no bytes at an array's address, which ctypes passes as that address. The view holds the
-# array's buffer; arrays that are read-only or not contiguous have no view: TypeError.
-view: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
 
-
-class ArrayInterface(ctypes.Structure):
-    """NumPy's `PyArrayInterface`, as far as the address."""
-
-    _fields_ = [
-        ("two", ctypes.c_int),
-        ("nd", ctypes.c_int),
-        ("typekind", ctypes.c_char),
-        ("itemsize", ctypes.c_int),
-        ("flags", ctypes.c_int),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("data", ctypes.c_void_p),
-    ]
-
-
-_pointer_at = ctypes.c_void_p.from_address
-_data_offset = ArrayInterface.data.offset
-
-
-def address(array: NDArray[Any]) -> int | None:
-    """Returns an array's address; faster than ``array.ctypes.data``, which makes an object."""
-    # Must stay alive until its structure has been read.
-    capsule = array.__array_struct__
-    return _pointer_at(get_pointer(capsule, None) + _data_offset).value
+def address(array: NDArray[Any]) -> int:
+    """Returns the address of an array's first element."""
+    return array.ctypes.data
 
 
 def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
@@ -61,8 +35,11 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
     """
     if isinstance(argument, np.ndarray):
         if _is_masked(argument):
+            advice = "an array without a mask"
+            if name not in OUTPUTS:
+                advice = f"{name}.compressed(), or {name}.filled(value) with a value that fits"
             raise TypeError(
-                f"{name} is a masked array, and gpuvec does not apply masks: pass {_unmasked(name)}"
+                f"{name} is a masked array, and gpuvec does not apply masks: pass {advice}"
             )
         # A view, whose shape and type the caller's code cannot change.
         return Found(np.asarray(argument)[...])
@@ -119,13 +96,6 @@ def _is_masked(array: NDArray[Any]) -> bool:
     return masks is not None and isinstance(array, masks.MaskedArray)
 
 
-def _unmasked(name: str) -> str:
-    """Returns the advice on what to pass in place of a masked array."""
-    if name in OUTPUTS:
-        return "an array without a mask"
-    return f"{name}.compressed(), or {name}.filled(value) with a value that fits the operation"
-
-
 def _kind(name: str, argument: object) -> str:
     """Names an argument's type; a hint for inputs that only NumPy can convert, as pandas' are."""
     is_convertible = name not in OUTPUTS and hasattr(argument, "to_numpy")
@@ -145,22 +115,29 @@ def typed(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
     return found._replace(array=found.array.reshape(-1).view(dtype), is_raw=False)
 
 
-def check_dtype(name: str, array: NDArray[Any], wanted: Sequence[np.dtype[Any]]) -> None:
-    """Raises TypeError unless an array has one of the element types."""
-    if array.dtype in wanted:
+def checked(name: str, found: Found, dtype: np.dtype[Any]) -> Found:
+    """Returns elements of a type, or bytes as such elements; raises TypeError for another type."""
+    found = typed(name, found, dtype)
+    check_dtype(name, found.array.dtype, [dtype])
+    return found
+
+
+def check_dtype(name: str, dtype: np.dtype[Any], wanted: Sequence[np.dtype[Any]]) -> None:
+    """Raises TypeError unless an argument's element type is one of those that are wanted."""
+    if dtype in wanted:
         return
-    native = array.dtype.newbyteorder("=")
+    native = dtype.newbyteorder("=")
     if native in wanted:
         hint = f"an array of {native}" if name in OUTPUTS else f"{name}.astype(np.{native})"
-        raise TypeError(f"{name} has dtype {array.dtype.str}, of the other byte order: pass {hint}")
+        raise TypeError(f"{name} has dtype {dtype.str}, of the other byte order: pass {hint}")
     *others, last = map(str, wanted)
     names = f"{', '.join(others)} or {last}" if others else last
-    raise TypeError(f"{name} has dtype {array.dtype}: pass {names}")
+    raise TypeError(f"{name} has dtype {dtype}: pass {names}")
 
 
 def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
     """Raises an error unless two arrays have the same element type and shape."""
-    check_equal_types(name, array, other, reference)
+    check_equal_types(name, array.dtype, other, reference.dtype)
     if array.shape != reference.shape:
         raise ValueError(
             f"{name} has shape {array.shape} and {other} has {reference.shape}: "
@@ -168,12 +145,11 @@ def check_equal(name: str, array: NDArray[Any], other: str, reference: NDArray[A
         )
 
 
-def check_equal_types(name: str, array: NDArray[Any], other: str, reference: NDArray[Any]) -> None:
+def check_equal_types(name: str, dtype: object, other: str, reference: object) -> None:
     """Raises TypeError unless two arrays have the same element type."""
-    if array.dtype != reference.dtype:
+    if dtype != reference:
         raise TypeError(
-            f"{name} has dtype {array.dtype} and {other} has {reference.dtype}: "
-            "pass arrays of one dtype"
+            f"{name} has dtype {dtype} and {other} has {reference}: pass arrays of one dtype"
         )
 
 

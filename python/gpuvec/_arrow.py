@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, PyDLL, Structure, c_char_p, c_int64, c_void_p, py_object
+from ctypes import POINTER, Structure, c_char_p, c_int64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._dlpack import described
+from ._dlpack import described, get_pointer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,11 +62,6 @@ class Array(Structure):
     ]
 
 
-# A handle of this module's own: types that are declared on ctypes.pythonapi are declared for all.
-_get_pointer = PyDLL(None).PyCapsule_GetPointer
-_get_pointer.restype, _get_pointer.argtypes = c_void_p, [py_object, c_char_p]
-
-
 def exported(name: str, producer: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Returns an array's elements, and which of them are valid; None if all are.
 
@@ -74,8 +69,8 @@ def exported(name: str, producer: Any) -> tuple[NDArray[Any], NDArray[Any] | Non
     the last array on it is gone.
     """
     capsules = producer.__arrow_c_array__()
-    schema = Schema.from_address(_get_pointer(capsules[0], b"arrow_schema"))
-    array = Array.from_address(_get_pointer(capsules[1], b"arrow_array"))
+    schema = Schema.from_address(get_pointer(capsules[0], b"arrow_schema"))
+    array = Array.from_address(get_pointer(capsules[1], b"arrow_array"))
     if not (schema.release and array.release):
         # Another consumer has moved the structure, and frees its buffers.
         raise ValueError(f"{name} exports an Arrow array that was released: pass one that was not")

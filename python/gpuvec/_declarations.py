@@ -11,15 +11,15 @@ import numpy as np
 
 from ._adapters import columns, kind_of
 from ._arrays import check_dtype, find
-from ._device_array import DeviceArray
 from ._dlpack import bfloat16
-from ._library import native
 from ._numbers import converted
 
 if TYPE_CHECKING:
     from typing import Union
 
     from numpy.typing import DTypeLike
+
+    from ._streams import Stream
 
     Declaration = Union[DTypeLike, "Scalar", type]
     Number = Union[float, int, bool, np.generic]
@@ -148,29 +148,29 @@ def check_keywords(names: Iterable[str], given: dict[str, Any], keywords: dict[s
             )
 
 
+def element_type(name: str, value: Any, stream: Stream | None = None) -> np.dtype[Any] | None:
+    """Returns the type of an argument's elements; None for bytes without a type."""
+    kind = kind_of(value)
+    if kind is not None:
+        return kind.dtype(name, value)
+    # Types are looked up first: finding the elements takes longer.
+    dtype = getattr(value, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype
+    found = find(name, value, stream)
+    return None if found.is_raw else found.array.dtype
+
+
 def code(name: str, value: Any) -> int:
     """Returns the declaration of an argument."""
     number = NUMBERS.get(type(value))
     if number is not None:
         return number
-    # Types are looked up first: finding the elements takes longer.
-    dtype = getattr(value, "dtype", None)
-    known = TYPES.get(dtype) if isinstance(dtype, np.dtype) else None
-    if isinstance(value, np.generic):
-        return SCALAR | (known or _type_number(name, value.dtype))
-    if known is not None and type(value) is DeviceArray:
-        return known
-    kind = kind_of(value)
-    if kind is not None:
-        return _type_number(name, kind.dtype(name, value))
-    # The extension module is quicker, and knows ordinary arrays.
-    known = TYPES.get(native.dtype_of(value)) if native is not None else None
-    if known is not None:
-        return known
-    found = find(name, value)
-    if found.is_raw:
+    dtype = value.dtype if type(value) is np.ndarray else element_type(name, value)
+    if dtype is None:
         raise TypeError(f"{name} is bytes without a type: pass np.frombuffer({name}, dtype)")
-    return _type_number(name, found.array.dtype)
+    number = TYPES.get(dtype) or _type_number(name, dtype)
+    return SCALAR | number if isinstance(value, np.generic) else number
 
 
 def form_of(code: int) -> str:
@@ -192,7 +192,7 @@ def declared(name: str, declaration: Declaration) -> int:
 
 def _type_number(name: str, dtype: np.dtype[Any]) -> int:
     _learn(dtype)
-    check_dtype(name, np.empty(0, dtype), list(TYPES))
+    check_dtype(name, dtype, list(TYPES))
     return TYPES[dtype]
 
 

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 
-def array_in(memory: Any, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Makes an array from memory, which lives as long as the array's last view."""
-    return np.ndarray(shape, dtype, buffer=memory)
-
-
+# NumPy 2 moved the function.
+byte_bounds: Any = getattr(np.lib, "array_utils", np).byte_bounds
 # Whether NumPy's `reshape` can be told not to copy.
 NEVER_COPIES = NUMPY >= (2, 1)
 
@@ -63,13 +60,11 @@ def _check_shape(shape: Any) -> None:
         raise ValueError(f"shape is {shape}, with a negative number: pass numbers of elements")
 
 
-def allocated(
-    size: int, allocate: Any, free: Any, *arguments: object
-) -> ctypes.Array[ctypes.c_char]:
-    """Wraps new memory of the library, which is freed with the object."""
+def allocated(size: int, allocate: Any, free: Any, *arguments: object) -> Any:
+    """Returns new memory of the library, which is freed when the last array made of it is gone."""
     owned = Owned(free)
-    memory = (ctypes.c_char * size).from_address(owned.create(allocate, size, *arguments))
-    memory.owned = owned  # type: ignore[attr-defined]
+    memory: Any = (ctypes.c_char * size).from_address(owned.create(allocate, size, *arguments))
+    memory.owned = owned
     return memory
 
 
@@ -144,7 +139,8 @@ class DeviceArray(Operators):
         allocate, free = functions.gpuvec_device_alloc, functions.gpuvec_device_free
         memory = allocated(size, allocate, free, device)
         found = functions.gpuvec_device_of(ctypes.addressof(memory))
-        self._found = Found(array_in(memory, shape, dtype), None if found < 0 else found)
+        array: NDArray[Any] = np.ndarray(shape, dtype, memory)
+        self._found = Found(array, None if found < 0 else found)
         self._uses = set()
 
     @classmethod
@@ -389,7 +385,7 @@ class DeviceArray(Operators):
             return _copied(self.address, self.shape, self.dtype)
         if self.device is None:
             return array.copy()
-        lowest, end = _bounds(array)
+        lowest, end = byte_bounds(array)
         memory = _copied(lowest, (end - lowest,), np.dtype(np.uint8))
         offset = self.address - lowest
         return np.ndarray(self.shape, self.dtype, memory.data, offset, array.strides).copy()
@@ -471,14 +467,6 @@ def _copied(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArr
     host = np.empty(shape, dtype)
     check(functions.gpuvec_copy(host.ctypes.data, address, host.nbytes, None))
     return host
-
-
-def _bounds(array: NDArray[Any]) -> tuple[int, int]:
-    """Returns the address of an array's first byte in memory, and the one behind its last."""
-    distances = [stride * (length - 1) for stride, length in zip(array.strides, array.shape)]
-    before = sum(distance for distance in distances if distance < 0)
-    behind = sum(distance for distance in distances if distance > 0)
-    return array.ctypes.data + before, array.ctypes.data + behind + array.itemsize
 
 
 def _reshaped(array: NDArray[Any], shape: tuple[Any, ...]) -> NDArray[Any]:

@@ -9,19 +9,6 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-from ctypes import (
-    POINTER,
-    c_char_p,
-    c_int,
-    c_int32,
-    c_int64,
-    c_uint8,
-    c_uint16,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-    py_object,
-)
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,34 +50,34 @@ class Tensor(ctypes.Structure):
     """`DLTensor`."""
 
     _fields_ = [
-        ("data", c_void_p),
-        ("device_type", c_int32),
-        ("device_id", c_int32),
-        ("ndim", c_int32),
-        ("code", c_uint8),
-        ("bits", c_uint8),
-        ("lanes", c_uint16),
-        ("shape", POINTER(c_int64)),
-        ("strides", POINTER(c_int64)),
-        ("byte_offset", c_uint64),
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
     ]
 
 
 class Managed(ctypes.Structure):
     """`DLManagedTensor`."""
 
-    _fields_ = [("tensor", Tensor), ("context", c_void_p), ("deleter", c_void_p)]
+    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
 class ManagedVersioned(ctypes.Structure):
     """`DLManagedTensorVersioned`."""
 
     _fields_ = [
-        ("major", c_uint32),
-        ("minor", c_uint32),
-        ("context", c_void_p),
-        ("deleter", c_void_p),
-        ("flags", c_uint64),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
         ("tensor", Tensor),
     ]
 
@@ -98,9 +85,9 @@ class ManagedVersioned(ctypes.Structure):
 # A handle of this module's own: types that are declared on ctypes.pythonapi are declared for all.
 _python = ctypes.PyDLL(None)
 _is_valid = _python.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = c_int, [py_object, c_char_p]
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 get_pointer = _python.PyCapsule_GetPointer
-get_pointer.restype, get_pointer.argtypes = c_void_p, [py_object, c_char_p]
+get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
 class Found(NamedTuple):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from numpy import ndarray
-
-from ._declarations import NAMES, TYPES, check_keywords, code, joined, keywords_of, merged
+from ._declarations import NAMES, check_keywords, code, joined, keywords_of, merged
 from ._expressions import Expression, compiled
 
 if TYPE_CHECKING:
@@ -133,13 +131,7 @@ def evaluate(
         called = latest._short.call(given, out, stream, axis, keepdims)
         if called is not None:
             return called
-    try:
-        codes = [
-            TYPES[value.dtype] if type(value) is ndarray else code(name, value)
-            for name, value in given.items()
-        ]
-    except KeyError:
-        codes = [code(name, value) for name, value in given.items()]
+    codes = [code(name, value) for name, value in given.items()]
     key = (text, *given, *codes)
     expression = _remembered.get(key)
     if expression is None:

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping
-from ctypes import (
-    addressof,
-    byref,
-    c_char_p,
-    c_int32,
-    c_size_t,
-    c_void_p,
-    cast,
-    create_string_buffer,
-)
 from functools import partial
 from itertools import compress
 from math import prod
@@ -23,7 +14,14 @@ import numpy as np
 from numpy import ndarray
 
 from ._adapters import Wrap, adapted, kinds_of
-from ._arrays import address, check_axes, check_dtype, device_of, find_all, typed
+from ._arrays import (
+    address,
+    check_axes,
+    check_equal,
+    checked,
+    device_of,
+    find_all,
+)
 from ._declarations import (
     ARRAY,
     NAMES,
@@ -39,17 +37,25 @@ from ._declarations import (
     scalar,
     shown,
 )
+from ._device_array import DeviceArray
 from ._errors import Error, check, failure
 from ._library import functions, native, ordinal
+from ._numbers import rounded
 from ._owned import Owned
 from ._queue import call
-from ._results import Output, Strided, are_contiguous, found_in
-from ._shapes import broadcast, order_of, plain_axis, plain_keepdims, reduction
+from ._results import Output, lengths_of, strided
+from ._shapes import (
+    broadcast,
+    check_number_of_axes,
+    order_of,
+    plain_axis,
+    plain_keepdims,
+    reduction,
+    strides_in,
+)
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ._declarations import Declaration, Number
     from ._dlpack import Found
     from ._shapes import Axis, Reduction, Shape
@@ -59,12 +65,6 @@ if TYPE_CHECKING:
 MOST_INPUTS = 32
 # The forms of an expression's text, as in the header.
 PROGRAM, PTX = 1, 2
-
-# The functions that the extension module calls.
-_ADDRESSES = tuple(
-    cast(function, c_void_p).value
-    for function in (functions.gpuvec_expr_run_outputs, functions.gpuvec_expr_run_nd)
-)
 
 
 class Expression:
@@ -77,9 +77,8 @@ class Expression:
     Parameters
     ----------
     text : str or tuple of str
-        The formula, such as ``"sqrt(a*a + b*b)"`` or ``"sum(w * abs(x))"``; or up to 8 of them, in
-        a tuple or with ``;`` between them, as in ``"x + dt*v; v - dt*k*x"``. A call evaluates them
-        in one pass, and returns a tuple with the result of each.
+        The formula, or up to 8 of them, in a tuple or with ``;`` between them, as in
+        ``"x + dt*v; v - dt*k*x"``.
     inputs : mapping, optional
     **named : dtype, Scalar, float or int
         The names of the formula's inputs, in a mapping or as keywords, each with the type of its
@@ -106,23 +105,6 @@ class Expression:
     (array([1. , 2.5], dtype=float32), array([2. , 2.5], dtype=float32), np.float32(13.0))
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_codes",
-        "_counted",
-        "_handle",
-        "_has_dot",
-        "_inner",
-        "_is_tuple",
-        "_names",
-        "_outputs",
-        "_owned",
-        "_pointers",
-        "_reads",
-        "_short",
-        "_text",
-    )
-
     def __init__(
         self,
         text: str | tuple[str, ...],
@@ -134,8 +116,19 @@ class Expression:
         self._compile(text, tuple(inputs), tuple(declared(*item) for item in inputs.items()))
 
     def _compile(
-        self, given: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
+        self,
+        given: str | tuple[str, ...],
+        names: tuple[str, ...],
+        codes: tuple[int, ...],
+        own: str | None = None,
+        broadcasts: bool = True,
     ) -> None:
+        """Compiles the text.
+
+        The formula of an operation has the library's `own` function for contiguous arrays, and
+        `broadcasts` without an axis, or not.
+        """
+        self._own, self._broadcasts = own, broadcasts
         text = joined(given)
         if "\0" in text:
             raise ValueError("text has a NUL character: pass a formula without it")
@@ -147,15 +140,14 @@ class Expression:
             )
         self._owned = Owned(functions.gpuvec_expr_destroy)
         handle = self._owned.handle
-        encoded = (c_char_p * count)(*(name.encode() for name in names))
-        types = (c_int32 * count)(*codes)
+        encoded = (ctypes.c_char_p * count)(*(name.encode() for name in names))
+        types = (ctypes.c_int32 * count)(*codes)
         content = text.encode(errors="replace")
-        check(functions.gpuvec_expr_compile(content, encoded, types, count, byref(handle)))
+        check(functions.gpuvec_expr_compile(content, encoded, types, count, ctypes.byref(handle)))
         self._text, self._names, self._codes, self._handle = text, names, codes, handle.value
         outputs = functions.gpuvec_expr_num_outputs(self._handle)
         self._is_tuple = outputs > 1 or isinstance(given, tuple)
         self._outputs = tuple(self._output(number) for number in range(outputs))
-        self._pointers: Any = c_void_p * count
         is_reduction = any(self.reductions)
         self._counted = self._names_of_shape()
         *earlier, last = reads_of(self.program)
@@ -189,17 +181,25 @@ class Expression:
         """Returns the formula as the extension module calls it; None without the module."""
         if native is None:
             return None
+        run = _address(functions.gpuvec_expr_run_outputs), _address(functions.gpuvec_expr_run_nd)
+        own = None
+        if self._own:
+            function, arrays = getattr(functions, self._own), len(self._counted)
+            factors = function.argtypes[: len(self._names) - arrays]
+            own = _address(function), arrays, sum(map(ctypes.sizeof, factors))
         inputs = [
             (name, dtype_of(code), form_of(code), name in self._counted)
             for name, code in zip(self._names, self._codes)
         ]
-        most_axes = 1 if self._has_dot else 2**31 - 1
         outputs = [(output.dtype, output.is_reduction) for output in self._outputs]
+        most_axes = 1 if self._has_dot else 2**31 - 1
+        needs_one_shape = bool(self._inner or self._reads)
+        takes_axis = any(self.reductions) and not self._inner
+        limits = most_axes, self._broadcasts, needs_one_shape, takes_axis
         # Not a method: the formula would own the expression that owns it.
         calls = tuple(partial(each, self._names, self._outputs) for each in (queued, named_failure))
-        # Reductions inside formulas limit shapes and axes, which are checked here.
-        what = inputs, (outputs, self._is_tuple), (most_axes, bool(self._inner))
-        return native.Formula(_ADDRESSES, self._handle, *what, calls)
+        what = inputs, outputs, self._is_tuple, limits, calls
+        return native.Formula(run, own, self._handle, *what)
 
     @property
     def text(self) -> str:
@@ -247,9 +247,9 @@ class Expression:
         return self._described(PTX)
 
     def _described(self, form: int) -> str:
-        needed = c_size_t()
-        check(functions.gpuvec_expr_text(self._handle, form, None, 0, byref(needed)))
-        text = create_string_buffer(needed.value)
+        needed = ctypes.c_size_t()
+        check(functions.gpuvec_expr_text(self._handle, form, None, 0, ctypes.byref(needed)))
+        text = ctypes.create_string_buffer(needed.value)
         check(functions.gpuvec_expr_text(self._handle, form, text, len(text), None))
         return text.value.decode()
 
@@ -274,39 +274,10 @@ class Expression:
         na: Number | None = None,
         **named: Array | Number,
     ) -> Any:
-        """Evaluate the formula, or all formulas.
+        """Evaluate the formula, or all formulas: see `evaluate` for the arguments and the result.
 
-        Parameters
-        ----------
-        inputs : mapping or table, optional
-            The values of inputs by name, or a table with a column for each of them.
-        out : array or tuple of arrays, optional
-            The result, of the type `dtype`, and of the result's shape; the result of a reduction of
-            all elements may be an array of any shape with one element. It may be exactly an input
-            whose elements have the same size. For several formulas, a tuple with an array for each,
-            or None for a new one. All formulas use the inputs as they were before the call.
-        stream : Stream, optional
-            Queues the work behind the stream's earlier work. Without a stream the call returns when
-            the result is there.
-        axis : int or tuple of int, optional
-            The axes that reductions reduce; all if it is None. Results of other formulas keep all
-            axes.
-        keepdims : bool, default False
-            Keeps the reduced axes in the result, with length 1.
-        na : number, optional
-            The value of nulls in columns. Without it they are an error.
-        **named : array or number
-            The value of each input: arrays of any strides, as `gpuvec.add` takes them, whose shapes
-            NumPy would broadcast to one; or a number for a scalar.
-
-        Returns
-        -------
-        array or scalar, or a tuple of them
-            ``out``. If it is None, a new array: a `DeviceArray` if an input is on a GPU and
-            the result has axes, else an ndarray, with its axes in the inputs' order in memory; or a
-            scalar, if all elements are reduced. For several formulas, or formulas in a tuple, it is
-            a tuple with the result of each. If the inputs are columns of one library, new arrays
-            are columns of that library.
+        Inputs have the types that the expression declares. ``out`` has the type `dtype`; the result
+        of a reduction of all elements may be an array of any shape with one element.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
         short = self._short
@@ -318,18 +289,12 @@ class Expression:
 
     def _in_order(self, inputs: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
         check_keywords(self._names, inputs, keywords)
-        for name in self._names:
-            if name not in inputs:
-                raise TypeError(f"{name} is missing: the formula's inputs are {self._listed()}")
-        for name in inputs:
-            if name not in self._names:
-                raise TypeError(
-                    f"{name} is not an input: the formula's inputs are {self._listed()}"
-                )
+        for name in (*self._names, *inputs):
+            if name not in inputs or name not in self._names:
+                wrong = "missing" if name not in inputs else "not an input"
+                known = ", ".join(self._names) or "none"
+                raise TypeError(f"{name} is {wrong}: the formula's inputs are {known}")
         return {name: inputs[name] for name in self._names}
-
-    def _listed(self) -> str:
-        return ", ".join(self._names) or "none"
 
     def _generally(
         self,
@@ -346,9 +311,9 @@ class Expression:
             inputs = self._in_order(inputs, keywords_of(out, stream, axis, keepdims, na))
         axis, keepdims = plain_axis(axis), plain_keepdims(keepdims)
         kinds = kinds_of(inputs, self._counted)
+        wrap: Wrap | None = None
         if kinds:
-            foreign = adapted(inputs, kinds, self._occurrences(), na)
-            return self._wrapped(*foreign, out, stream, axis, keepdims)
+            inputs, wrap = adapted(inputs, kinds, self._occurrences(), na)
         if self._inner and axis is not None:
             raise TypeError(
                 f"axis is {axis}, and reductions inside a formula are of all elements: evaluate "
@@ -361,23 +326,6 @@ class Expression:
             )
         given = self._given(out)
         arrays, targets = self._found(inputs, given, stream)
-        return self._evaluated(inputs, arrays, given, targets, stream, axis, keepdims)
-
-    def _evaluated(
-        self,
-        inputs: dict[str, Any],
-        arrays: dict[str, Found],
-        given: tuple[Any, ...],
-        targets: list[Found | None],
-        stream: Stream | None,
-        axis: Axis,
-        keepdims: bool,
-        own: Sequence[Any] = (),
-    ) -> Any:
-        """Calls the library with the elements that were found of inputs and of given outputs.
-
-        `own` has an operation's own function for contiguous arrays, and its first arguments.
-        """
         scalars = {
             name: scalar(name, inputs[name], code)
             for name, code in zip(self._names, self._codes)
@@ -394,70 +342,68 @@ class Expression:
             output.new(reduced, order, device) if one is None else one
             for output, one in zip(self._outputs, given)
         ]
-        written = [found_in(result) if to is None else to for result, to in zip(results, targets)]
+        written = [
+            (result._found.array if isinstance(result, DeviceArray) else result)
+            if to is None
+            else to.array
+            for result, to in zip(results, targets)
+        ]
         pointers = [
-            addressof(scalars[name]) if name in scalars else address(arrays[name].array)
+            ctypes.addressof(scalars[name]) if name in scalars else address(arrays[name].array)
             for name in self._names
         ]
-        run, points_to = self._run(counted, pointers, written, reduced, own)
-        memory = tuple(one.array for one in (*arrays.values(), *written))
+        run = self._run(inputs, counted, pointers, written, reduced)
+        memory = (*(found.array for found in arrays.values()), *written)
         queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
-        del scalars, points_to
-        returned = tuple(
-            result[()]
-            if one is None and not result.shape and (output.is_reduction or not arrays)
-            else result
-            for output, one, result in zip(self._outputs, given, results)
-        )
-        return returned if self._is_tuple else returned[0]
+        del scalars
 
-    def _wrapped(
-        self,
-        inputs: dict[str, Any],
-        wrap: Wrap,
-        out: Any,
-        stream: Stream | None,
-        axis: Axis,
-        keepdims: bool,
-    ) -> Any:
-        """Calls the library with the elements of columns, and returns new results as columns."""
-        called = self(inputs, out=out, stream=stream, axis=axis, keepdims=keepdims)
-        results = called if self._is_tuple else (called,)
-        axes = max((getattr(inputs[name], "ndim", 0) for name in self._counted), default=0)
-        reduced = reduction((1,) * axes, axis, keepdims).axes
-        returned = tuple(
-            wrap(result, reduced if output.is_reduction else ())
-            if one is None and isinstance(result, ndarray)
-            else result
-            for output, one, result in zip(self._outputs, self._given(out), results)
-        )
-        return returned if self._is_tuple else returned[0]
+        def returned(output: Output, given: Any, result: Any) -> Any:
+            if given is not None or isinstance(result, DeviceArray):
+                return result
+            if not result.shape and (output.is_reduction or not arrays):
+                return result[()]
+            axes = reduced.axes if output.is_reduction else ()
+            return result if wrap is None else wrap(result, axes)
+
+        values = tuple(map(returned, self._outputs, given, results))
+        return values if self._is_tuple else values[0]
 
     def _run(
         self,
+        inputs: dict[str, Any],
         arrays: dict[str, ndarray[Any, Any]],
-        pointers: list[int | None],
-        written: list[Found],
+        pointers: list[int],
+        written: list[ndarray[Any, Any]],
         reduced: Reduction,
-        own: Sequence[Any],
-    ) -> tuple[list[Any], Any]:
-        """Returns the function to call with its arguments, and what these point to."""
-        to = [one.array for one in written]
-        if are_contiguous([*arrays.values(), *to], self._outputs, reduced):
-            size, outputs = prod(reduced.shape), [address(array) for array in to]
-            if own:
-                return [*own, *pointers[: len(arrays)], *outputs, size], None
-            run = functions.gpuvec_expr_run_outputs
-            addresses = (c_void_p * len(to))(*outputs)
-            return [run, self._handle, self._pointers(*pointers), addresses, len(to), size], None
-        strided = Strided(reduced.shape)
-        for name, pointer in zip(self._names, pointers):
-            strided.add_input(name, pointer, arrays.get(name))
-        for output, array in zip(self._outputs, to):
-            strided.add_output(output, array, reduced)
-        mask = reduced.mask if any(self.reductions) else 0
-        arguments, points_to = strided.arguments(len(to), mask)
-        return [functions.gpuvec_expr_run_nd, self._handle, *arguments], points_to
+    ) -> list[Any]:
+        """Returns the function to call, and its arguments."""
+        shape, mask = reduced.shape, reduced.mask if any(self.reductions) else 0
+        strides: list[Shape | None] = [None] * (len(pointers) + len(written))
+        pointers = [*pointers, *map(address, written)]
+        are_whole = prod(reduced.result) == 1 or not any(self.reductions)
+        are_alike = all(array.shape == shape for array in arrays.values())
+        flags = [array.flags.c_contiguous for array in (*arrays.values(), *written)]
+        if are_whole and are_alike and all(flags):
+            shape, mask = (prod(shape),), min(mask, 1)
+            if self._own:
+                function, count = getattr(functions, self._own), len(arrays)
+                # ctypes would convert factors as the thread's floating-point modes say.
+                factors = [
+                    function.argtypes[0].from_buffer_copy(rounded(inputs[name], arrays["a"].dtype))
+                    for name in self._names[count:]
+                ]
+                return [function, *factors, *pointers[:count], pointers[-1], *shape]
+        else:
+            for name, array in arrays.items():
+                check_number_of_axes(name, array.shape)
+            strides = [
+                *(strides_in(arrays[one], shape) if one in arrays else None for one in self._names),
+                *(one.strides(array, reduced) for one, array in zip(self._outputs, written)),
+            ]
+        passed = strided(list(zip(pointers, strides)))
+        outputs = ctypes.byref(passed, len(self._names) * ctypes.sizeof(passed._type_))
+        run = functions.gpuvec_expr_run_nd
+        return [run, self._handle, len(shape), lengths_of(shape), passed, outputs, mask]
 
     def _found(
         self, inputs: dict[str, Any], given: tuple[Any, ...], stream: Stream | None
@@ -470,14 +416,13 @@ class Expression:
                 raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
         outputs = [(output, one) for output, one in zip(self._outputs, given) if one is not None]
         found = find_all([*wanted, *((output.name, one) for output, one in outputs)], stream)
-        arrays = {}
-        for (name, _), one in zip(wanted, found):
-            dtype = dtype_of(codes[name])
-            arrays[name] = typed(name, one, dtype)
-            check_dtype(name, arrays[name].array, [dtype])
+        arrays = {
+            name: checked(name, one, dtype_of(code))
+            for (name, code), one in zip(codes.items(), found)
+        }
         to = iter(found[len(wanted) :])
         targets = [
-            None if one is None else typed(output.name, next(to), output.dtype)
+            None if one is None else checked(output.name, next(to), output.dtype)
             for output, one in zip(self._outputs, given)
         ]
         return arrays, targets
@@ -502,9 +447,12 @@ class Expression:
         """Returns the shape of the elements: that of the inputs, or of an output if it has more."""
         shapes = {name: array.shape for name, array in arrays.items()}
         shape = broadcast(shapes or {"": ()})
-        if self._has_dot and axis is None and len(shape) > 1:
+        if self._has_dot and axis is None:
             for name, array in arrays.items():
-                check_axes(name, array)
+                if len(shape) > 1:
+                    check_axes(name, array)
+                if not self._broadcasts:
+                    check_equal(name, array, "a", arrays["a"])
         for names in self._inner:
             own = {name: shapes[name] for name in names if name in shapes}
             if own and broadcast(own) != shape:
@@ -564,11 +512,19 @@ def named_failure(names: tuple[str, ...], outputs: tuple[Output, ...], status: i
 
 
 def compiled(
-    text: str | tuple[str, ...], names: tuple[str, ...], codes: tuple[int, ...]
+    text: str | tuple[str, ...],
+    names: tuple[str, ...],
+    codes: tuple[int, ...],
+    *operation: Any,
 ) -> Expression:
+    """Compiles an expression from the numbers of its declarations."""
     expression = Expression.__new__(Expression)
-    expression._compile(text, names, codes)
+    expression._compile(text, names, codes, *operation)
     return expression
+
+
+def _address(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def _holds(target: Shape, shape: Shape) -> bool:

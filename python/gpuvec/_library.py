@@ -7,18 +7,6 @@ import importlib.machinery
 import operator
 import os
 import sys
-from ctypes import (
-    POINTER,
-    c_char_p,
-    c_double,
-    c_float,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
 from typing import Any
 
 # The version of the binary interface to which the declarations below belong.
@@ -42,23 +30,28 @@ OPERATIONS: dict[str, tuple[str, int, bool, dict[str, str]]] = {
 }
 
 # The types of numbers that operations take, by the element type.
-NUMBERS: dict[str, Any] = {"f32": c_float, "f64": c_double, "i32": c_int32, "i64": c_int64}
+NUMBERS: dict[str, Any] = {
+    "f32": ctypes.c_float,
+    "f64": ctypes.c_double,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+}
 
 
 class RunStructure(ctypes.Structure):
     """`gpuvec_run`."""
 
     _fields_ = [
-        ("backend", c_int32),
-        ("path", c_uint32),
-        ("devices", c_uint64),
-        ("threads", c_uint64),
-        ("chunks", c_uint64),
-        ("bytes_staged", c_uint64),
-        ("choice", c_int32),
-        ("reason", c_int32),
-        ("time_ns", c_uint64),
-        ("predicted_ns", c_uint64 * 8),
+        ("backend", ctypes.c_int32),
+        ("path", ctypes.c_uint32),
+        ("devices", ctypes.c_uint64),
+        ("threads", ctypes.c_uint64),
+        ("chunks", ctypes.c_uint64),
+        ("bytes_staged", ctypes.c_uint64),
+        ("choice", ctypes.c_int32),
+        ("reason", ctypes.c_int32),
+        ("time_ns", ctypes.c_uint64),
+        ("predicted_ns", ctypes.c_uint64 * 8),
     ]
 
 
@@ -66,25 +59,82 @@ class MemoryStructure(ctypes.Structure):
     """`gpuvec_memory_info`."""
 
     _fields_ = [
-        ("pinned", c_uint64),
-        ("pinned_allocated", c_uint64),
-        ("device", c_uint64),
-        ("device_allocated", c_uint64),
-        ("device_kept", c_uint64),
-        ("registered", c_uint64),
-        ("modules", c_uint64),
+        ("pinned", ctypes.c_uint64),
+        ("pinned_allocated", ctypes.c_uint64),
+        ("device", ctypes.c_uint64),
+        ("device_allocated", ctypes.c_uint64),
+        ("device_kept", ctypes.c_uint64),
+        ("registered", ctypes.c_uint64),
+        ("modules", ctypes.c_uint64),
     ]
 
 
 Signature = tuple[Any, list[Any]]
 
+# The types of results and arguments. Pointers to arrays are addresses.
+_TYPES: dict[str, Any] = {
+    "i": ctypes.c_int32,
+    "m": ctypes.POINTER(MemoryStructure),
+    "n": ctypes.c_size_t,
+    "p": ctypes.c_void_p,
+    "r": ctypes.POINTER(RunStructure),
+    "s": ctypes.c_char_p,
+    "u": ctypes.c_uint64,
+}
+
+# The functions besides the operations, by the types of the result and of the arguments.
+_FUNCTIONS = {
+    "i pppn": "vector_add add_arrays dot_product",
+    "p n": "pinned_alloc gpuvec_pinned_alloc",
+    "i p": "pinned_free gpuvec_pinned_free gpuvec_device_free gpuvec_device_of "
+    "gpuvec_host_unregister gpuvec_trim gpuvec_stream_destroy gpuvec_stream_synchronize "
+    "gpuvec_stream_query gpuvec_event_query gpuvec_event_synchronize gpuvec_event_destroy "
+    "gpuvec_accumulator_destroy gpuvec_expr_num_outputs gpuvec_expr_output_type "
+    "gpuvec_expr_is_reduction gpuvec_expr_destroy",
+    "p ni": "gpuvec_device_alloc",
+    "i pn": "gpuvec_host_register gpuvec_expr_output_type_at gpuvec_expr_is_reduction_at",
+    "i ppnp": "gpuvec_copy",
+    "i imn": "gpuvec_memory",
+    "p i": "gpuvec_stream_create gpuvec_accumulator_create",
+    "p p": "gpuvec_stream_from_native",
+    "i pp": "gpuvec_stream_wait gpuvec_event_record gpuvec_accumulator_merge "
+    "gpuvec_accumulator_value",
+    "p ": "gpuvec_event_create",
+    "i ppp": "gpuvec_event_elapsed",
+    "i pppnp": "gpuvec_accumulator_add gpuvec_expr_run",
+    "p iip": "gpuvec_accumulator_create_nd",
+    "i pippup": "gpuvec_accumulator_add_nd",
+    "n i": "gpuvec_accumulator_bytes",
+    "i ppn": "gpuvec_accumulator_serialize",
+    "p pn": "gpuvec_accumulator_deserialize",
+    "p iippn": "gpuvec_accumulator_deserialize_nd",
+    "i sppnp": "gpuvec_expr_compile",
+    "i pipppup": "gpuvec_expr_run_nd",
+    "i pppup": "gpuvec_expr_run_dlpack",
+    "i pppnnp": "gpuvec_expr_run_outputs",
+    "i pi": "gpuvec_expr_prepare",
+    "i pipnp": "gpuvec_expr_text",
+    "s ": "gpuvec_last_error gpuvec_why_cpu gpuvec_version",
+    "i ": "gpuvec_last_status gpuvec_get_placement gpuvec_get_thread_placement "
+    "gpuvec_get_num_threads gpuvec_get_device gpuvec_init gpuvec_device_count gpuvec_abi_version",
+    "s i": "gpuvec_status_string gpuvec_device_name",
+    "i i": "gpuvec_set_placement gpuvec_set_thread_placement gpuvec_set_num_threads "
+    "gpuvec_set_device",
+    "i rn": "gpuvec_last_run",
+}
+
 
 def _operation(formula: str, inputs: int, element: str) -> Signature:
     alpha = [NUMBERS[element]] if "alpha" in formula else []
-    return c_int32, [*alpha, *[c_void_p] * (inputs + 1), c_size_t, c_void_p]
+    return ctypes.c_int32, [
+        *alpha,
+        *[ctypes.c_void_p] * (inputs + 1),
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    ]
 
 
-# The result and the arguments of every exported function. Pointers to arrays are addresses.
+# The type of the result and those of the arguments of every exported function.
 SIGNATURES: dict[str, Signature] = {
     **{
         f"gpuvec_{name}_{element}": _operation(formula, inputs, element)
@@ -92,85 +142,10 @@ SIGNATURES: dict[str, Signature] = {
         for element in functions
     },
     **{
-        name: (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t])
-        for name in ("vector_add", "add_arrays", "dot_product")
+        name: (_TYPES[types[0]], [_TYPES[one] for one in types[2:]])
+        for types, names in _FUNCTIONS.items()
+        for name in names.split()
     },
-    **dict.fromkeys(("pinned_alloc", "gpuvec_pinned_alloc"), (c_void_p, [c_size_t])),
-    **dict.fromkeys(("pinned_free", "gpuvec_pinned_free"), (c_int32, [c_void_p])),
-    "gpuvec_device_alloc": (c_void_p, [c_size_t, c_int32]),
-    "gpuvec_device_free": (c_int32, [c_void_p]),
-    "gpuvec_device_of": (c_int32, [c_void_p]),
-    "gpuvec_host_register": (c_int32, [c_void_p, c_size_t]),
-    "gpuvec_host_unregister": (c_int32, [c_void_p]),
-    "gpuvec_copy": (c_int32, [c_void_p, c_void_p, c_size_t, c_void_p]),
-    "gpuvec_memory": (c_int32, [c_int32, POINTER(MemoryStructure), c_size_t]),
-    "gpuvec_trim": (c_int32, [c_void_p]),
-    "gpuvec_stream_create": (c_void_p, [c_int32]),
-    "gpuvec_stream_from_native": (c_void_p, [c_void_p]),
-    "gpuvec_stream_destroy": (c_int32, [c_void_p]),
-    "gpuvec_stream_synchronize": (c_int32, [c_void_p]),
-    "gpuvec_stream_query": (c_int32, [c_void_p]),
-    "gpuvec_stream_wait": (c_int32, [c_void_p, c_void_p]),
-    "gpuvec_event_create": (c_void_p, []),
-    "gpuvec_event_record": (c_int32, [c_void_p, c_void_p]),
-    "gpuvec_event_query": (c_int32, [c_void_p]),
-    "gpuvec_event_synchronize": (c_int32, [c_void_p]),
-    "gpuvec_event_elapsed": (c_int32, [c_void_p, c_void_p, c_void_p]),
-    "gpuvec_event_destroy": (c_int32, [c_void_p]),
-    "gpuvec_accumulator_create": (c_void_p, [c_int32]),
-    "gpuvec_accumulator_add": (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
-    "gpuvec_accumulator_create_nd": (c_void_p, [c_int32, c_int32, c_void_p]),
-    "gpuvec_accumulator_add_nd": (
-        c_int32,
-        [c_void_p, c_int32, c_void_p, c_void_p, c_uint64, c_void_p],
-    ),
-    "gpuvec_accumulator_merge": (c_int32, [c_void_p, c_void_p]),
-    "gpuvec_accumulator_value": (c_int32, [c_void_p, c_void_p]),
-    "gpuvec_accumulator_bytes": (c_size_t, [c_int32]),
-    "gpuvec_accumulator_serialize": (c_int32, [c_void_p, c_void_p, c_size_t]),
-    "gpuvec_accumulator_deserialize": (c_void_p, [c_void_p, c_size_t]),
-    "gpuvec_accumulator_deserialize_nd": (
-        c_void_p,
-        [c_int32, c_int32, c_void_p, c_void_p, c_size_t],
-    ),
-    "gpuvec_accumulator_destroy": (c_int32, [c_void_p]),
-    "gpuvec_expr_compile": (c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p]),
-    "gpuvec_expr_run": (c_int32, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
-    "gpuvec_expr_run_nd": (
-        c_int32,
-        [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_uint64, c_void_p],
-    ),
-    "gpuvec_expr_run_dlpack": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64, c_void_p]),
-    "gpuvec_expr_run_outputs": (
-        c_int32,
-        [c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_void_p],
-    ),
-    "gpuvec_expr_prepare": (c_int32, [c_void_p, c_int32]),
-    "gpuvec_expr_num_outputs": (c_int32, [c_void_p]),
-    "gpuvec_expr_output_type": (c_int32, [c_void_p]),
-    "gpuvec_expr_is_reduction": (c_int32, [c_void_p]),
-    "gpuvec_expr_output_type_at": (c_int32, [c_void_p, c_size_t]),
-    "gpuvec_expr_is_reduction_at": (c_int32, [c_void_p, c_size_t]),
-    "gpuvec_expr_text": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_void_p]),
-    "gpuvec_expr_destroy": (c_int32, [c_void_p]),
-    "gpuvec_last_error": (c_char_p, []),
-    "gpuvec_last_status": (c_int32, []),
-    "gpuvec_status_string": (c_char_p, [c_int32]),
-    "gpuvec_set_placement": (c_int32, [c_int32]),
-    "gpuvec_get_placement": (c_int32, []),
-    "gpuvec_set_thread_placement": (c_int32, [c_int32]),
-    "gpuvec_get_thread_placement": (c_int32, []),
-    "gpuvec_set_num_threads": (c_int32, [c_int32]),
-    "gpuvec_get_num_threads": (c_int32, []),
-    "gpuvec_set_device": (c_int32, [c_int32]),
-    "gpuvec_get_device": (c_int32, []),
-    "gpuvec_why_cpu": (c_char_p, []),
-    "gpuvec_last_run": (c_int32, [POINTER(RunStructure), c_size_t]),
-    "gpuvec_init": (c_int32, []),
-    "gpuvec_device_count": (c_int32, []),
-    "gpuvec_device_name": (c_char_p, [c_int32]),
-    "gpuvec_version": (c_char_p, []),
-    "gpuvec_abi_version": (c_int32, []),
 }
 
 

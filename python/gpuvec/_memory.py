@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ._arrays import address, check_equal, check_layout, find, find_all, typed
-from ._device_array import DeviceArray, allocated, array_in, size_of
+from ._device_array import DeviceArray, allocated, size_of
 from ._dlpack import borrowed
 from ._errors import check
 from ._library import functions
@@ -58,7 +58,7 @@ def pinned_empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) ->
     dtype = np.dtype(dtype)
     size = size_of(shape, dtype)
     memory = allocated(size, functions.pinned_alloc, functions.pinned_free)
-    return array_in(memory, shape, dtype)
+    return np.ndarray(shape, dtype, memory)
 
 
 def pinned_zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:

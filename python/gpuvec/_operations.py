@@ -1,116 +1,54 @@
 """The operations.
 
-The extension module calls an operation on NumPy arrays and on device arrays, at about the cost of
-NumPy's own calls. `Operation.general` finds the elements of other objects for it, and raises the
-error if arguments are wrong. Without the module it calls the library itself.
+The extension module calls an operation on ordinary arrays, at about the cost of NumPy's own calls.
+`Operation.general` is for other arguments, and for Pythons without the module.
 """
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char, sizeof
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
-from ._adapters import kind_of
-from ._arrays import (
-    check_axes,
-    check_dtype,
-    check_equal,
-    check_equal_types,
-    device_of,
-    find,
-    find_all,
-    typed,
-)
-from ._errors import failure
-from ._library import NUMBERS, OPERATIONS, functions, native
-from ._queue import call
-from ._rounding import rounded
+from ._arrays import check_dtype, check_equal_types
+from ._library import NUMBERS, OPERATIONS, native
+from ._numbers import rounded
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from ._dlpack import Found
     from ._expressions import Expression
     from ._shapes import Axis
     from ._typing import Array
 
-__all__ = [
-    "add",
-    "axpy",
-    "div",
-    "dot",
-    "max",
-    "min",
-    "mul",
-    "scale",
-    "std",
-    "sub",
-    "sum",
-    "var",
-]
+__all__ = ["add", "axpy", "div", "dot", "max", "min", "mul", "scale", "std", "sub", "sum", "var"]
 
-# More formulas of a spread than a program has; beyond this number all are forgotten.
-MOST_REMEMBERED = 64
-
-DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 # The types for which the library has no functions of its own: formulas compute these, and bfloat16.
 _OF_FORMULAS = np.dtype(np.float16), np.dtype(np.uint64)
-_TYPES = (*(np.dtype(dtype) for dtype in DTYPES.values()), *_OF_FORMULAS)
-
-
-# An element type's function, by its name, and the type of its result.
-Entry = tuple[str, np.dtype[Any]]
+_TYPES: tuple[np.dtype[Any], ...] = (*map(np.dtype, NUMBERS.values()), *_OF_FORMULAS)
 
 
 class Operation:
-    """An operation: its functions in the library, and its formulas."""
+    """An operation: a formula for each element type."""
 
-    __slots__ = (
-        "_compiled",
-        "_native",
-        "_text",
-        "call",
-        "inputs",
-        "is_reduction",
-        "most_axes",
-        "name",
-        "table",
-        "types",
-    )
+    __slots__ = ("_formulas", "_functions", "_inputs", "_name", "_text", "_types", "call")
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self._text, self.inputs, self.is_reduction, declared = OPERATIONS[name]
-        self.most_axes = 1 if name == "dot" else np.iinfo(np.int32).max
-        self.table: dict[np.dtype[Any], Entry] = {}
-        short = []
-        for element, result in declared.items():
-            dtype, to = np.dtype(DTYPES[element]), np.dtype(DTYPES[result])
-            symbol = f"gpuvec_{name}_{element}"
-            factor_bytes = sizeof(NUMBERS[element]) if "alpha" in self._text else 0
-            self.table[dtype] = symbol, to
-            # The address alone: to declare all functions takes a twentieth of the import.
-            entry = addressof(c_char.in_dll(functions, symbol))
-            short.append((dtype, entry, factor_bytes, to))
-        has_integers = any(dtype.kind == "i" for dtype in self.table)
+        self._name = name
+        self._text, self._inputs, _, elements = OPERATIONS[name]
+        # The names of the library's own functions.
+        self._functions = {np.dtype(NUMBERS[one]): f"gpuvec_{name}_{one}" for one in elements}
+        has_integers = "i32" in elements
         others = (dtype for dtype in _OF_FORMULAS if dtype.kind == "f" or has_integers)
-        self.types = (*self.table, *others)
-        self._compiled: dict[np.dtype[Any], Expression] = {}
-        # Calls the operation: `call(a, b, out, stream)`, and alpha if it takes one. An operation on
-        # one array gets that array as `a` and as `b`.
+        self._types = (*self._functions, *others)
+        self._formulas: dict[np.dtype[Any], Expression] = {}
+        # An operation on one array gets that array as `a` and as `b`.
         self.call: Callable[..., Any] = self.general
-        self._native = None
         if native is not None:
-            calls = self._short_formula, self.general, call, failure
-            what = self.inputs, self.is_reduction, self.most_axes, short
-            self._native = native.Operation(*what, calls)
-            self.call = self._native.call
+            dtypes, formula = list(self._types), lambda dtype: self._formula(dtype)._short
+            self.call = native.Operation(self._inputs, dtypes, formula, self.general).call
 
     def general(
         self,
@@ -118,98 +56,56 @@ class Operation:
         b: Any,
         out: Any,
         stream: Stream | None,
-        *alpha: float,
-        axis: Axis = None,
-        keepdims: bool = False,
+        alpha: float | None = None,
+        reduced: tuple[Axis, bool] | None = None,
     ) -> Any:
         """Calls the operation with arrays of any kind; raises an error if they are wrong."""
-        arrays = tuple(
-            # A NumPy scalar counts as an array.
-            np.asarray(one) if isinstance(one, np.generic) else one
-            for one in (a, b)[: self.inputs]
-        )
+        from ._declarations import element_type
+
         check_stream(stream)
-        inputs = dict(zip("ab", arrays))
-        outputs = [] if out is None else [("out", out)]
-        every = find_all([*inputs.items(), *outputs], stream)
-        found = dict(zip(inputs, every))
-        dtype = self._dtype(found)
-        found = {name: typed(name, one, dtype) for name, one in found.items()}
-        for name, one in found.items():
-            _check_type(name, one.array, self.types)
-            check_equal_types(name, one.array, "a", found["a"].array)
-        are_columns = any(kind_of(array) is not None for array in arrays)
-        own = self.table.get(dtype)
-        result = own[1] if own else self._formula(dtype).dtype
-        to = typed("out", every[-1], result) if outputs else None
-        is_on_host = stream is None and device_of(inputs, found) is None
-        if own and is_on_host and self._native is not None and not are_columns:
-            elements = [one.array for one in found.values()]
-            ends = elements[0], elements[-1], to and to.array, None
-            called = self._native.attempt(*ends, axis, keepdims, *alpha)
-            if called is not None:
-                return called if out is None else out
-        inputs.update(zip(("alpha",), alpha))
-        formula = self._formula(dtype)
-        if are_columns:
-            return formula._generally(inputs, out, stream, axis, keepdims)
-        if self.most_axes == 1 and axis is None:
-            for name, one in found.items():
-                check_axes(name, one.array)
-                check_equal(name, one.array, "a", found["a"].array)
-        function: list[Any] = []
-        if own:
-            exported = getattr(functions, own[0])
-            # ctypes itself would convert factors as the thread's floating-point modes say.
-            factors = (exported.argtypes[0].from_buffer_copy(rounded(one, dtype)) for one in alpha)
-            function = [exported, *factors]
-        return formula._evaluated(inputs, found, (out,), [to], stream, axis, keepdims, function)
-
-    def along(
-        self, a: Any, b: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool
-    ) -> Any:
-        """Calls a reduction along axes."""
-        if self._native is not None:
-            called = self._native.attempt(a, b, out, stream, axis, keepdims)
-            if called is not None:
-                return called
-        # Imported late, as the formula is, to keep the import of the package short.
-        from ._shapes import plain_axis, plain_keepdims
-
-        axis, keepdims = plain_axis(axis), plain_keepdims(keepdims)
-        return self.general(a, b, out, stream, axis=axis, keepdims=keepdims)
+        inputs = {
+            # A NumPy scalar counts as an array.
+            name: np.asarray(one) if isinstance(one, np.generic) else one
+            for name, one in zip("ab"[: self._inputs], (a, b))
+        }
+        found = ((name, element_type(name, one, stream)) for name, one in inputs.items())
+        types = [(name, dtype) for name, dtype in found if dtype is not None]
+        if not types:
+            are = "are" if len(inputs) > 1 else "is"
+            raise TypeError(
+                f"{' and '.join(inputs)} {are} bytes without a type: pass "
+                "np.frombuffer(memory, dtype)"
+            )
+        first, wanted = types[0]
+        for name, dtype in types:
+            _check_type(name, dtype, self._types)
+            check_equal_types(name, dtype, first, wanted)
+        if alpha is not None:
+            inputs["alpha"] = alpha
+        return self._formula(wanted)._generally(inputs, out, stream, *(reduced or (None, False)))
 
     def _formula(self, dtype: np.dtype[Any]) -> Expression:
-        """Returns the operation as a formula."""
-        formula = self._compiled.get(dtype)
+        """Returns the formula for an element type."""
+        formula = self._formulas.get(dtype)
         if formula is None:
-            from ._expressions import Expression
+            # Imported late, to keep the import of the package short.
+            from ._declarations import declared
+            from ._expressions import compiled
 
-            declared = {name: dtype for name in "ab"[: self.inputs]}
-            factor = {"alpha": float} if "alpha" in self._text else {}
-            formula = self._compiled[dtype] = Expression(self._text, {**declared, **factor})
+            inputs: dict[str, Any] = dict.fromkeys("ab"[: self._inputs], dtype)
+            if "alpha" in self._text:
+                inputs["alpha"] = float
+            codes = tuple(declared(*one) for one in inputs.items())
+            own, broadcasts = self._functions.get(dtype), self._name != "dot"
+            formula = compiled(self._text, tuple(inputs), codes, own, broadcasts)
+            self._formulas[dtype] = formula
         return formula
 
-    def _short_formula(self, dtype: np.dtype[Any]) -> Any:
-        """Returns the formula as the extension module calls it."""
-        return self._formula(dtype)._short
 
-    def _dtype(self, found: dict[str, Found]) -> np.dtype[Any]:
-        """Returns the element type of the inputs, from the first that has one."""
-        for name, one in found.items():
-            if not one.is_raw:
-                _check_type(name, one.array, self.types)
-                return np.dtype(one.array.dtype.type)
-        are = "are" if len(found) > 1 else "is"
-        raise TypeError(
-            f"{' and '.join(found)} {are} bytes without a type: pass np.frombuffer(memory, dtype)"
-        )
-
-
-def _check_type(name: str, array: NDArray[Any], types: tuple[np.dtype[Any], ...]) -> None:
-    """Raises TypeError unless an array has one of the element types, or bfloat16."""
-    if array.dtype.name != "bfloat16":
-        check_dtype(name, array, types)
+def _check_type(name: str, dtype: np.dtype[Any], types: tuple[np.dtype[Any], ...]) -> None:
+    """Raises TypeError unless an element type is one of the types, or bfloat16."""
+    if dtype.name != "bfloat16":
+        check_dtype(name, dtype, types)
 
 
 def _factor(alpha: Any) -> float:
@@ -223,36 +119,20 @@ def _factor(alpha: Any) -> float:
         raise TypeError(f"alpha is of type {type(alpha).__name__}: pass a real number") from None
 
 
-class Spread:
-    """A variance or a standard deviation, which is a formula for each element type and ddof."""
+def _spread(
+    name: str, a: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool, ddof: int
+) -> Any:
+    """Evaluates a variance or a standard deviation."""
+    from ._declarations import element_type
+    from ._evaluate import evaluate
 
-    __slots__ = ("_compiled", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._compiled: dict[tuple[np.dtype[Any], int], Expression] = {}
-
-    def __call__(
-        self, a: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool, ddof: int
-    ) -> Any:
-        """Calls the formula for the type of the array."""
-        a = np.asarray(a) if isinstance(a, np.generic) else a
-        check_stream(stream)
-        array = find("a", a, stream).array
-        _check_type("a", array, _TYPES)
-        formula = self._formula(np.dtype(array.dtype.type), _whole(ddof))
-        return formula({"a": a}, out=out, stream=stream, axis=axis, keepdims=keepdims)
-
-    def _formula(self, dtype: np.dtype[Any], ddof: int) -> Expression:
-        formula = self._compiled.get((dtype, ddof))
-        if formula is None:
-            if len(self._compiled) >= MOST_REMEMBERED:
-                self._compiled.clear()
-            from ._expressions import Expression
-
-            formula = Expression(f"{self.name}(a, ddof={ddof})", a=dtype)
-            self._compiled[dtype, ddof] = formula
-        return formula
+    check_stream(stream)
+    a = np.asarray(a) if isinstance(a, np.generic) else a
+    dtype = element_type("a", a, stream)
+    if dtype is not None:
+        _check_type("a", dtype, _TYPES)
+    text = f"{name}(a, ddof={_whole(ddof)})"
+    return evaluate(text, {"a": a}, out=out, stream=stream, axis=axis, keepdims=keepdims)
 
 
 def _whole(ddof: Any) -> int:
@@ -263,12 +143,9 @@ def _whole(ddof: Any) -> int:
 
 
 # Global names, which Python finds sooner than attributes.
-_var, _std = Spread("var"), Spread("std")
-_add, _sub, _mul, _div, _scale, _axpy = (
-    Operation(name).call for name in ("add", "sub", "mul", "div", "scale", "axpy")
+_add, _sub, _mul, _div, _scale, _axpy, _dot, _sum, _min, _max = (
+    Operation(name).call for name in "add sub mul div scale axpy dot sum min max".split()
 )
-_DOT, _SUM, _MIN, _MAX = map(Operation, ("dot", "sum", "min", "max"))
-_dot, _sum, _min, _max = _DOT.call, _SUM.call, _MIN.call, _MAX.call
 
 
 def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = None) -> Any:
@@ -446,9 +323,8 @@ def dot(
     >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
-    if axis is None and keepdims is False:
-        return _dot(a, b, out, stream)
-    return _DOT.along(a, b, out, stream, axis, keepdims)
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _dot(a, b, out, stream, None, reduced)
 
 
 def sum(
@@ -466,9 +342,8 @@ def sum(
     >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
     7.0
     """
-    if axis is None and keepdims is False:
-        return _sum(a, a, out, stream)
-    return _SUM.along(a, a, out, stream, axis, keepdims)
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _sum(a, a, out, stream, None, reduced)
 
 
 def min(
@@ -489,9 +364,8 @@ def min(
     >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
     -1.0
     """
-    if axis is None and keepdims is False:
-        return _min(a, a, out, stream)
-    return _MIN.along(a, a, out, stream, axis, keepdims)
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _min(a, a, out, stream, None, reduced)
 
 
 def max(
@@ -512,9 +386,8 @@ def max(
     >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
     3.0
     """
-    if axis is None and keepdims is False:
-        return _max(a, a, out, stream)
-    return _MAX.along(a, a, out, stream, axis, keepdims)
+    reduced = None if axis is None and keepdims is False else (axis, keepdims)
+    return _max(a, a, out, stream, None, reduced)
 
 
 def var(
@@ -558,7 +431,7 @@ def var(
     >>> float(gpuvec.var(a)), float(gpuvec.var(a, ddof=1))
     (9.5, 12.666666666666666)
     """
-    return _var(a, out, stream, axis, keepdims, ddof)
+    return _spread("var", a, out, stream, axis, keepdims, ddof)
 
 
 def std(
@@ -580,4 +453,4 @@ def std(
     >>> gpuvec.std(np.array([[1.0, 5.0], [2.0, 2.0]]), axis=1)
     array([2., 0.])
     """
-    return _std(a, out, stream, axis, keepdims, ddof)
+    return _spread("std", a, out, stream, axis, keepdims, ddof)

@@ -1,7 +1,8 @@
-"""The operators of arrays in device memory: each is a formula, which `evaluate` remembers."""
+"""The operators of arrays in device memory: formulas, which `evaluate` remembers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -24,6 +25,7 @@ def cast_to(dtype: np.dtype[Any]) -> str | None:
     return CASTS.get(dtype) or ("bf16" if dtype.name == "bfloat16" else None)
 
 
+POWER = "x**y"
 # NumPy's functions behind the operators of its arrays, which may have a DeviceArray as operand.
 FORMULAS = {
     "add": "x + y",
@@ -32,7 +34,7 @@ FORMULAS = {
     "divide": "x / y",
     "floor_divide": "x // y",
     "remainder": "x % y",
-    "power": "x**y",
+    "power": POWER,
     "less": "x < y",
     "less_equal": "x <= y",
     "greater": "x > y",
@@ -50,6 +52,25 @@ FORMULAS = {
 MOST_FACTORS = 64
 
 
+def _unary(text: str) -> Callable[[Any], Any]:
+    """Returns the method of an operator of one operand."""
+    return lambda self: _computed(text, x=self)
+
+
+def _compared(text: str) -> Callable[[Any, Any], Any]:
+    """Returns the method of a comparison."""
+    return lambda self, other: _computed(text, x=self, y=other)
+
+
+def _binary(text: str) -> tuple[Callable[[Any, Any], Any], ...]:
+    """Returns the methods of an operator of two operands: itself, reflected, and in place."""
+    return (
+        lambda self, other: _computed(_for(text, other), x=self, y=other),
+        lambda self, other: _computed(text, x=other, y=self),
+        lambda self, other: _updated(_for(text, other), x=self, y=other),
+    )
+
+
 class Operators:
     """The operators of `DeviceArray`, by the types and the broadcasting of formulas.
 
@@ -65,143 +86,23 @@ class Operators:
     # Comparisons compare elements, as NumPy's do, so arrays are not hashable: use id(x) as a key.
     __hash__ = None  # type: ignore[assignment]
 
-    def __neg__(self) -> Any:
-        return _computed("-x", x=self)
-
-    def __pos__(self) -> Any:
-        return _computed("+x", x=self)
-
-    def __abs__(self) -> Any:
-        return _computed("abs(x)", x=self)
-
-    def __invert__(self) -> Any:
-        return _computed("~x", x=self)
-
-    def __add__(self, other: Any) -> Any:
-        return _computed("x + y", x=self, y=other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _computed("x + y", x=other, y=self)
-
-    def __iadd__(self, other: Any) -> Any:
-        return _updated("x + y", x=self, y=other)
-
-    def __sub__(self, other: Any) -> Any:
-        return _computed("x - y", x=self, y=other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _computed("x - y", x=other, y=self)
-
-    def __isub__(self, other: Any) -> Any:
-        return _updated("x - y", x=self, y=other)
-
-    def __mul__(self, other: Any) -> Any:
-        return _computed("x * y", x=self, y=other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _computed("x * y", x=other, y=self)
-
-    def __imul__(self, other: Any) -> Any:
-        return _updated("x * y", x=self, y=other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _computed("x / y", x=self, y=other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _computed("x / y", x=other, y=self)
-
-    def __itruediv__(self, other: Any) -> Any:
-        return _updated("x / y", x=self, y=other)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _computed("x // y", x=self, y=other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _computed("x // y", x=other, y=self)
-
-    def __ifloordiv__(self, other: Any) -> Any:
-        return _updated("x // y", x=self, y=other)
-
-    def __mod__(self, other: Any) -> Any:
-        return _computed("x % y", x=self, y=other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return _computed("x % y", x=other, y=self)
-
-    def __imod__(self, other: Any) -> Any:
-        return _updated("x % y", x=self, y=other)
-
-    def __pow__(self, other: Any) -> Any:
-        return _computed(_power(other), x=self, y=other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return _computed("x**y", x=other, y=self)
-
-    def __ipow__(self, other: Any) -> Any:
-        return _updated(_power(other), x=self, y=other)
-
-    def __and__(self, other: Any) -> Any:
-        return _computed("x & y", x=self, y=other)
-
-    def __rand__(self, other: Any) -> Any:
-        return _computed("x & y", x=other, y=self)
-
-    def __iand__(self, other: Any) -> Any:
-        return _updated("x & y", x=self, y=other)
-
-    def __or__(self, other: Any) -> Any:
-        return _computed("x | y", x=self, y=other)
-
-    def __ror__(self, other: Any) -> Any:
-        return _computed("x | y", x=other, y=self)
-
-    def __ior__(self, other: Any) -> Any:
-        return _updated("x | y", x=self, y=other)
-
-    def __xor__(self, other: Any) -> Any:
-        return _computed("x ^ y", x=self, y=other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return _computed("x ^ y", x=other, y=self)
-
-    def __ixor__(self, other: Any) -> Any:
-        return _updated("x ^ y", x=self, y=other)
-
-    def __lshift__(self, other: Any) -> Any:
-        return _computed("x << y", x=self, y=other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return _computed("x << y", x=other, y=self)
-
-    def __ilshift__(self, other: Any) -> Any:
-        return _updated("x << y", x=self, y=other)
-
-    def __rshift__(self, other: Any) -> Any:
-        return _computed("x >> y", x=self, y=other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return _computed("x >> y", x=other, y=self)
-
-    def __irshift__(self, other: Any) -> Any:
-        return _updated("x >> y", x=self, y=other)
-
-    def __lt__(self, other: Any) -> Any:
-        return _computed("x < y", x=self, y=other)
-
-    def __le__(self, other: Any) -> Any:
-        return _computed("x <= y", x=self, y=other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _computed("x > y", x=self, y=other)
-
-    def __ge__(self, other: Any) -> Any:
-        return _computed("x >= y", x=self, y=other)
-
-    def __eq__(self, other: object) -> Any:
-        return _computed("x == y", x=self, y=other)
-
-    def __ne__(self, other: object) -> Any:
-        return _computed("x != y", x=self, y=other)
+    __neg__, __pos__, __invert__ = _unary("-x"), _unary("+x"), _unary("~x")
+    __abs__ = _unary("abs(x)")
+    __add__, __radd__, __iadd__ = _binary("x + y")
+    __sub__, __rsub__, __isub__ = _binary("x - y")
+    __mul__, __rmul__, __imul__ = _binary("x * y")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("x / y")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("x // y")
+    __mod__, __rmod__, __imod__ = _binary("x % y")
+    __pow__, __rpow__, __ipow__ = _binary(POWER)
+    __and__, __rand__, __iand__ = _binary("x & y")
+    __or__, __ror__, __ior__ = _binary("x | y")
+    __xor__, __rxor__, __ixor__ = _binary("x ^ y")
+    __lshift__, __rlshift__, __ilshift__ = _binary("x << y")
+    __rshift__, __rrshift__, __irshift__ = _binary("x >> y")
+    __lt__, __le__ = _compared("x < y"), _compared("x <= y")
+    __gt__, __ge__ = _compared("x > y"), _compared("x >= y")
+    __eq__, __ne__ = _compared("x == y"), _compared("x != y")
 
     def __matmul__(self, other: object) -> NoReturn:
         raise TypeError(
@@ -221,10 +122,9 @@ class Operators:
         if text is None or keywords:
             raise TypeError(_refusal(ufunc.__name__))
         x, y = inputs
-        text = _power(y) if text == FORMULAS["power"] else text
         if out is None:
-            return _computed(text, x=x, y=y)
-        return _updated(text, out[0], x=x, y=y)
+            return _computed(_for(text, y), x=x, y=y)
+        return _updated(_for(text, y), out[0], x=x, y=y)
 
     def __array_function__(
         self, function: Any, types: Any, arguments: Any, keywords: Any
@@ -290,12 +190,15 @@ def _is_integer(operand: Any) -> bool:
     return isinstance(operand, int) if dtype is None else dtype.kind in "biu"
 
 
-def _power(exponent: Any) -> str:
-    """Returns the formula of a power: with numbers in the text, which the language multiplies."""
-    is_number = type(exponent) in (int, float) and isfinite(exponent)
-    if is_number and abs(exponent) <= MOST_FACTORS and exponent in (0.5, int(exponent)):
-        return f"x**{exponent}"
-    return FORMULAS["power"]
+def _for(text: str, y: Any) -> str:
+    """Returns the formula for a second operand.
+
+    A power has numbers in the text, which the language multiplies.
+    """
+    is_exponent = text == POWER and type(y) in (int, float) and isfinite(y)
+    if is_exponent and abs(y) <= MOST_FACTORS and y in (0.5, int(y)):
+        return f"x**{y}"
+    return text
 
 
 def _refusal(name: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import starmap
 from typing import Literal, get_args
 
-from ._errors import Error, check, failure, made, with_error
+from ._errors import check, failure, made, with_error
 from ._library import ALL_DEVICES, functions, ordinal, text
 
 Placement = Literal["auto", "gpu", "cpu", "all"]
@@ -20,14 +20,10 @@ def get_placement() -> Placement:
     """Return the placement in force for this thread: "auto", "gpu", "cpu" or "all"."""
     number = int(functions.gpuvec_get_placement())
     if number >= len(PLACEMENTS):
-        raise _environment_error(number)
+        # The call leaves no text; gpuvec_why_cpu has it.
+        error = failure(number)
+        raise type(error)(number, why_cpu() or str(error))
     return PLACEMENTS[number]
-
-
-def _environment_error(status: int) -> Error:
-    # The call leaves no text; gpuvec_why_cpu has it.
-    error = failure(status)
-    return type(error)(status, why_cpu() or str(error))
 
 
 def set_placement(placement: Placement) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -59,18 +59,13 @@ def _mismatch(shapes: Mapping[str, Shape]) -> ValueError:
     return ValueError(f"the arguments have the shapes {shapes}: pass arrays of fewer axes")
 
 
-class Reduction:
-    """The axes that a call reduces, and the shapes that it has with and without them."""
+class Reduction(NamedTuple):
+    """The shape of a call's elements, the axes that it reduces, and the result's shape."""
 
-    __slots__ = ("axes", "keepdims", "result", "shape")
-
-    def __init__(self, shape: Shape, axes: Shape, result: Shape, keepdims: bool) -> None:
-        # The elements' shape.
-        self.shape = shape
-        self.axes = axes
-        # The result's shape.
-        self.result = result
-        self.keepdims = keepdims
+    shape: Shape
+    axes: Shape
+    result: Shape
+    keepdims: bool
 
     @property
     def mask(self) -> int:
@@ -132,18 +127,10 @@ def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
 def strides_in(array: NDArray[Any], shape: Shape) -> Shape:
     """Returns an array's strides along the axes of a shape to which it is broadcast.
 
-    They are 0 along axes of one element, which NumPy leaves any strides.
+    They are 0 along axes of one element, which have any strides in NumPy.
     """
     given = (0 if length == 1 else stride for length, stride in zip(array.shape, array.strides))
     return (0,) * (len(shape) - array.ndim) + tuple(given)
-
-
-def result_strides(array: NDArray[Any], reduced: Reduction) -> Shape:
-    """Returns the strides of a reduction's result along the axes of the elements."""
-    if reduced.keepdims and array.ndim == len(reduced.shape):
-        return array.strides
-    kept = iter(() if reduced.is_full else array.strides)
-    return tuple(0 if at in reduced.axes else next(kept) for at in range(len(reduced.shape)))
 
 
 def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
@@ -154,8 +141,6 @@ def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
     """
     if len(shape) < 2 or all(array.flags.c_contiguous for array in arrays):
         return None
-    if all(array.flags.f_contiguous and array.shape == shape for array in arrays):
-        return list(range(len(shape)))[::-1]
     each = [strides_in(array, shape) for array in arrays]
     order = [len(shape) - 1]
     for axis in reversed(range(len(shape) - 1)):
@@ -171,16 +156,3 @@ def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
         order.insert(place, axis)
     order.reverse()
     return None if order == sorted(order) else order
-
-
-def empty(shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None) -> NDArray[Any]:
-    """Returns a new array with its axes in an order in memory."""
-    if order is None:
-        return np.empty(shape, dtype)
-    turned = np.empty(tuple(shape[axis] for axis in order), dtype)
-    return turned.transpose(inverse(order))
-
-
-def inverse(order: Sequence[int]) -> list[int]:
-    """Returns the place of each axis in an order."""
-    return sorted(range(len(order)), key=order.__getitem__)

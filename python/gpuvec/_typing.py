@@ -14,44 +14,37 @@ else:
 class SupportsDLPack(Protocol):
     """An array of another library, such as NumPy, CuPy, PyTorch or JAX."""
 
-    def __dlpack__(self, *, stream: Any = ...) -> Any:
-        """Export the array."""
+    def __dlpack__(self, *, stream: Any = ...) -> Any: ...
 
-    def __dlpack_device__(self) -> tuple[Any, Any]:
-        """Return the device."""
+    def __dlpack_device__(self) -> tuple[Any, Any]: ...
 
 
 class SupportsCudaArrayInterface(Protocol):
     """An array in device memory, such as Numba's."""
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Describes the array."""
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
 
 class SupportsToNumPy(Protocol):
     """A column of pandas, polars, xarray or pyarrow."""
 
-    def to_numpy(self) -> Any:
-        """Return the elements."""
+    def to_numpy(self) -> Any: ...
 
 
 class SupportsArrow(Protocol):
     """An array of Arrow."""
 
-    def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]:
-        """Export the array."""
+    def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...
 
 
 class Table(Protocol):
     """A table of pandas, polars or pyarrow."""
 
     @property
-    def columns(self) -> Any:
-        """The columns, or their names."""
+    def columns(self) -> Any: ...
 
-    def __getitem__(self, name: Any, /) -> Any:
-        """Return a column."""
+    def __getitem__(self, name: Any, /) -> Any: ...
 
 
 Array = Union[SupportsDLPack, SupportsCudaArrayInterface, SupportsToNumPy, SupportsArrow, Buffer]

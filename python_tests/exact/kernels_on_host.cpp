@@ -1,7 +1,7 @@
-// The kernels of reductions on the host. Functions of a test take the place of the hooks for a formula: they load the
+// The kernels of reductions on the host. Functions of a test take the place of a formula's placeholders: they load the
 // elements of one array or two, and fold to the greatest i64 with the first index.
 #include "cuda_on_host.hpp"
-#define HOOKS
+#define PLACEHOLDERS
 #include "common.cuh"
 
 namespace {

@@ -14,7 +14,7 @@ from numpy_reductions import dot, finished, mean, norm, sum_
 pytestmark = pytest.mark.any_driver
 
 SUM, MEAN, NORM = FINISHES = range(3)
-PLAIN, BY_INTEGERS = range(2)
+BY_WINDOWS, BY_INTEGERS = range(2)
 # The words of each kernel's states.
 KERNELS = {
     "sum_f32": 15,
@@ -113,7 +113,7 @@ class Reduction:
             self.a, self.b = map(np.asfortranarray, (self.a, self.b))
         self.finish = NORM if self.name == "norm" else random.choice([SUM, MEAN])
         self.finish = SUM if self.name == "dot" else self.finish
-        self.mode = random.choice([PLAIN, PLAIN, BY_INTEGERS])
+        self.mode = random.choice([BY_WINDOWS, BY_WINDOWS, BY_INTEGERS])
 
     def check(self, function, *parameters, is_state: bool) -> None:
         """Calls a function with the arrays, and checks what it stores."""
@@ -174,7 +174,7 @@ def test_portions(kernels, kernel):
     a = np.random.default_rng(n).integers(-(2**20), 2**20, (1, n)).astype("f4")
     b, out = np.ones_like(a), np.empty((1, 1), "f4")
     arrays = (Array * 3)(*(Array(x.ctypes.data, *x.strides) for x in (a, b, out)))
-    outcome = getattr(kernels, f"whole_{kernel}")(arrays, u64(n), SUM, u64(PLAIN), False, 2, 0)
+    outcome = getattr(kernels, f"whole_{kernel}")(arrays, u64(n), SUM, u64(BY_WINDOWS), False, 2, 0)
     assert OUTCOMES[outcome] == ""
     assert out[0, 0] == np.float32(a.astype("i8").sum())
 
@@ -217,7 +217,7 @@ def test_last_bits(kernels, n):
     for exponents in [1, 2, 5] * 4:
         case, partition = Reduction("sum_f32", (1, n), TIES), Partition(0, in_rows=True)
         case.a, case.finish = ties((1, n), case.dtype, exponents), SUM
-        parameters = SUM, True, u64(PLAIN), ctypes.byref(partition), 1, random.getrandbits(32)
+        parameters = SUM, True, u64(BY_WINDOWS), ctypes.byref(partition), 1, random.getrandbits(32)
         case.check(kernels.along_sum_f32, u64(1), u64(n), *parameters, is_state=False)
 
 

@@ -136,7 +136,7 @@ def mostly_ordinary(random: np.random.Generator, shape: tuple) -> np.ndarray:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 7, 8, 12, 15, 16])
 def test_very_many_short_rows(resources, length, layout):
-    """Warps have several tiles each, with rows that a plain sum does not hold."""
+    """Warps have several tiles each, with rows that a uniform sum does not hold."""
     random = np.random.default_rng(length)
     gap, step, first = LAYOUTS[layout]
     count = 9_003 if is_emulated() else 7_000_000 // length + 3

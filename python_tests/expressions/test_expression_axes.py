@@ -29,6 +29,7 @@ from views import made, parts
 SHAPES = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 40)), max_size=5)
 
 
+@pytest.mark.any_driver
 @pytest.mark.parametrize("reduction", REDUCTIONS, ids=str)
 @given(data=st.data())
 @settings(max_examples=40)
@@ -63,6 +64,7 @@ CASES = [
 ]
 
 
+@pytest.mark.any_driver
 @pytest.mark.parametrize("shape, axes", CASES, ids=str)
 @pytest.mark.parametrize("reduction", LARGE, ids=str)
 def test_the_bits_do_not_depend_on_strides(on_cpu, reduction, shape, axes):

@@ -19,6 +19,7 @@ from bindings import Backend, PathBit, Place, Status, last_error, last_run, lib,
 from formulas import NAMES, SCALAR, Compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from on_fake_driver import by_turns
 from streams import QUEUED_KINDS, Resources, ok
 from views import Located, located
 
@@ -96,8 +97,7 @@ def check_views(data: st.DataObject, reduction: Reduction, kinds: list, is_queue
 
 
 @needs_gpu
-@pytest.mark.parametrize("kinds", KINDS)
-@pytest.mark.parametrize("reduction", REDUCTIONS, ids=str)
+@pytest.mark.parametrize("reduction, kinds", by_turns(REDUCTIONS, KINDS, 2), ids=str)
 @given(data=st.data())
 @settings(max_examples=6)
 def test_any_axes_of_any_views(on_gpu, reduction, kinds, data):
@@ -105,6 +105,7 @@ def test_any_axes_of_any_views(on_gpu, reduction, kinds, data):
     check_views(data, reduction, kinds.split(), False)
 
 
+@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("kind", QUEUED_KINDS)
 @given(data=st.data())
 @settings(max_examples=10)
@@ -180,6 +181,7 @@ def test_axes_without_elements_on_a_gpu(on_gpu, resources):
             out.check()
 
 
+TILED_KINDS = ["pageable", "pageable device", "pageable pinned device"]
 # More elements than a tile has: long results, columns that are neighbours, and short results.
 LARGE_SHAPES = [
     ((3, 300_001), (1,)),
@@ -193,16 +195,8 @@ LARGE_SHAPES = [
 
 
 @needs_gpu
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        "pageable",
-        "pageable device",
-        pytest.param("pageable pinned device", marks=pytest.mark.slow_on_fake_driver),
-    ],
-)
 @pytest.mark.parametrize("shape, axes", LARGE_SHAPES, ids=str)
-@pytest.mark.parametrize("reduction", LARGE[::4], ids=str)
+@pytest.mark.parametrize("reduction, kinds", by_turns(LARGE[::4], TILED_KINDS, 3), ids=str)
 def test_pageable_arrays_tile_by_tile(on_gpu, resources, reduction, shape, axes, kinds):
     """In another order of axes, too. States of several tiles are merged, for any kind of output."""
     random, kind = np.random.default_rng(7), kinds.split() * 3

@@ -76,6 +76,7 @@ def check_views(data: st.DataObject, kinds: list, is_queued: bool) -> None:
             array.check()
 
 
+@pytest.mark.any_driver
 @given(data=st.data())
 @settings(max_examples=150)
 def test_any_axes_of_any_views(on_cpu, data):

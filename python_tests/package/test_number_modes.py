@@ -9,7 +9,7 @@ import pytest
 from arrays import assert_same_bits
 from float_modes import MODES, python_in_mode
 from gpuvec import _operations
-from gpuvec._rounding import rounded
+from gpuvec._numbers import rounded
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -104,7 +104,7 @@ def test_arrays_by_dlpack(only_short, is_versioned, layout):
     assert_same_bits(out, layout * layout)
 
 
-def test_arrays_by_the_cuda_array_interface(only_short):
+def test_arrays_by_the_cuda_array_interface():
     x = gpuvec.to_device(A)
     if x.device is None:
         pytest.skip("there is no device memory")

@@ -71,18 +71,25 @@ def test_axes_are_numpys(placement, functions, axis, keepdims):
     ["var", pytest.param("std", marks=pytest.mark.slow_on_fake_driver)],
     indirect=True,
 )
-def test_many_results(placement, functions):
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        pytest.param((409_600, 3), 1, marks=pytest.mark.slow_on_fake_driver),
+        pytest.param((3, 409_600), 0, marks=pytest.mark.slow_on_fake_driver),
+        ((2, 614_400), 1),
+        ((614_400, 2), 0),
+    ],
+)
+def test_many_results(placement, functions, shape, axis):
     """Of few elements each, and of rows that several threads or tiles share."""
     function, exact, _ = functions
-    a = values(300 * 4096, "f4")
-    for shape, axis in [((409_600, 3), 1), ((3, 409_600), 0), ((2, 614_400), 1), ((614_400, 2), 0)]:
-        table = a.reshape(shape)
-        found = function(table, axis=axis)
-        picked = np.linspace(0, found.size - 1, 12).astype(int)
-        if table.shape[axis] > 1000:
-            picked = picked[:1]
-        rows = [np.ascontiguousarray(np.take(table, i, 1 - axis)) for i in picked]
-        assert_same_bits(found[picked], np.array([exact(row) for row in rows], "f4"))
+    table = values(300 * 4096, "f4").reshape(shape)
+    found = function(table, axis=axis)
+    picked = np.linspace(0, found.size - 1, 12).astype(int)
+    if table.shape[axis] > 1000:
+        picked = picked[:1]
+    rows = [np.ascontiguousarray(np.take(table, i, 1 - axis)) for i in picked]
+    assert_same_bits(found[picked], np.array([exact(row) for row in rows], "f4"))
 
 
 def test_other_outputs_of_the_pass(placement):

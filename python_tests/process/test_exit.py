@@ -39,6 +39,7 @@ def cpp_program(tmp_path_factory):
     return built
 
 
+@pytest.mark.any_driver
 @each_length
 @pytest.mark.parametrize("before_it", ["", "-called", "-called-before-key"])
 @pytest.mark.parametrize("end", ["thread", "main", "exit"])
@@ -47,6 +48,7 @@ def test_calls_at_the_end_of_a_thread_or_process(program, place, end, before_it,
     program("late_calls", end + before_it, n, **place)
 
 
+@pytest.mark.any_driver
 @each_length
 @pytest.mark.parametrize("what", ["thread", "main", "global"])
 def test_calls_from_destructors_of_objects(cpp_program, place, what, n):

@@ -20,6 +20,20 @@ NOT_BUILT = "the fake driver is not built: make fake-driver"
 # difference to it, so `make test-fake-driver` leaves it to `make test`.
 needs_fake_driver = pytest.mark.on_fake_driver
 
+
+def by_turns(first: list, second: list, every: int) -> list:
+    """Returns all pairs as a test's parameters, of which the fake driver runs one in `every`.
+
+    There each element of `second` is tried with other elements of `first`.
+    """
+    slow = pytest.mark.slow_on_fake_driver
+    return [
+        pytest.param(one, other, marks=slow if (place + number) % every else ())
+        for place, one in enumerate(first)
+        for number, other in enumerate(second)
+    ]
+
+
 # The beginning of all scripts. A script that hangs prints its threads' stacks, and ends.
 PRELUDE = """
 import faulthandler

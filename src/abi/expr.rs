@@ -108,8 +108,13 @@ pub unsafe extern "C" fn gpuvec_expr_run(
         let expression = expression::given(expr)?;
         expression.formula.only_output("gpuvec_expr_run_outputs")?;
         let outputs = &raw const out;
+        let shape = length(&expression, n)?;
+        let [inputs, outputs] = [inputs, outputs.cast()].map(Pointers::Contiguous);
+        let reduced_axes = expression.formula.kind.reduced_axes(1);
         // SAFETY: the caller's promise, as the header says.
-        unsafe { evaluate_contiguous(&expression, inputs, outputs, &["out"], n, stream) }
+        let given =
+            unsafe { Given::new(&expression, &shape, reduced_axes, inputs, outputs, &["out"]) };
+        evaluate(&given, stream)
     })
 }
 
@@ -150,8 +155,14 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
         if outputs.is_null() {
             return Err(Error::Null { argument: "outputs", n: count });
         }
+        let shape = length(&expression, n)?;
+        let [inputs, outputs] = [inputs, outputs.cast()].map(Pointers::Contiguous);
+        let reduced_axes = expression.formula.kind.reduced_axes(1);
         // SAFETY: the caller's promise, as the header says.
-        unsafe { evaluate_contiguous(&expression, inputs, outputs, &OUTPUT_NAMES, n, stream) }
+        let given = unsafe {
+            Given::new(&expression, &shape, reduced_axes, inputs, outputs, &OUTPUT_NAMES)
+        };
+        evaluate(&given, stream)
     })
 }
 
@@ -321,22 +332,10 @@ pub extern "C" fn gpuvec_expr_destroy(expr: *mut gpuvec_expr) -> Status {
     guard::call(|| expression::destroy(expr).map(|()| 0))
 }
 
-/// Evaluates an expression over `n` elements of contiguous arrays.
-///
-/// # Safety
-/// As for every function of this module.
-unsafe fn evaluate_contiguous(
-    expression: &Expression, inputs: *const *const c_void, outputs: *const *mut c_void,
-    output_names: &[&'static str], n: usize, stream: *mut gpuvec_stream,
-) -> Result<(), Error> {
+/// The shape of contiguous arrays of `n` elements.
+fn length(expression: &Expression, n: usize) -> Result<[i64; 1], Error> {
     let element_bytes = expression.formula.output.element_bytes;
-    let shape = [i64::try_from(n).map_err(|_| Error::TooLong { n, element_bytes })?];
-    let reduced_axes = expression.formula.kind.reduced_axes(1);
-    let [inputs, outputs] = [inputs, outputs.cast()].map(Pointers::Contiguous);
-    // SAFETY: this function's promise.
-    let given =
-        unsafe { Given::new(expression, &shape, reduced_axes, inputs, outputs, output_names) };
-    evaluate(&given, stream)
+    i64::try_from(n).map(|n| [n]).map_err(|_| Error::TooLong { n, element_bytes })
 }
 
 /// Returns the inputs that a caller declares.

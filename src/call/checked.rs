@@ -69,25 +69,34 @@ pub(crate) struct Arguments<'a> {
 /// The arrays of a call, passed by reference: to move them costs as much as a short call.
 type Arrays = ArrayVec<Array, MAX_ARRAYS>;
 
-/// Finds the kind of memory of an array.
-type KindOf<'f> = &'f mut dyn FnMut(&Array) -> Result<MemoryKind, Error>;
+/// Finds the memory kinds of arrays. (Not a closure, which short calls of contiguous arrays would not inline, since
+/// strided arrays use it, too.)
+pub(crate) trait KindOf {
+    /// The kind of memory that contains an array.
+    fn kind_of(&mut self, array: &Array) -> Result<MemoryKind, Error>;
+}
+
+impl<F: FnMut(&Array) -> Result<MemoryKind, Error>> KindOf for F {
+    fn kind_of(&mut self, array: &Array) -> Result<MemoryKind, Error> {
+        self(array)
+    }
+}
 
 /// Works on a call.
 type Work<'f> = &'f mut dyn FnMut(&Call<'_>) -> Result<(), Error>;
 
 impl<'a> Arguments<'a> {
-    /// Checks the arguments, and calls `work` with the call, which takes over their promise. Asks `kind_of` for the
-    /// memory kind of each array. Returns `None` if there is nothing to do.
+    /// Checks the arguments, and calls `work` with the call, which takes over their promise. Asks `kinds` for the memory
+    /// kind of each array. Returns `None` if there is nothing to do.
     #[inline(always)]
     pub(crate) fn check<R>(
-        &self, mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
-        work: impl FnOnce(&Call<'_>) -> Result<R, Error>,
+        &self, mut kinds: impl KindOf, work: impl FnOnce(&Call<'_>) -> Result<R, Error>,
     ) -> Result<Option<R>, Error> {
         if let Some(n) = self.contiguous_elements() {
-            return self.check_contiguous(n, kind_of, work);
+            return self.check_contiguous(n, &mut kinds, work);
         }
         let (mut work, mut result) = (Some(work), None);
-        self.check_strided(&mut kind_of, &mut |call| {
+        self.check_strided(&mut kinds, &mut |call| {
             result = work.take().map(|work| work(call)).transpose()?;
             Ok(())
         })?;
@@ -100,7 +109,9 @@ impl<'a> Arguments<'a> {
     fn contiguous_elements(&self) -> Option<usize> {
         let is_contiguous = self.shape.len() <= 1
             && self.reduced_axes == self.task.kind().reduced_axes(self.shape.len())
-            && self.inputs.iter().chain(self.outputs).all(|array| array.strides.is_none());
+            && [self.inputs, self.outputs]
+                .iter()
+                .all(|arrays| arrays.iter().all(|array| array.strides.is_none()));
         let n = self.shape.first().copied().unwrap_or(1);
         usize::try_from(n).ok().filter(|_| is_contiguous)
     }
@@ -109,7 +120,7 @@ impl<'a> Arguments<'a> {
     /// of 1.1.
     #[inline(always)]
     fn check_contiguous<R>(
-        &self, n: usize, mut kind_of: impl FnMut(&Array) -> Result<MemoryKind, Error>,
+        &self, n: usize, kinds: &mut (impl KindOf + ?Sized),
         work: impl FnOnce(&Call<'_>) -> Result<R, Error>,
     ) -> Result<Option<R>, Error> {
         let (task, mut arrays) = (self.task, Arrays::new());
@@ -148,7 +159,7 @@ impl<'a> Arguments<'a> {
         checked.refuse_overlap()?;
         for array in &mut arrays {
             // Pageable is the default: no store for it.
-            match kind_of(array)? {
+            match kinds.kind_of(array)? {
                 MemoryKind::Pageable => {}
                 other => array.kind = other,
             }
@@ -158,29 +169,29 @@ impl<'a> Arguments<'a> {
 
     /// Checks arrays of any strides. Not inlined, so that contiguous arrays need less stack.
     #[inline(never)]
-    fn check_strided(&self, kind_of: KindOf<'_>, work: Work<'_>) -> Result<(), Error> {
+    fn check_strided(&self, kinds: &mut dyn KindOf, work: Work<'_>) -> Result<(), Error> {
         // In place: to return them would take as much stack once more.
         let mut views = ArrayVec::<View, MAX_ARRAYS>::new_const();
         views.extend(self.arrays().map(|_| View::default()));
         let Some(axes) = self.axes(&mut views)? else { return Ok(()) };
         if self.are_contiguous(&axes, &views) {
             let n = axes.kept().elements() * axes.reduced().elements();
-            return self.check_merged(n, &views, kind_of, work);
+            return self.check_merged(n, &views, kinds, work);
         }
-        self.check_views(&axes, &views, kind_of, work)
+        self.check_views(&axes, &views, kinds, work)
     }
 
     /// Makes the call of arrays whose axes cannot be merged into one. Not inlined, so that the stack holds the arrays of
     /// one call.
     #[inline(never)]
     fn check_views(
-        &self, axes: &Axes, views: &[View], kind_of: KindOf<'_>, work: Work<'_>,
+        &self, axes: &Axes, views: &[View], kinds: &mut dyn KindOf, work: Work<'_>,
     ) -> Result<(), Error> {
         let mut arrays = Arrays::new();
         for (&Argument { name, layout, .. }, view) in self.arrays().zip(views) {
             let (address, bytes) = (view.lowest, view.end - view.lowest);
             let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
-            array.kind = kind_of(&array)?;
+            array.kind = kinds.kind_of(&array)?;
             arrays.push(array);
         }
         let n = axes.kept().elements() * axes.reduced().elements().max(1);
@@ -191,7 +202,7 @@ impl<'a> Arguments<'a> {
     /// Checks arrays of `n` elements whose axes were merged into one. Not inlined, as `check_views`.
     #[inline(never)]
     fn check_merged(
-        &self, n: usize, views: &[View], kind_of: KindOf<'_>, work: Work<'_>,
+        &self, n: usize, views: &[View], kinds: &mut dyn KindOf, work: Work<'_>,
     ) -> Result<(), Error> {
         let first = |(array, view): (&Argument<'a>, &View)| {
             let pointer = std::ptr::with_exposed_provenance_mut(view.first);
@@ -200,7 +211,7 @@ impl<'a> Arguments<'a> {
         let mut arrays = ArrayVec::<Argument<'_>, MAX_ARRAYS>::new_const();
         arrays.extend(self.arrays().zip(views).map(first));
         let (inputs, outputs) = arrays.split_at(self.inputs.len());
-        Arguments { inputs, outputs, ..*self }.check_contiguous(n, kind_of, work).map(drop)
+        Arguments { inputs, outputs, ..*self }.check_contiguous(n, kinds, work).map(drop)
     }
 
     /// The inputs, then the outputs.
@@ -474,7 +485,7 @@ pub(crate) mod tests {
 
     /// A call on arrays at these addresses, which no test follows.
     fn call(op: Op, inputs: &[usize], out: usize, n: usize) -> Result<Option<()>, Error> {
-        with_kinds(op, inputs, out, n, |_| Ok(MemoryKind::Pageable), |_| ())
+        with_kinds(op, inputs, out, n, |_: &_| Ok(MemoryKind::Pageable), |_| ())
     }
 
     fn with_kinds<R>(

@@ -137,10 +137,19 @@ pub(crate) trait ChunkWork: Sync {
     /// Computes chunks, one after the other, on the calling core.
     fn compute(&self, chunks: &mut dyn Iterator<Item = Chunk>);
 
-    /// Merges the state of a reduction, counted from 0, that its kernels wrote for a chunk of that number of elements.
-    fn take_state(&self, _reduction: usize, _words: &[u8], _elements: usize) {}
+    /// Merges the states that kernels wrote.
+    fn take_states(&self, _states: &KernelStates<'_>) {}
+}
 
-    /// Merges the states, of `bytes` bytes each, that the kernel of the only reduction along axes wrote for
-    /// results, from number `first` on in the order of the kept axes.
-    fn take_states(&self, _first: usize, _words: &[u8], _bytes: usize) {}
+/// The states of a reduction, as its kernels wrote them for a chunk.
+pub(crate) struct KernelStates<'a> {
+    /// The reduction, counted from 0 among the outputs.
+    pub(crate) reduction: usize,
+    /// The number of the first result in the order of the kept axes.
+    pub(crate) first: usize,
+    /// The words of the states, of `bytes` bytes each.
+    pub(crate) words: &'a [u8],
+    pub(crate) bytes: usize,
+    /// The elements, or tiles, of the chunk.
+    pub(crate) elements: usize,
 }

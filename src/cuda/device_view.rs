@@ -2,12 +2,13 @@
 
 use super::enqueue::Addresses;
 use super::kernels::MAX_STRIDED_PARAMETERS;
-use crate::call::{Binding, MAX_ARRAYS, Tile};
+use super::part::Part;
+use crate::call::{Binding, MAX_ARRAYS};
 use crate::cpu::Grid;
 use crate::policy::GPU;
 use arrayvec::ArrayVec;
-use gpuvec_axes::{Divisor, MAX_AXES, View};
-use gpuvec_ptx::{LANES_APART, Order, Variant, tile_side, vector_bytes};
+use gpuvec_axes::{Divisor, MAX_AXES};
+use gpuvec_ptx::{MAX_ITEMS_APART, Order, Variant, tile_side, vector_bytes};
 use std::ops::Range;
 
 /// Up to this number of axes, a kernel is for exactly that number. Other calls use the kernel for the most axes.
@@ -35,10 +36,12 @@ pub(super) struct DeviceView {
 }
 
 impl DeviceView {
-    /// An array in place, from the first element of a tile on. `first` is the address of the array's first element.
-    pub(super) fn in_place(first: u64, tile: &Tile, view: &View) -> Self {
-        let address = first.wrapping_add_signed(tile.offset(view) as i64);
-        DeviceView { address, element_bytes: view.element_bytes, strides: tile.strides(view) }
+    /// Array `number` in place, from the first element of a part on. `first` is the address of the array's first element.
+    pub(super) fn in_place(
+        first: u64, part: &Part<'_>, number: usize, element_bytes: usize,
+    ) -> Self {
+        let address = first.wrapping_add_signed(part.offset(number) as i64);
+        DeviceView { address, element_bytes, strides: part.strides(number) }
     }
 
     /// A staging buffer.
@@ -46,10 +49,10 @@ impl DeviceView {
         DeviceView { address, element_bytes, strides: packed.steps }
     }
 
-    /// The adjacent states of a tile's results, of `bytes` bytes each.
-    pub(super) fn states(address: u64, tile: &Tile, bytes: usize) -> Self {
+    /// The adjacent states of results along axes of these lengths, of `bytes` bytes each.
+    pub(super) fn states(address: u64, lengths: &[usize], bytes: usize) -> Self {
         let (mut strides, mut step) = ([0; MAX_AXES], bytes as isize);
-        for (stride, length) in strides.iter_mut().zip(tile.kept().lengths()).rev() {
+        for (stride, length) in strides.iter_mut().zip(lengths).rev() {
             *stride = step;
             step *= *length as isize;
         }
@@ -70,21 +73,23 @@ impl DeviceView {
     }
 }
 
-/// The layout of an array's distinct elements of a tile in a staging buffer, where they are adjacent.
+/// The layout of an array's distinct elements of a part in a staging buffer, where they are adjacent.
 pub(super) struct StagingLayout {
     /// The axes along which the elements differ, in the order of the buffer, and the array's strides.
     lengths: ArrayVec<usize, MAX_AXES>,
     strides: ArrayVec<isize, MAX_AXES>,
     element_bytes: usize,
-    /// The strides in the buffer along the tile's axes.
+    /// The strides in the buffer along the part's axes.
     steps: [isize; MAX_AXES],
 }
 
 impl StagingLayout {
-    /// Lays out the elements of a view in the order of the tile's axes or, if `in_memory_order`, of memory. The kernels
-    /// of reductions accept any order.
-    pub(super) fn of(tile: &Tile, view: &View, in_memory_order: bool) -> Self {
-        let (lengths, strides) = (tile.lengths(), tile.strides(view));
+    /// Lays out the elements of array `number` in the order of the part's axes or, if `in_memory_order`, of memory. The
+    /// kernels of reductions accept any order.
+    pub(super) fn of(
+        part: &Part<'_>, number: usize, element_bytes: usize, in_memory_order: bool,
+    ) -> Self {
+        let (lengths, strides) = (part.lengths(), part.strides(number));
         let mut axes: ArrayVec<usize, MAX_AXES> = ArrayVec::new();
         for axis in (0..lengths.len()).filter(|axis| strides[*axis] != 0) {
             let is_inside = |other: &usize| {
@@ -93,7 +98,7 @@ impl StagingLayout {
             let place = axes.iter().position(is_inside).unwrap_or(axes.len());
             axes.insert(place, axis);
         }
-        let (mut steps, mut step) = ([0; MAX_AXES], view.element_bytes);
+        let (mut steps, mut step) = ([0; MAX_AXES], element_bytes);
         for axis in axes.iter().rev() {
             steps[*axis] = step as isize;
             step *= lengths[*axis];
@@ -101,7 +106,7 @@ impl StagingLayout {
         StagingLayout {
             lengths: axes.iter().map(|axis| lengths[*axis]).collect(),
             strides: axes.iter().map(|axis| strides[*axis]).collect(),
-            element_bytes: view.element_bytes,
+            element_bytes,
             steps,
         }
     }
@@ -192,7 +197,7 @@ impl DeviceViews {
             let broadcast = self.inputs_where(bindings, |array| array.strides[inner] == 0);
             return Variant { axes, items: lanes, order: Order::Vectors { broadcast } };
         }
-        let lanes = pack.min(LANES_APART);
+        let lanes = pack.min(MAX_ITEMS_APART);
         if let Some(order) = self.tiles(bindings) {
             return Variant { axes, items: lanes, order };
         }

@@ -1,10 +1,10 @@
-//! The one way of work to a device: part of a call, queued on a stream.
+//! Queues kernels for contiguous arrays, and copies, on a stream.
 
 use super::completion::Flags;
 use super::device::Device;
 use super::driver::{CUstream, cuMemcpyAsync};
 use super::grid;
-use super::kernels::{MAX_PARAMETERS, blocks_per_multiprocessor, packs};
+use super::kernels::{Form, MAX_PARAMETERS, blocks_per_multiprocessor, packs};
 use crate::call::{
     Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, TaskKind, Transfer, Transfers,
 };
@@ -13,11 +13,11 @@ use crate::policy::GPU;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{Reduction, Type};
 
-/// Part of a call, by the addresses at which the device reaches it.
-pub(super) struct Part<'a> {
-    /// The task of one kernel, or a copy.
+/// The launch of a kernel for contiguous arrays.
+pub(super) struct Launch<'a> {
+    /// The task of the kernel.
     pub(super) task: Task<'a>,
-    /// The address of the part's first element in each input and, behind them, in each output.
+    /// The address of the first element in each input and, behind them, in each output.
     pub(super) arrays: &'a [u64],
     /// The number of inputs.
     pub(super) inputs: usize,
@@ -32,13 +32,11 @@ pub(super) struct Part<'a> {
     pub(super) flags: Option<Flags>,
 }
 
-/// The contents of a part's outputs.
+/// The contents of a kernel's outputs.
 #[derive(Clone, Copy)]
 pub(super) enum Contents {
-    /// Elements, or copied bytes, from a kernel.
+    /// Elements, or copied bytes.
     Elements,
-    /// Bytes that the driver copies.
-    ByDriver,
     /// The state of a reduction, with the address of the stream's scratch memory.
     State(u64),
     /// The result of a reduction, with the address of the stream's scratch memory.
@@ -48,36 +46,37 @@ pub(super) enum Contents {
 /// The addresses of a call's arrays.
 pub(crate) type Addresses = ArrayVec<u64, MAX_ARRAYS>;
 
-/// The addresses at which a device reaches the arrays of a call in place, where it does.
-pub(super) fn addresses(
+/// The addresses at which a device reaches the first elements of the arrays of a call in place, where it does.
+pub(super) fn addresses_of_first(
     device: &Device, call: &Call<'_>, transfers: &Transfers,
 ) -> Result<Addresses, Error> {
-    let address = |(array, transfer): (&Array, Transfer)| match transfer {
-        Transfer::Mapped => device.address_of(array.address),
-        _ => Ok(array.address as u64),
+    let address = |(number, (array, transfer)): (usize, (&Array, Transfer))| {
+        let lowest = match transfer {
+            Transfer::Mapped => device.address_of(array.address)?,
+            _ => array.address as u64,
+        };
+        let views = call.strides().map(|strides| &strides.views()[number]);
+        Ok(lowest + views.map_or(0, |view| (view.first - view.lowest) as u64))
     };
-    call.arrays().zip(transfers.all()).map(address).collect()
+    call.arrays().zip(transfers.all()).enumerate().map(address).collect()
 }
 
-const NO_OUTPUT: Error = Error::Internal { text: "an output that the task does not have" };
+pub(super) const NO_OUTPUT: Error =
+    Error::Internal { text: "an output that the task does not have" };
 
 /// In the place of an address, for a kernel that is not to write there.
 const NULL: u64 = 0;
 
-/// Queues part of a call. Returns the number of warps that will signal completion by the flags.
+/// Queues a kernel. Returns the number of warps that will signal completion by the flags.
 ///
 /// # Safety
 /// The stream must be the device's, whose context is current. At each address the device must reach memory
-/// for all of the part, aligned as its elements; nothing else may change the inputs, or access the output,
+/// for all elements, aligned as they are; nothing else may change the inputs, or access the output,
 /// until the stream has done the work.
 pub(super) unsafe fn enqueue(
-    device: &Device, stream: CUstream, part: Part<'_>,
+    device: &Device, stream: CUstream, launch: Launch<'_>,
 ) -> Result<u32, Error> {
-    let Part { task, arrays, inputs, first, n, contents, block_limit, flags } = part;
-    if let (Contents::ByDriver, &[from, to]) = (contents, arrays) {
-        // SAFETY: this function's promise.
-        return unsafe { copy(device, stream, from, to, n) }.map(|()| 0);
-    }
+    let Launch { task, arrays, inputs, first, n, contents, block_limit, flags } = launch;
     let (inputs, outputs) = arrays.split_at(inputs);
     let blocks = match task.kind() {
         TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
@@ -111,7 +110,9 @@ pub(super) unsafe fn enqueue(
         _ => return Err(NO_OUTPUT),
     }
     // SAFETY: this function's promise.
-    unsafe { device.kernels.launch(task, blocks, stream, &mut parameters)? };
+    unsafe {
+        device.kernels.launch(task, Form::Contiguous, blocks, stream, &mut parameters, None)?
+    };
     Ok(warps)
 }
 

@@ -115,12 +115,12 @@ pub(super) struct Kernels {
     expressions: Mutex<HashMap<u64, Vec<Place>>>,
 }
 
-/// The kernels of an expression.
+/// A kernel of a formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// That for contiguous arrays.
-    ChunkJob,
-    /// An elementwise one, for arrays of any strides.
+    /// The kernel for contiguous arrays.
+    Contiguous,
+    /// An elementwise kernel for arrays of any strides.
     Strided(Variant),
     /// The kernel of a reduction along axes.
     Along(AxisReduction),
@@ -170,9 +170,9 @@ impl Kernels {
 
     /// The kernel of a formula that has one, loaded now if it was not; other threads that need it wait.
     fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
-        let Some(op) = formula.op else { return self.expression(formula, Form::ChunkJob) };
+        let Some(op) = formula.op else { return self.expression(formula, Form::Contiguous) };
         self.operations[op as usize]
-            .get_or_try_init(|| self.load(formula, Form::ChunkJob))
+            .get_or_try_init(|| self.load(formula, Form::Contiguous))
             .map(Function::raw)
     }
 
@@ -185,7 +185,7 @@ impl Kernels {
     /// Loads a kernel of a formula.
     fn load(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
         let kernel = match form {
-            Form::ChunkJob => {
+            Form::Contiguous => {
                 let kernel = kernel_of(formula)?;
                 return self.modules.load(kernel.image(), kernel.name());
             }
@@ -235,7 +235,7 @@ impl Kernels {
             None => {
                 let expressions = self.expressions();
                 let known =
-                    expressions.get(&formula.id).and_then(|places| find(places, Form::ChunkJob));
+                    expressions.get(&formula.id).and_then(|places| find(places, Form::Contiguous));
                 known.is_some_and(|cell| cell.get().is_some())
             }
         }
@@ -255,42 +255,22 @@ impl Kernels {
         self.expressions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues the kernel of a task with these parameters, or the first of them that it has, each of at most 64
-    /// bits.
+    /// Queues a kernel of a task with these parameters, or the first of them that it has, each of at most 64 bits. A
+    /// reduction along axes has the partition as its last parameter.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current. At the addresses among the parameters the
-    /// device must reach the memory that the kernel accesses (crates/ptx/src/lib.rs, kernels/*.cu), which
-    /// nothing else changes until the stream has run the kernel.
+    /// The stream must be the device's, whose context is current. The values are the parameters of the kernel
+    /// (crates/ptx/src/lib.rs, strided.rs and axes.rs, kernels/*.cu). At the addresses among them the device must reach
+    /// the memory that the kernel accesses, which nothing else changes until the stream has run the kernel.
     pub(super) unsafe fn launch(
-        &self, task: Task<'_>, blocks: u32, stream: CUstream, values: &mut [u64],
-    ) -> Result<(), Error> {
-        let function = task.formula().map_or_else(|| self.copy(), |formula| self.of(formula))?;
-        // SAFETY: this function's promise.
-        unsafe { self.start(function, blocks, stream, values, None) }
-    }
-
-    /// Queues a kernel of an expression. A reduction along axes has the partition as its last parameter.
-    ///
-    /// # Safety
-    /// As [`Kernels::launch`], of the parameters that crates/ptx/src/strided.rs or axes.rs lists.
-    pub(super) unsafe fn launch_form(
-        &self, formula: &Formula, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
+        &self, task: Task<'_>, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
         partition: Option<&Partition>,
     ) -> Result<(), Error> {
-        let function = self.expression(formula, form)?;
-        // SAFETY: this function's promise.
-        unsafe { self.start(function, blocks, stream, values, partition) }
-    }
-
-    /// Queues a kernel.
-    ///
-    /// # Safety
-    /// As [`Kernels::launch`].
-    unsafe fn start(
-        &self, function: CUfunction, blocks: u32, stream: CUstream, values: &mut [u64],
-        partition: Option<&Partition>,
-    ) -> Result<(), Error> {
+        let function = match (task.formula(), form) {
+            (None, _) => self.copy()?,
+            (Some(formula), Form::Contiguous) => self.of(formula)?,
+            (Some(formula), form) => self.expression(formula, form)?,
+        };
         let parameter = |value: &mut u64| std::ptr::from_mut(value).cast();
         let partition = partition.map(|partition| std::ptr::from_ref(partition).cast_mut().cast());
         let mut parameters: ArrayVec<*mut c_void, MAX_STRIDED_PARAMETERS> =

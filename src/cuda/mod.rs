@@ -4,8 +4,6 @@
 //! a [`Device`] is one that is open, with its context, kernels and slots.
 
 pub(crate) mod alloc;
-pub(crate) mod chunk_job;
-mod chunk_view;
 mod completion;
 mod context;
 pub(crate) mod default_stream;
@@ -13,22 +11,23 @@ pub(crate) mod device;
 mod device_cache;
 mod device_view;
 pub(crate) mod driver;
-mod elementwise;
 mod enqueue;
 pub(crate) mod event;
 mod fallible_once;
 mod grid;
+pub(crate) mod job;
 pub(crate) mod kernels;
 mod loader;
 pub(crate) mod memory_kind;
 mod memory_stats;
 mod modules;
 mod owned;
+mod part;
 pub(crate) mod pipeline;
+mod placed_part;
 mod reduce_axes;
 mod scratch;
 mod slot;
 pub(crate) mod stream;
-pub(crate) mod tile_job;
 
 pub(crate) use device::Device;

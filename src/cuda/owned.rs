@@ -197,6 +197,10 @@ impl OwnedPinned {
         self.address.cast()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Passes the memory's address to an owner outside the library.
     pub(super) fn into_address(self) -> NonNull<c_void> {
         self.address

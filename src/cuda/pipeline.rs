@@ -1,38 +1,18 @@
 //! Sends chunk after chunk through slots of a device: in, kernel, out.
 //!
-//! As many chunks are in flight as the plan allows a thread slots. The oldest is finished first. One pipeline serves
-//! contiguous arrays (chunk_job.rs) and arrays of any strides (tile_job.rs). Each array is used where it is, copied by
-//! DMA, or staged, as the plan says. A thread that drives several devices has a pipeline for each, and starts a chunk
-//! in each by turns.
+//! As many chunks are in flight as the plan allows a thread slots. The oldest is finished first. Each array is used where
+//! it is, copied by DMA, or staged, as the plan says (job.rs). A thread that drives several devices has a pipeline for
+//! each, and starts a chunk in each by turns.
 
 use super::device::Device;
 use super::enqueue::Addresses;
-use super::slot::{Slot, TakenSlot};
+use super::job::Job;
+use super::slot::TakenSlot;
+use crate::call::SlotKind;
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
-use crate::call::{SlotKind, Transfers};
 use crate::error::Error;
 use std::collections::VecDeque;
-
-/// A call, as a pipeline runs its chunks.
-pub(crate) trait Job: Sync {
-    /// The transfers for which a slot needs buffers.
-    fn buffers(&self) -> &Transfers;
-
-    /// Returns the addresses at which a device reaches the arrays that it uses in place. The device's context is
-    /// current. The kernels are loaded now, or when the first chunk starts.
-    fn begin(&self, device: &Device) -> Result<Addresses, Error>;
-
-    /// Brings a chunk's inputs in, and queues its kernels and the way out on the slot's stream.
-    fn start(
-        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
-    ) -> Result<(), Error>;
-
-    /// Stores the results of a chunk. The slot's work is done.
-    fn finish(
-        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
-    ) -> Result<(), Error>;
-}
 
 /// A device with the addresses at which it reaches a job's arrays in place.
 pub(crate) struct OnDevice<'a> {
@@ -72,7 +52,7 @@ pub(crate) type Outcome = (Progress, Result<(), Error>);
 /// Runs chunks from the queue through the devices until the queue is empty. Calls `end` with each device's outcome.
 /// On return nothing is in flight in the call's arrays, unless the driver failed to wait: then an outcome says so.
 pub(crate) fn run(
-    devices: &[&'static Device], job: &dyn Job, plan: &OnGpus, queue: &Queue,
+    devices: &[&'static Device], job: &Job<'_>, plan: &OnGpus, queue: &Queue,
     end: &dyn Fn(&'static Device, Outcome),
 ) {
     if let [device] = *devices {
@@ -110,7 +90,7 @@ struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    fn new(device: &'static Device, job: &'a dyn Job, plan: &'a OnGpus) -> Self {
+    fn new(device: &'static Device, job: &'a Job<'a>, plan: &'a OnGpus) -> Self {
         let made = device.within(|| Pipeline::new(device, job, plan));
         let (pipeline, result) = match made {
             Ok(pipeline) => (Some(pipeline), Ok(())),
@@ -157,7 +137,7 @@ impl<'a> Turns<'a> {
 
 struct Pipeline<'a> {
     on: OnDevice<'a>,
-    job: &'a dyn Job,
+    job: &'a Job<'a>,
     plan: &'a OnGpus,
     kind: SlotKind,
     in_flight: VecDeque<(TakenSlot<'a>, Chunk)>,
@@ -166,14 +146,14 @@ struct Pipeline<'a> {
 
 impl<'a> Pipeline<'a> {
     /// Makes the pipeline of a device, whose context is current.
-    fn new(device: &'a Device, job: &'a dyn Job, plan: &'a OnGpus) -> Result<Self, Error> {
+    fn new(device: &'a Device, job: &'a Job<'a>, plan: &'a OnGpus) -> Result<Self, Error> {
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
         in_flight
             .try_reserve_exact(plan.slots)
             .map_err(|_| Error::OutOfHostMemory { bytes, purpose: "the chunks in flight" })?;
         let on = OnDevice { device, in_place: job.begin(device)? };
-        let (kind, progress) = (job.buffers().slot_kind(), Progress::default());
+        let (kind, progress) = (job.buffers.transfers.slot_kind(), Progress::default());
         Ok(Pipeline { on, job, plan, kind, in_flight, progress })
     }
 
@@ -215,7 +195,7 @@ impl<'a> Pipeline<'a> {
         loop {
             let has_slots = !self.in_flight.is_empty();
             let slots = self.on.device.slots(self.kind);
-            match slots.take(self.job.buffers(), has_slots || holds_slots) {
+            match slots.take(&self.job.buffers, has_slots || holds_slots) {
                 Ok(Some(slot)) => return Ok(Some(slot)),
                 Err(error) if !has_slots => return Err(error),
                 Ok(None) if !has_slots => return Ok(None),

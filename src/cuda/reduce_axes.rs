@@ -1,41 +1,22 @@
-//! Reductions of arrays of any strides along axes: their kernels (kernels/axes.cu), on a stream.
+//! The launches of reductions along axes (kernels/axes.cu): how blocks and warps share results and their elements.
 
-use super::device::Device;
-use super::device_view::{DeviceView, DeviceViews};
-use super::driver::CUstream;
-use super::elementwise::{self, addresses_of_first};
-use super::enqueue::{Addresses, input_parameters, last_parameter};
 use super::grid::BLOCK_THREADS;
-use super::kernels::{Form, MAX_STRIDED_PARAMETERS};
-use super::scratch::Lent;
-use crate::call::plan::BlockLimits;
-use crate::call::{
-    Binding, Call, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, SECTOR_BYTES, Strides, Task,
-    TaskKind, Tile, Transfers,
-};
-use crate::error::Error;
+use crate::call::SECTOR_BYTES;
 use crate::policy::AxisReductions;
-use arrayvec::ArrayVec;
-use gpuvec_axes::{Divisor, MAX_AXES, are_columns};
 use gpuvec_exact::{State, Sum};
-use gpuvec_ptx::AxisReduction;
 use std::cmp::Reverse;
-use std::ops::Range;
 
 const WARP: usize = 32;
 
 /// The warps of a block.
-const WARPS: usize = BLOCK_THREADS as usize / WARP;
+pub(super) const WARPS: usize = BLOCK_THREADS as usize / WARP;
 
 /// The number of elements that a thread loads before it adds the first one, and the number for a block.
 const BATCH: usize = 16;
 const BLOCK_BATCH: usize = BATCH * BLOCK_THREADS as usize;
 
 /// The bytes of a vector.
-const VECTOR_BYTES: usize = 16;
-
-/// The parameters of a kernel.
-type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
+pub(super) const VECTOR_BYTES: usize = 16;
 
 /// The division of results and their elements among blocks and warps: a parameter of the kernels, the structure of the
 /// same name in kernels/axes.cu, which describes the fields.
@@ -56,13 +37,18 @@ impl Partition {
         Partition { log_results: results.ilog2(), splits: splits as u32, ..Partition::default() }
     }
 
+    /// The same partition, for a kernel that stores states or results.
+    pub(super) fn storing_states(self, stores_states: bool) -> Self {
+        Partition { stores_states: stores_states.into(), ..self }
+    }
+
     /// The results of a block, or of a warp that has results of its own.
     fn results(&self) -> usize {
         1 << self.log_results
     }
 
     /// The blocks for a number of results.
-    fn blocks(&self, results: usize) -> usize {
+    pub(super) fn blocks(&self, results: usize) -> usize {
         let groups = results.div_ceil(self.results());
         match self.splits as usize {
             0 => groups.div_ceil(WARPS * self.results_per_lane.max(1) as usize),
@@ -71,255 +57,22 @@ impl Partition {
     }
 }
 
-/// A tile of a reduction, with the addresses at which a device accesses its arrays.
-pub(super) struct PlacedTile {
-    lengths: ArrayVec<usize, MAX_AXES>,
-    /// The number of kept axes, which come before the reduced ones.
-    kept: usize,
-    /// The number of the first element of each result.
-    first: usize,
-    inputs: ArrayVec<DeviceView, MAX_INPUTS>,
-    /// True if its results have elements.
-    has_elements: bool,
-    /// The outputs: elements, results, or states of results.
-    outputs: ArrayVec<DeviceView, MAX_OUTPUTS>,
-    stores_states: bool,
-}
-
-impl PlacedTile {
-    /// A tile with its arrays, the `inputs` first.
-    pub(super) fn new(
-        tile: &Tile, arrays: impl Iterator<Item = DeviceView>, inputs: usize, stores_states: bool,
-    ) -> Self {
-        let (kept, mut arrays) = (tile.kept().lengths().len(), arrays);
-        PlacedTile {
-            lengths: tile.lengths(),
-            kept,
-            first: tile.first,
-            has_elements: tile.has_elements(),
-            inputs: arrays.by_ref().take(inputs).collect(),
-            outputs: arrays.collect(),
-            stores_states,
-        }
-    }
-
-    fn kept(&self) -> Range<usize> {
-        0..self.kept
-    }
-
-    fn reduced(&self) -> Range<usize> {
-        self.kept..self.lengths.len()
-    }
-
-    /// The number of elements along axes.
-    fn elements(&self, axes: Range<usize>) -> usize {
-        self.lengths[axes].iter().product()
-    }
-
-    /// Adds the parameters of kept or reduced axes: the divisors, and the strides of the declared inputs and of `output`.
-    fn add_axes(
-        &self, parameters: &mut Parameters, axes: Range<usize>, bindings: &[Binding],
-        output: Option<&DeviceView>,
-    ) {
-        for length in self.lengths[axes.clone()].iter().skip(1) {
-            // A length of 0 divides no number.
-            let Divisor { multiplier, shift } = Divisor::new((*length).max(1) as u32);
-            parameters.extend([*length as u64, multiplier.into(), shift.into()]);
-        }
-        // A kernel has at least one axis of each kind.
-        let missing = usize::from(axes.is_empty());
-        let mut add = |array: Option<&DeviceView>| {
-            let strides =
-                array.map_or(&[0; MAX_AXES][axes.clone()], |array| array.strides(axes.clone()));
-            parameters.extend(strides.iter().map(|stride| *stride as u64));
-            parameters.extend(std::iter::repeat_n(0, missing));
-        };
-        let mut arrays = self.inputs.iter();
-        for binding in bindings {
-            add(if matches!(binding, Binding::Array) { arrays.next() } else { None });
-        }
-        output.into_iter().for_each(|array| add(Some(array)));
-    }
-
-    /// Chooses the partition. Neighbouring lanes have neighbouring results where these are closer in memory than the
-    /// elements of one, or where a result has too few elements for a block.
-    fn partition(
-        &self, policy: &AxisReductions, resident_blocks: usize, scratch: usize, formula: &Formula,
-        output: &DeviceView,
-    ) -> Partition {
-        let is_sum_f32 = gpuvec_ptx::template(formula.program()) == Some("sum_f32");
-        let shape = Shape {
-            policy,
-            results: self.elements(self.kept()),
-            n: self.elements(self.reduced()),
-            resident_blocks,
-            scratch,
-            state_words: formula.is_exact().then_some(formula.state_bytes / 8),
-            stores_states: self.stores_states,
-            groups: if is_sum_f32 { WARPS } else { 1 },
-        };
-        let partition = self.by_shape(&shape, formula, output);
-        Partition { stores_states: self.stores_states.into(), ..partition }
-    }
-
-    fn by_shape(&self, shape: &Shape<'_>, formula: &Formula, output: &DeviceView) -> Partition {
-        // An array that is the same for all elements of a result is read once for it, in any order.
-        let is_across = |array: &&DeviceView| {
-            let [kept, reduced] = [self.kept(), self.reduced()].map(|axes| array.strides(axes));
-            reduced.last().is_some_and(|along| *along != 0) && are_columns(kept, reduced)
-        };
-        match self.inputs.iter().filter(is_across).map(DeviceView::element_bytes).max() {
-            Some(bytes) => shape.by_columns(bytes),
-            None => {
-                let bytes = self.inputs.iter().map(DeviceView::element_bytes).max();
-                let by_rows =
-                    shape.by_rows(bytes.unwrap_or(1), !formula.is_indexed() && self.has_vectors());
-                let has_tiles = shape.groups > 1 && self.is_dense(output);
-                if has_tiles { shape.in_tiles(by_rows) } else { by_rows }
-            }
-        }
-    }
-
-    /// True if the results and all their elements are contiguous words of 32 bits, and each array begins a vector.
-    fn is_dense(&self, output: &DeviceView) -> bool {
-        let word = size_of::<f32>();
-        let n = self.elements(self.reduced());
-        let is_dense = |array: &DeviceView, n: usize| {
-            array.element_bytes() == word && array.strides(self.kept()) == [(n * word) as isize]
-        };
-        let follow = |array: &DeviceView| {
-            is_dense(array, n)
-                && array.strides(self.reduced()) == [word as isize]
-                && array.address().is_multiple_of(VECTOR_BYTES as u64)
-        };
-        is_dense(output, 1) && self.inputs.iter().all(follow)
-    }
-
-    /// True if the elements of each result are contiguous in all arrays, and begin a vector there.
-    fn has_vectors(&self) -> bool {
-        let vector = VECTOR_BYTES as isize;
-        let begins = |array: &DeviceView| {
-            let stride = array.strides(self.reduced()).last().copied();
-            stride == Some(array.element_bytes() as isize)
-                && array.address().is_multiple_of(VECTOR_BYTES as u64)
-                && array.strides(self.kept()).iter().all(|stride| stride % vector == 0)
-        };
-        self.reduced().len() == 1 && self.inputs.iter().all(begins)
-    }
-
-    /// Queues the kernels of a task for the tile. The kernel of the elementwise outputs comes last, since these may also be
-    /// inputs.
-    ///
-    /// # Safety
-    /// The stream must be the device's, whose context is current. The device must be able to access the arrays' elements
-    /// until the stream has done the work. The scratch memory is the stream's.
-    pub(super) unsafe fn queue(
-        &self, device: &Device, stream: CUstream, task: Task<'_>, scratch: Lent,
-        block_limits: BlockLimits,
-    ) -> Result<(), Error> {
-        let inputs: Addresses = self.inputs.iter().map(DeviceView::address).collect();
-        let axes = |axes: Range<usize>| axes.len().max(1);
-        let along = AxisReduction { outer: axes(self.kept()), reduced: axes(self.reduced()) };
-        for (task, outputs) in task.kernels() {
-            match task.kind() {
-                TaskKind::Reduced => {}
-                TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
-                    // SAFETY: this function's promise.
-                    unsafe { self.map(device, stream, task, outputs, block_limits.of(task))? };
-                    continue;
-                }
-            }
-            let (Task::Evaluate(Evaluation { formula, bindings }), &[output]) = (task, outputs)
-            else {
-                return Err(Error::Internal { text: "a kernel along axes with several outputs" });
-            };
-            let output = &self.outputs[output];
-            let address = output.address() + task.state_offset() as u64;
-            let mut parameters: Parameters = input_parameters(task, &inputs).into_iter().collect();
-            self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
-            self.add_axes(&mut parameters, self.reduced(), bindings, None);
-            let [results, n] = [self.kept(), self.reduced()].map(|axes| self.elements(axes));
-            let blocks_at_once = along.blocks_per_multiprocessor(formula.program());
-            let resident_blocks = device.multiprocessors.saturating_mul(blocks_at_once) as usize;
-            let policy = &device.policy.axes;
-            let partition = self.partition(policy, resident_blocks, scratch.bytes, formula, output);
-            parameters.extend([address, results as u64, n as u64, scratch.address]);
-            parameters.push(last_parameter(device, task, self.first));
-            let blocks = partition.blocks(results) as u32;
-            // SAFETY: this function's promise; the kernel has these parameters.
-            unsafe {
-                let form = Form::Along(along);
-                device.kernels.launch_form(
-                    formula,
-                    form,
-                    blocks,
-                    stream,
-                    &mut parameters,
-                    Some(&partition),
-                )?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Queues the kernel of an elementwise task, which writes `outputs`.
-    ///
-    /// # Safety
-    /// As [`PlacedTile::queue`].
-    unsafe fn map(
-        &self, device: &Device, stream: CUstream, task: Task<'_>, outputs: &[usize],
-        block_limit: u32,
-    ) -> Result<(), Error> {
-        if !self.has_elements {
-            return Ok(());
-        }
-        let mut placed = DeviceViews::new(&self.lengths);
-        self.inputs.iter().for_each(|input| placed.push(*input));
-        outputs.iter().for_each(|output| placed.push(self.outputs[*output]));
-        let inputs = self.inputs.len();
-        placed.sort_by(inputs);
-        // SAFETY: this function's promise.
-        unsafe { elementwise::launch(device, stream, task, placed, inputs, block_limit) }
-    }
-}
-
-/// Queues a call on a stream of a device, whose context is current and which accesses all arrays in place.
-///
-/// # Safety
-/// The stream must be the device's. The arrays must stay valid until it has done the work. The scratch memory
-/// is the stream's.
-pub(super) unsafe fn queue(
-    device: &Device, stream: CUstream, call: &Call<'_>, strides: Strides<'_>,
-    transfers: &Transfers, scratch: Lent, block_limits: BlockLimits,
-) -> Result<(), Error> {
-    let first = addresses_of_first(device, call, strides, transfers)?;
-    let tiles = strides.tiles_in_place(call.task());
-    for tile in (0..tiles.count()).map(|number| tiles.at(number)) {
-        let arrays = first.iter().zip(strides.views());
-        let arrays = arrays.map(|(first, view)| DeviceView::in_place(*first, &tile, view));
-        let placed = PlacedTile::new(&tile, arrays, call.inputs().len(), false);
-        // SAFETY: this function's promise, and the call's.
-        unsafe { placed.queue(device, stream, call.task(), scratch, block_limits)? };
-    }
-    Ok(())
-}
-
 /// The facts by which a partition is chosen.
-struct Shape<'p> {
-    policy: &'p AxisReductions,
-    results: usize,
+pub(super) struct Shape<'p> {
+    pub(super) policy: &'p AxisReductions,
+    pub(super) results: usize,
     /// Elements of a result.
-    n: usize,
+    pub(super) n: usize,
     /// Blocks that the device runs at once.
-    resident_blocks: usize,
+    pub(super) resident_blocks: usize,
     /// Bytes of memory in which blocks merge their states.
-    scratch: usize,
+    pub(super) scratch: usize,
     /// The words of an exact sum's state.
-    state_words: Option<usize>,
+    pub(super) state_words: Option<usize>,
     /// True if states are stored, which a warp alone does not have.
-    stores_states: bool,
+    pub(super) stores_states: bool,
     /// The most neighbouring groups of results of a block: as many as have room for their sums in its shared memory.
-    groups: usize,
+    pub(super) groups: usize,
 }
 
 impl Shape<'_> {
@@ -368,7 +121,7 @@ impl Shape<'_> {
 
     /// The same partition with tiles, if each warp has results of its own with few elements. A single element may not be
     /// in tiles: the result's array may then be an input.
-    fn in_tiles(&self, partition: Partition) -> Partition {
+    pub(super) fn in_tiles(&self, partition: Partition) -> Partition {
         let is_short = partition.results() == WARP && (2..=BATCH).contains(&self.n);
         if partition.splits > 0 || !is_short {
             return partition;
@@ -381,7 +134,7 @@ impl Shape<'_> {
 
     /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
     /// sectors, where their blocks fill the device better, and several groups a block where this takes fewer waves.
-    fn by_columns(&self, bytes: usize) -> Partition {
+    pub(super) fn by_columns(&self, bytes: usize) -> Partition {
         let most = self.most_lanes();
         if let Some(by_warps) = self.by_warps(most) {
             return by_warps;
@@ -403,7 +156,7 @@ impl Shape<'_> {
     /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory, and may be `in_vectors`.
     /// With few elements, a warp has several results, up to several batches a lane, if its lanes still read whole
     /// sectors. Where the device is filled several times, a block has several results, since it stores them at once.
-    fn by_rows(&self, bytes: usize, in_vectors: bool) -> Partition {
+    pub(super) fn by_rows(&self, bytes: usize, in_vectors: bool) -> Partition {
         let lanes_for = |elements: usize| self.n.div_ceil(elements).next_power_of_two().min(WARP);
         let sector = SECTOR_BYTES / if in_vectors { VECTOR_BYTES } else { bytes };
         let of_result =

@@ -9,23 +9,23 @@ use super::completion::Flags;
 use super::driver::{CUstream, cuStreamSynchronize};
 use super::owned::{Owned, OwnedMemory, OwnedPinned, OwnedStream};
 use super::scratch::Scratch;
-use crate::call::{MAX_OUTPUTS, SlotKind, Transfer, Transfers};
+use crate::call::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
 use crate::policy::GPU;
 use crate::process::memory::page_bytes;
 use crate::process::warmup;
-use gpuvec_exact::{Dot, Kind, Sum};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The size of the largest state of a reduction: the variance of integers has two sums of halves, and three of products.
-pub(super) const STATE_BYTES: usize =
-    2 * size_of::<<Sum<f64> as Kind>::Words>() + 3 * size_of::<<Dot<f64> as Kind>::Words>();
-
-/// The size of the states of a chunk: one for each reduction.
-const STATES_BYTES: usize = MAX_OUTPUTS * STATE_BYTES;
+/// The buffers that chunks of a call need.
+pub(super) struct Buffers<'a> {
+    /// The transfers that need buffers.
+    pub(super) transfers: &'a Transfers,
+    /// The size of the states of a chunk of contiguous arrays.
+    pub(super) state_bytes: usize,
+}
 
 /// A stream and the memory that its chunk uses.
 pub(crate) struct Slot {
@@ -39,7 +39,7 @@ pub(crate) struct Slot {
     is_in_flight: bool,
     pinned: Option<OwnedPinned>,
     device: Option<OwnedMemory>,
-    /// Pinned memory for the states of a chunk, and for flags behind them.
+    /// Pinned memory for flags, and for the states of a chunk behind them.
     states: Option<OwnedPinned>,
     scratch: Option<Scratch>,
 }
@@ -73,7 +73,8 @@ impl Slot {
     }
 
     /// Makes all buffers that chunks need.
-    fn make_buffers(&mut self, transfers: &Transfers) -> Result<(), Error> {
+    fn make_buffers(&mut self, buffers: &Buffers<'_>) -> Result<(), Error> {
+        let Buffers { transfers, state_bytes } = *buffers;
         let ordinal = self.ordinal;
         if transfers.any(Transfer::Staged) {
             made(&mut self.pinned, || OwnedPinned::new(GPU.staged_slot_bytes, ordinal))?;
@@ -86,14 +87,19 @@ impl Slot {
             made(&mut self.device, || OwnedMemory::new(bytes, ordinal))?;
         }
         if transfers.any(Transfer::State) {
-            self.make_states()?;
+            self.make_states(state_bytes)?;
             made(&mut self.scratch, || Scratch::new(ordinal))?;
         }
         Ok(())
     }
 
-    fn make_states(&mut self) -> Result<(), Error> {
-        let bytes = (STATES_BYTES + Flags::BYTES).next_multiple_of(page_bytes());
+    /// Makes memory for flags, and for states of `bytes` bytes, unless there is enough. The slot's work is done.
+    fn make_states(&mut self, bytes: usize) -> Result<(), Error> {
+        let bytes = (Flags::BYTES + bytes).next_multiple_of(page_bytes());
+        if let Some(states) = self.states.as_ref().filter(|states| states.bytes() < bytes) {
+            states.release().of("cuMemFreeHost", self.ordinal)?;
+            self.states = None;
+        }
         made(&mut self.states, || OwnedPinned::new(bytes, self.ordinal))
     }
 
@@ -118,40 +124,36 @@ impl Slot {
         self.device.as_ref().map(OwnedMemory::address).ok_or(NO_BUFFER)
     }
 
-    /// Pinned memory for states, [`STATE_BYTES`] each.
+    /// Pinned memory for states.
     pub(super) fn states_address(&self) -> Result<u64, Error> {
-        self.states().map(|states| states.addr().get() as u64)
+        let states = self.states.as_ref().map(OwnedPinned::address).ok_or(NO_BUFFER)?;
+        Ok((states.addr().get() + Flags::BYTES) as u64)
     }
 
-    fn states(&self) -> Result<NonNull<u8>, Error> {
-        self.states.as_ref().map(OwnedPinned::address).ok_or(NO_BUFFER)
-    }
-
-    /// The state that the kernel of a reduction, counted from 0, has written, of `bytes` bytes.
-    pub(super) fn state(&self, number: usize, bytes: usize) -> Result<&[u8], Error> {
-        let states = self.states()?;
-        if self.is_in_flight || bytes > STATE_BYTES || number >= MAX_OUTPUTS {
+    /// Bytes from a place on in this memory, while no device has it.
+    pub(super) fn states(&self, place: usize, bytes: usize) -> Result<&[u8], Error> {
+        let (states, place) = (self.states.as_ref().ok_or(NO_BUFFER)?, Flags::BYTES + place);
+        if self.is_in_flight || place + bytes > states.bytes() {
             return Err(Error::Internal { text: "a state that is not there" });
         }
-        // SAFETY: the buffer is the slot's own, with room for that number of states, and for `bytes` bytes of this
-        // one, which the kernel, which is done, has written; no device writes there until work begins again.
-        Ok(unsafe { std::slice::from_raw_parts(states.add(number * STATE_BYTES).as_ptr(), bytes) })
+        // SAFETY: as in `pinned_bytes`.
+        Ok(unsafe { std::slice::from_raw_parts(states.address().add(place).as_ptr(), bytes) })
     }
 
-    /// Device memory for the blocks of a reduction.
-    pub(super) fn scratch(&mut self) -> Result<&mut Scratch, Error> {
-        self.scratch.as_mut().ok_or(NO_BUFFER)
+    /// Device memory for the blocks of a reduction, if chunks need it.
+    pub(super) fn scratch(&mut self) -> Option<&mut Scratch> {
+        self.scratch.as_mut()
     }
 
     /// The flags for the warps of a kernel, if there is memory for them.
     pub(super) fn flags(&mut self) -> Option<Flags> {
-        self.make_states().ok()?;
+        self.make_states(0).ok()?;
         self.made_flags()
     }
 
     fn made_flags(&self) -> Option<Flags> {
-        // SAFETY: the buffer has room for flags behind the states, and is the slot's as long as the slot is in use.
-        self.states().ok().map(|states| unsafe { Flags::at(states.add(STATES_BYTES)) })
+        // SAFETY: the buffer begins with flags, and is the slot's as long as the slot is in use.
+        self.states.as_ref().map(|states| unsafe { Flags::at(states.address()) })
     }
 
     /// Waits until the newest work is done, and its results are visible. After an error the work may
@@ -222,16 +224,16 @@ impl SlotPool {
         GPU.slots[self.kind as usize]
     }
 
-    /// Claims a slot for chunks with these transfers, with the buffers that they need: one that is free now,
+    /// Claims a slot with the buffers that chunks need: one that is free now,
     /// if the caller holds other slots (`None` if there is none), else once one is free.
     pub(super) fn take(
-        &self, transfers: &Transfers, holds_others: bool,
+        &self, buffers: &Buffers<'_>, holds_others: bool,
     ) -> Result<Option<TakenSlot<'_>>, Error> {
         let taken = match self.try_take()? {
             None if !holds_others => Some(self.take_free()?),
             taken => taken,
         };
-        taken.map(|slot| slot.after(|slot| slot.make_buffers(transfers))).transpose()
+        taken.map(|slot| slot.after(|slot| slot.make_buffers(buffers))).transpose()
     }
 
     /// Claims a slot that is free now, if there is one. The device's context is current, and stays so until

@@ -1,16 +1,18 @@
 //! Streams of a device, for work that callers queue.
 
 use super::device::{self, Device};
+use super::device_view::DeviceView;
 use super::driver::{
     self, CUevent, CUstream, cuCtxGetCurrent, cuEventQuery, cuEventRecord, cuEventSynchronize,
     cuStreamGetCtx, cuStreamIsCapturing, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,
 };
-use super::enqueue::{Addresses, Contents, Part, addresses, enqueue};
+use super::enqueue::addresses_of_first;
 use super::owned::{Owned, OwnedEvent, OwnedStream};
+use super::part::Part;
+use super::placed_part::{PlacedPart, Target};
 use super::scratch::Scratch;
-use super::{elementwise, reduce_axes};
 use crate::call::plan::OnStream;
-use crate::call::{Call, Strides, Task, TaskKind};
+use crate::call::{Call, Task, TaskKind};
 use crate::error::Error;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
@@ -187,92 +189,57 @@ impl Stream {
     /// Queues a call as planned, and returns at once.
     pub(crate) fn queue(&self, call: &Call<'_>, plan: &OnStream) -> Result<(), Error> {
         self.enqueue(|| {
-            if let Some(strides) = call.strides() {
-                return self.queue_strided(call, strides, plan);
-            }
-            let all = addresses(self.device, call, &plan.transfers)?;
-            let (mut arrays, inputs) = (all.clone(), call.inputs().len());
-            for (number, (kernel, outputs)) in call.task().kernels().enumerate() {
-                arrays.truncate(inputs);
-                arrays.extend(outputs.iter().map(|output| all[inputs + output]));
-                let queued = self.queue_kernel(call, plan, kernel, &arrays);
-                // After an error nothing is in flight in the call's arrays.
-                if queued.is_err() && number > 0 {
-                    let _ = self.wait();
+            let first = addresses_of_first(self.device, call, &plan.transfers)?;
+            let mut scratch = self.scratch_for(call.task())?;
+            let mut queue = |part: &Part<'_>| {
+                let arrays = first.iter().zip(call.arrays()).enumerate();
+                let arrays = arrays.map(|(number, (first, array))| {
+                    DeviceView::in_place(*first, part, number, array.element_bytes())
+                });
+                let target = Target {
+                    device: self.device,
+                    stream: self.raw,
+                    scratch: scratch.as_mut().and_then(|scratch| scratch.as_mut()),
+                    block_limits: plan.block_limits,
+                    flags: None,
+                    copies_by_driver: plan.copies_by_driver,
+                };
+                // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
+                // device reaches them. The scratch memory is this stream's.
+                let placed =
+                    unsafe { PlacedPart::new(target, part, arrays, call.inputs().len(), false) };
+                placed.queue(call.task(), &mut false).map(|_| ())
+            };
+            let queued = match call.strides() {
+                None => queue(&Part::Chunk { call, first: 0, len: call.n() }),
+                Some(strides) => {
+                    let tiles = strides.tiles_in_place(call.task());
+                    let mut tiles = (0..tiles.count()).map(|number| tiles.at(number));
+                    tiles.try_for_each(|tile| queue(&Part::Tile { strides, tile }))
                 }
-                queued?;
-            }
-            Ok(())
+            };
+            drop(scratch);
+            // After an error nothing is in flight in the call's arrays.
+            queued.inspect_err(|_| {
+                let _ = self.is_captured().is_ok_and(|is| !is && self.wait().is_ok());
+            })
         })
     }
 
-    /// Queues a call on arrays of any strides as planned, in the device's context.
-    fn queue_strided(
-        &self, call: &Call<'_>, strides: Strides<'_>, plan: &OnStream,
-    ) -> Result<(), Error> {
-        let (device, raw, transfers) = (self.device, self.raw, &plan.transfers);
-        let queued = match call.task().kind() {
-            TaskKind::Reduced | TaskKind::Mixed => self.with_scratch(|scratch| {
-                scratch.lend_along_axes(raw, |lent| {
-                    // SAFETY: the call promises the arrays until the stream has done the work; the plan found that
-                    // the device reaches them. The scratch memory is this stream's.
-                    unsafe {
-                        reduce_axes::queue(
-                            device,
-                            raw,
-                            call,
-                            strides,
-                            transfers,
-                            lent,
-                            plan.block_limits,
-                        )
-                    }
-                })
-            }),
-            TaskKind::Copy | TaskKind::Elementwise => {
-                let block_limit = plan.block_limits.of(call.task());
-                // SAFETY: as above.
-                unsafe { elementwise::queue(device, raw, call, strides, transfers, block_limit) }
-            }
-        };
-        // After an error nothing is in flight in the call's arrays.
-        queued.inspect_err(|_| {
-            let _ = self.is_captured().is_ok_and(|is| !is && self.wait().is_ok());
-        })
-    }
-
-    /// Queues a kernel, or a copy, on the addresses of a call's inputs and of the kernel's outputs.
-    fn queue_kernel(
-        &self, call: &Call<'_>, plan: &OnStream, task: Task<'_>, arrays: &Addresses,
-    ) -> Result<(), Error> {
-        let block_limit = plan.block_limits.of(task);
-        let enqueue = |contents| {
-            let (inputs, first, n, flags) = (call.inputs().len(), 0, call.n(), None);
-            let part = Part { task, arrays, inputs, first, n, contents, block_limit, flags };
-            // SAFETY: the call promises the arrays until the stream has done the work; the plan
-            // found that the device reaches them. The scratch memory is this stream's.
-            unsafe { enqueue(self.device, self.raw, part) }.map(|_| ())
-        };
+    /// Locks the stream's scratch memory, if a task has reductions, which need it.
+    fn scratch_for(
+        &self, task: Task<'_>,
+    ) -> Result<Option<MutexGuard<'_, Option<Scratch>>>, Error> {
         match task.kind() {
-            TaskKind::Copy if plan.copies_by_driver => enqueue(Contents::ByDriver),
-            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => enqueue(Contents::Elements),
-            TaskKind::Reduced => self.with_scratch(|scratch| {
-                scratch.lend(self.raw, |address| enqueue(Contents::Result(address)))
-            }),
+            TaskKind::Copy | TaskKind::Elementwise => return Ok(None),
+            TaskKind::Reduced | TaskKind::Mixed => {}
         }
-    }
-
-    /// Queues a reduction, which gets the stream's scratch memory.
-    fn with_scratch(
-        &self, reduction: impl FnOnce(&mut Scratch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
         self.refuse_capture()?;
         let mut made = self.scratch();
-        let scratch = match &mut *made {
-            Some(scratch) => scratch,
-            none => none.insert(Scratch::new(self.ordinal())?),
-        };
-        reduction(scratch)
+        if made.is_none() {
+            *made = Some(Scratch::new(self.ordinal())?);
+        }
+        Ok(Some(made))
     }
 
     /// Fails while the stream's work is being recorded into a graph. Waiting for the stream would invalidate the

@@ -145,7 +145,7 @@ const X86_64: Cores = Cores {
     copied_short_row: 8,
     // The processors' property.
     cache_line: 64,
-    // The sizes of reductions along axes follow from those of the caches; none was measured alone.
+    // The sizes of reductions along axes follow from the sizes of the caches; none was measured alone.
     reduced_tile: 1 << 14,
     reduced_columns: 1 << 10,
     least_columns: 16,

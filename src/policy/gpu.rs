@@ -48,7 +48,7 @@ pub(crate) struct Gpu {
     pub(crate) reduction_block: usize,
     pub(crate) reduction_block_across_bus: usize,
     /// Device memory of each slot and stream in which the blocks of a reduction merge their states, and count the
-    /// portions that warps have taken (kernels/reduce.cuh); and that of reductions along axes.
+    /// portions that warps have taken (kernels/reduce.cuh); and the memory of reductions along axes.
     pub(crate) reduction_scratch_bytes: usize,
     pub(crate) axes_scratch_bytes: usize,
     /// The fewest adjacent results of a tile of host arrays whose elements of a result are further apart, so that whole

@@ -30,7 +30,7 @@ pub(crate) struct AxisReductions {
     pub(crate) filled_by_columns: usize,
     /// The most elements of a result that a warp computes alone: more might overflow its lanes' integers.
     pub(crate) most_of_warp: usize,
-    /// The same of products of f64, which more often exceed a warp's window.
+    /// The most products of f64 that a warp computes alone: they more often exceed its window.
     pub(crate) most_products_of_warp: usize,
     /// The most tiles of a warp.
     pub(crate) most_tiles: usize,

@@ -7,9 +7,10 @@
 
 use super::arguments::saturated_elements;
 use super::log::{self, Subject};
+use super::memory_kinds::LazyKinds;
 use super::reduce_axes::ReduceAxes;
 use super::work::{CpuProgram, Evaluating, MISSING, NO_BUFFERS, ReducingSeveral};
-use super::{Runner, execute, kinds, last_run, run};
+use super::{Runner, execute, last_run, run};
 use crate::call::{Argument, Arguments, Array, Binding, Call, Evaluation, Formula, Task};
 use crate::cpu::expression::OutputStates;
 use crate::cuda::device;
@@ -82,7 +83,7 @@ pub(crate) fn accumulate(
         }
         Ok(())
     };
-    if arguments.check(kinds(task, placement), add_all)?.is_none() {
+    if arguments.check(LazyKinds::new(task, placement), add_all)?.is_none() {
         last_run::clear();
     }
     Ok(())
@@ -196,7 +197,7 @@ fn add_chunks(
         }
         let part = Arguments { shape: &chunk.lengths, inputs: &parts, ..*arguments };
         let first = chunk.first_kept(shape, reduced_axes);
-        let added = part.check(kinds(task, Placement::Cpu), |call| {
+        let added = part.check(LazyKinds::new(task, Placement::Cpu), |call| {
             add(states, first, call, Placement::Cpu, None)
         })?;
         states = added.ok_or(MISSING)?;

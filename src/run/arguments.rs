@@ -82,14 +82,26 @@ impl<'a> Given<'a> {
 
     /// Input `number`. The pointer to the inputs is not NULL.
     pub(super) fn input(&self, number: usize) -> gpuvec_array {
-        // SAFETY: the promise of `new`.
-        unsafe { read(self.inputs, number) }
+        self.read(self.inputs, number)
     }
 
     /// Output `number`. The pointer to the outputs is not NULL.
     pub(super) fn output(&self, number: usize) -> gpuvec_array {
+        self.read(self.outputs, number)
+    }
+
+    /// Reads an input or an output, which may be at any address.
+    fn read(&self, arrays: Pointers, number: usize) -> gpuvec_array {
         // SAFETY: the promise of `new`.
-        unsafe { read(self.outputs, number) }
+        unsafe {
+            match arrays {
+                Pointers::Contiguous(arrays) => {
+                    let data = arrays.add(number).read_unaligned().cast_mut();
+                    gpuvec_array { data, strides: null() }
+                }
+                Pointers::Strided(arrays) => arrays.add(number).read_unaligned(),
+            }
+        }
     }
 
     /// The array at the address and with the strides of `array`, of which the call uses the elements.
@@ -175,23 +187,6 @@ impl<'a> BoundArguments<'a> {
             reduced_axes: given.reduced_axes,
             inputs: &self.inputs,
             outputs: &self.outputs,
-        }
-    }
-}
-
-/// Reads an array that may be at any address.
-///
-/// # Safety
-/// There is one of this number.
-unsafe fn read(arrays: Pointers, number: usize) -> gpuvec_array {
-    // SAFETY: this function's promise.
-    unsafe {
-        match arrays {
-            Pointers::Contiguous(arrays) => {
-                let data = arrays.add(number).read_unaligned().cast_mut();
-                gpuvec_array { data, strides: null() }
-            }
-            Pointers::Strided(arrays) => arrays.add(number).read_unaligned(),
         }
     }
 }

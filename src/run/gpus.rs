@@ -5,9 +5,8 @@ use super::last_run::{self, Backend, Choice, Report, Selection};
 use crate::call::chunk::Queue;
 use crate::call::plan::OnGpus;
 use crate::call::{Array, Call, ChunkWork, Task, Transfer, Transfers};
-use crate::cuda::chunk_job::ChunkJob;
-use crate::cuda::pipeline::{self, Job, Progress};
-use crate::cuda::tile_job::TileJob;
+use crate::cuda::job::Job;
+use crate::cuda::pipeline::{self, Progress};
 use crate::cuda::{Device, default_stream, device};
 use crate::error::Error;
 use crate::pool;
@@ -32,17 +31,8 @@ pub(super) fn run(
     let devices: Vec<&'static Device> =
         plan.devices.iter().map(|ordinal| device::one(*ordinal)).collect::<Result<_, _>>()?;
     synchronize(call, plan, &devices)?;
-    let (contiguous, tiled);
-    let (job, queue): (&dyn Job, _) = match call.strides().zip(plan.strided.as_deref()) {
-        None => {
-            contiguous = ChunkJob { call, plan, work };
-            (&contiguous, Queue::of(call))
-        }
-        Some((strides, tile_plan)) => {
-            tiled = TileJob::new(call, strides, plan, tile_plan, work);
-            (&tiled, Queue::of_tiles(&tile_plan.tiles))
-        }
-    };
+    let job = Job::new(call, plan, work);
+    let queue = job.queue();
     let outcome = Mutex::new(Outcome::default());
     let parallel = Parallel { call, plan, job, work, queue, outcome };
     let mut workers: Vec<_> = (0..plan.groups.min(devices.len()))
@@ -89,7 +79,7 @@ struct Parallel<'a> {
     call: &'a Call<'a>,
     plan: &'a OnGpus,
     /// The job of devices, and the work of cores.
-    job: &'a dyn Job,
+    job: Job<'a>,
     work: &'a dyn ChunkWork,
     queue: Queue,
     outcome: Mutex<Outcome>,
@@ -112,7 +102,7 @@ impl Parallel<'_> {
         match worker {
             Worker::Devices(devices) => {
                 let end = |device, outcome| self.end(Some(device), outcome);
-                pipeline::run(devices, self.job, self.plan, &self.queue, &end);
+                pipeline::run(devices, &self.job, self.plan, &self.queue, &end);
             }
             Worker::Cores => self.end(None, (self.compute(), Ok(()))),
         }

@@ -18,8 +18,8 @@ mod work;
 
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
-    Argument, Arguments, Array, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Layout,
-    MemoryKind, Task, TaskKind, choose, contiguous, fastest_cores,
+    Argument, Arguments, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Layout, Task,
+    TaskKind, choose, contiguous, fastest_cores,
 };
 use crate::cpu::expression::{Add, BlockReduction, Reducer, ReductionVisitor, States, visit};
 use crate::cuda::{alloc, device, stream as cuda};
@@ -39,7 +39,7 @@ use gpuvec_ops::{Accumulator, Element, Op};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
-use memory_kinds::MemoryKinds;
+use memory_kinds::LazyKinds;
 use std::ffi::c_void;
 
 use reduce_axes::ReduceAxes;
@@ -106,7 +106,7 @@ fn run(
 ) -> Result<(), Error> {
     let placement = settings::placement()?;
     let of_stream = given(stream)?;
-    let ran = arguments.check(kinds(arguments.task, placement), |call| {
+    let ran = arguments.check(LazyKinds::new(arguments.task, placement), |call| {
         if let Some(Stream::Gpu(stream)) = of_stream.as_deref()
             && let Some(plan) = on_stream(call, placement, stream.ordinal())
         {
@@ -125,19 +125,6 @@ fn run(
         last_run::clear();
     }
     Ok(())
-}
-
-/// Finds the memory kinds of a task's arrays.
-#[inline(always)]
-fn kinds(task: Task<'_>, placement: Placement) -> impl FnMut(&Array) -> Result<MemoryKind, Error> {
-    let mut kinds = None;
-    move |array| {
-        let kinds = kinds.get_or_insert_with(|| MemoryKinds::new(placement));
-        match task {
-            Task::Copy => kinds.of_copied(array),
-            Task::Evaluate(_) => kinds.of(array),
-        }
-    }
 }
 
 /// Queues a call on a stream of a device.

@@ -40,7 +40,7 @@ pub(super) fn evaluate_passes(given: &Given<'_>, stream: *mut gpuvec_stream) -> 
         call.with(expression, &inputs, &all, &|given| {
             let mut bound = BoundArguments::new();
             bound.read(given)?;
-            bound.arguments(given).check(|_| Ok(MemoryKind::Pageable), |_| Ok(())).map(drop)
+            bound.arguments(given).check(|_: &_| Ok(MemoryKind::Pageable), |_| Ok(())).map(drop)
         })?;
     }
     let evaluate = |pass: &Expression, outputs: &Outputs<'_>| {

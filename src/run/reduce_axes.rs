@@ -13,7 +13,7 @@
 use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{
     BlockProgram, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
 };
@@ -253,10 +253,11 @@ impl ChunkWork for ReduceAxes<'_> {
         }
     }
 
-    fn take_states(&self, first: usize, words: &[u8], bytes: usize) {
+    fn take_states(&self, states: &KernelStates<'_>) {
+        let KernelStates { reduction, first, words, bytes, .. } = *states;
         let first = self.first_wanted.unwrap_or(0) + first;
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
-        merged.iter_mut().for_each(|states| states.merge_words(0, first, words, bytes));
+        merged.iter_mut().for_each(|states| states.merge_words(reduction, first, words, bytes));
     }
 }
 

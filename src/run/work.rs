@@ -3,7 +3,7 @@
 use super::strided_iter::StridedIter;
 use crate::arch::Isa;
 use crate::call::chunk::Chunk;
-use crate::call::{Array, Call, ChunkWork, Extent, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Array, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu;
 use crate::cpu::Elements;
 use crate::cpu::expression::{
@@ -97,8 +97,8 @@ impl<S: Copy + Send + Sync> ChunkWork for Reducing<'_, S> {
         }
     }
 
-    fn take_state(&self, _: usize, words: &[u8], elements: usize) {
-        self.add(&(self.states.from_words)(words), elements);
+    fn take_states(&self, states: &KernelStates<'_>) {
+        self.add(&(self.states.from_words)(states.words), states.elements);
     }
 }
 
@@ -178,10 +178,10 @@ impl ChunkWork for ReducingSeveral<'_> {
         merged.elements.iter_mut().for_each(|merged| *merged += elements);
     }
 
-    fn take_state(&self, reduction: usize, words: &[u8], elements: usize) {
+    fn take_states(&self, states: &KernelStates<'_>) {
         let mut merged = self.merged();
-        merged.states.merge_words(reduction, 0, words, words.len());
-        merged.elements[reduction] += elements;
+        merged.states.merge_words(states.reduction, 0, states.words, states.bytes);
+        merged.elements[states.reduction] += states.elements;
     }
 }
 

@@ -1,8 +1,7 @@
 """Bounds of the exponential and hyperbolic functions of f64.
 
 Small arguments are taken as they are. Others are k ln 2 + r: for exp and exp2 with all k of one
-sign at once,
-as 2^k only scales results; for the others one k after the other.
+sign at once, as 2^k only scales results; for the others one k after the other.
 """
 
 from __future__ import annotations
@@ -79,9 +78,8 @@ def unscaled(recording) -> int:
 def scaled(recording, function, reduction, k: tuple, low: float, high: float) -> float:
     """Bounds the error of exp, exp2 or pow.
 
-    Results that are subnormal are rounded once more: by half of their unit, which is at least
-    twice the one
-    before, so that the error before counts half.
+    Results that are subnormal are rounded once more: by half of their unit, which is at least twice
+    the one before, so that the error before counts half.
     """
     run = reduction.run(recording, k, low, high)
     middle, whole, _ = reduction.series(low, high)

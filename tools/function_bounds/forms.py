@@ -1,15 +1,13 @@
 """Values of a function's operations over a piece of its arguments, with all their errors.
 
 A value is an ideal, which depends on the argument as if no operation rounded, plus noise: a sum of
-symbols, one for each rounding, times coefficients. A symbol stands for one unknown number, within
-a bound,
-wherever it occurs, so that errors cancel which the operations take away again, as those of sums in
-two
-parts do. All numbers are Arb's balls: what is computed with them is proved.
+symbols, one for each rounding, times coefficients. A symbol stands for one unknown number, within a
+bound, wherever it occurs, so that errors cancel which the operations take away again, as those of
+sums in two parts do. All numbers are Arb's balls: what is computed with them is proved.
 
 The ideal is a Taylor series in the distance h from the middle of the piece, twice: with the
-coefficients at
-the middle, and with those that hold anywhere in the piece, which bound the remainder (Lagrange).
+coefficients at the middle, and with those that hold anywhere in the piece, which bound the
+remainder (Lagrange).
 """
 
 from __future__ import annotations
@@ -72,10 +70,8 @@ class Value:
     """A float that an operation makes: from `low` to `high`, and a multiple of 2^grid.
 
     `error` is the symbol of its own rounding, and `last` the symbol of the last one before exact
-    scalings,
-    with the factor since. If `whole_part` is (c, d), it is exactly c + d K; its ideal and noise
-    then say the
-    same. `scale` is d for a value that is to be multiplied by 2^(d K).
+    scalings, with the factor since. If `whole_part` is (c, d), it is exactly c + d K; its ideal and
+    noise then say the same. `scale` is d for a value that is to be multiplied by 2^(d K).
     """
 
     real: Real
@@ -195,8 +191,7 @@ class Piece:
 
     def of_ideal(self, x: Real, middle, whole, slope: arb, curve: arb) -> Real:
         """Returns a function of x, given its values at the ideal, its slope there, and a bound of
-        half its
-        second derivative anywhere.
+        half its second derivative anywhere.
         """
         noise = {i: c * slope for i, c in x.noise.items()}
         self.add_unknown(noise, (curve * self.noise_bound(x) ** 2).upper())

@@ -1,9 +1,8 @@
 """Runs recordings on values with errors: each operation adds its rounding, unless it is exact.
 
 Exact are sums and products that are multiples of a power of two, and small enough; and the low
-parts of sums
-and products in two parts (Dekker; Knuth; Muller and others, Handbook of Floating-Point Arithmetic,
-4.3).
+parts of sums and products in two parts (Dekker; Knuth; Muller and others, Handbook of
+Floating-Point Arithmetic, 4.3).
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ class Bits:
     """64 bits: a number from `low` to `high`, plus `times` K.
 
     If there is a source, the number is the source's encoding plus `above`. If only some low bits
-    are known,
-    `known` is their value and their count.
+    are known, `known` is their value and their count.
     """
 
     low: int = 0

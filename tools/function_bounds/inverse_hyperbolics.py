@@ -8,11 +8,11 @@ from functools import partial
 
 from exponentials import check_tiny
 from flint import arb
-from forms import DIGITS, Piece, Real, Value, exponent
+from forms import Real
 from interpreter import Run
 from inverses import to_one
 from logarithms import ROOT_HALF, ROOT_TWO
-from pieces import binades, divided, error_bound, near_one, of_small, series, whole_part
+from pieces import binades, divided, error_bound, near_one, of_small, scaled_argument
 
 # Below TINY results are arguments, and beyond HUGE logarithms of twice the argument.
 TINY, HUGE = 2.0**-28, 2.0**30
@@ -39,13 +39,10 @@ def atanh(x):
 
 def of_huge(recording, k: tuple, low: float, high: float) -> float:
     """Bounds the error of asinh and acosh of 2^K m, for m in an interval, as of log 2x."""
-    middle, whole, radius = series(low, high)
-    piece = Piece(radius)
-    choice = whole_part(piece, *k)
-    m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
-    ln_2 = arb.const_log2()
-    logarithm = Real((2 * middle).log(), (2 * whole).log(), {piece.symbol(MISSING): arb(1)})
-    exact = piece.plus(logarithm, piece.scaled(choice.value.real, ln_2))
+    m, piece, choice = scaled_argument(k, low, high)
+    parts = ((2 * part).log() for part in (m.real.middle, m.real.whole))
+    logarithm = Real(*parts, {piece.symbol(MISSING): arb(1)})
+    exact = piece.plus(logarithm, piece.scaled(choice.value.real, arb.const_log2()))
     return error_bound(Run(recording, piece, [m], choice), exact)
 
 

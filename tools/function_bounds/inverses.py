@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 
 from flint import arb
 from forms import DIGITS, Piece, Real, number
@@ -32,24 +33,8 @@ TINY_QUOTIENT = 2.0**-960
 UNDERFLOW = arb(2) ** -1075 * (1 + arb(2) ** -40)
 
 
-def atan(x):
-    """Returns the inverse tangent of a series or a ball, as do the functions below."""
-    return x.atan()
-
-
-def asin(x):
-    """Returns the inverse sine."""
-    return x.asin()
-
-
-def acos(x):
-    """Returns the inverse cosine."""
-    return x.acos()
-
-
-def erf(x):
-    """Returns the error function."""
-    return x.erf()
+# Functions of a series or a ball.
+atan, asin, acos, erf = map(methodcaller, ("atan", "asin", "acos", "erf"))
 
 
 def check_end(recording, end: float, limit: arb, missing: arb) -> None:

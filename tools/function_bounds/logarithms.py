@@ -1,9 +1,8 @@
 """Bounds of the logarithms of f64.
 
 An argument is 2^K m with m from √½ to √2, as the functions have it. K is taken in ranges of one
-magnitude, so
-that results have nearly the same unit; where K is zero, m is near 1 in pieces of one magnitude of
-m - 1.
+magnitude, so that results have nearly the same unit; where K is zero, m is near 1 in pieces of one
+magnitude of m - 1.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from collections.abc import Iterator
 from functools import partial
 
 from flint import arb
-from forms import DIGITS, ZERO, Piece, Real, Value, exponent
+from forms import ZERO, Real, Value
 from interpreter import Run, decoded, encoding
-from pieces import argument, binades, divided, error_bound, near_one, of_small, series, whole_part
+from pieces import argument, binades, divided, error_bound, near_one, of_small, scaled_argument
 
 # The least m, as crates/math/src/logarithm.rs has it.
 ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
 ROOT_TWO = math.nextafter(2 * ROOT_HALF, 0)
-# Subnormal arguments, the end of normal ones, and by magnitudes.
 # Balls are not so narrow that pieces may end at the float where K changes.
 NEAR_ENDS = 1 << 23
 # From this K on 1 + x is x.
 ABSORBS = 55
+# Ranges of K: of subnormal arguments, of the least normal ones, and by magnitudes.
 NEGATIVE = [(-1074, -1023), (-1022, -1022), (-1021, -512)]
 NEGATIVE += [(1 - 2 ** (j + 1), -(2**j)) for j in range(9)]
 POSITIVE = [(2**j, 2 ** (j + 1) - 1) for j in range(10)]
@@ -37,15 +36,10 @@ def logarithm(base: arb | None):
 
 def scaled(recording, base: arb | None, k: tuple, low: float, high: float) -> float:
     """Bounds the error of the logarithms of 2^K m."""
-    middle, whole, radius = series(low, high)
-    piece = Piece(radius)
-    choice = whole_part(piece, *k)
-    m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
-    unit = arb.const_log2() if base is None else arb.const_log2() / base
+    m, piece, choice = scaled_argument(k, low, high)
     function = logarithm(base)
-    exact = piece.plus(
-        Real(function(middle), function(whole)), piece.scaled(choice.value.real, unit)
-    )
+    exact = piece.scaled(choice.value.real, function(arb(2)))
+    exact = piece.plus(Real(function(m.real.middle), function(m.real.whole)), exact)
     return error_bound(Run(recording, piece, [m], choice), exact)
 
 
@@ -85,9 +79,8 @@ def log1p_of_large(recording, k: tuple, low: float, high: float) -> float:
     """Bounds the error of log1p of x = 2^K m from 2^(ABSORBS - 1/2) on: x + 1 is x, and the rest
     is 1.
 
-    The rest's share, 2^-K times about 1 / m, and 1 / x, by which log(1 + x) is more than log x,
-    are below
-    2^(1 - K).
+    The rest's share, 2^-K times about 1 / m, and 1 / x, by which log(1 + x) is more than log x, are
+    below 2^(1 - K).
     """
     nodes = list(enumerate(recording.nodes))
     one = next(
@@ -102,13 +95,10 @@ def log1p_of_large(recording, k: tuple, low: float, high: float) -> float:
     }
     products = [(place, node.operands) for place, node in nodes if node.operation == "MulFloat"]
     (product,) = [place for place, operands in products if operands[0] in rests]
-    middle, whole, radius = series(low, high)
-    piece = Piece(radius)
-    choice = whole_part(piece, *k)
-    m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
+    m, piece, choice = scaled_argument(k, low, high)
     tiny = 2.0 ** (1 - k[0])
     share = Value(Real(ZERO, ZERO, {piece.symbol(tiny): arb(1)}), 0.0, tiny)
-    exact = Real(middle.log(), whole.log(), {piece.symbol(tiny): arb(1)})
+    exact = Real(m.real.middle.log(), m.real.whole.log(), {piece.symbol(tiny): arb(1)})
     exact = piece.plus(exact, piece.scaled(choice.value.real, arb.const_log2()))
     return error_bound(Run(recording, piece, [m], choice, {total: m, product: share}), exact)
 

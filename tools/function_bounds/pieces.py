@@ -65,6 +65,14 @@ def whole_part(piece: Piece, low: int, high: int, low_bits: tuple | None = None)
     return Choice(Value(real, float(low), float(high), 0, whole_part=(0, 1)), low_bits)
 
 
+def scaled_argument(k: tuple, low: float, high: float) -> tuple:
+    """Returns m of an argument 2^K m, between two floats, its piece, and K, within a range."""
+    middle, whole, radius = series(low, high)
+    piece = Piece(radius)
+    m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
+    return m, piece, whole_part(piece, *k)
+
+
 def pair_near(piece: Piece, ideal: Real, apart: arb, error: arb) -> tuple:
     """Returns a pair of floats within `error` of an ideal, and the first one within `apart` of
     it."""
@@ -235,9 +243,8 @@ class Reduction:
 def refined(evaluate: Callable, interval: tuple, limit: float) -> tuple:
     """Returns the greatest bound of an interval's pieces, and the piece.
 
-    Pieces are divided where a choice depends on the argument, or the bound is above the limit:
-    down to single
-    floats for a choice, and so long as that may help for a bound.
+    Pieces are divided where a choice depends on the argument, or the bound is above the limit: down
+    to single floats for a choice, and so long as that may help for a bound.
     """
     worst, where, todo = 0.0, interval, [(*interval, 0)]
     while todo:

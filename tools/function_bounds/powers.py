@@ -18,7 +18,7 @@ from functools import partial
 
 from exponentials import LN_2, exp, powers
 from flint import arb
-from forms import DIGITS, Piece, Real, Value, exponent, number
+from forms import Piece, Real, number
 from interpreter import Run, decoded, encoding
 from logarithms import NEGATIVE, POSITIVE, ROOT_HALF, ROOT_TWO
 from pieces import (
@@ -30,7 +30,7 @@ from pieces import (
     pair_near,
     quotient_errors,
     quotient_places,
-    series,
+    scaled_argument,
     whole_part,
 )
 from recordings import Node
@@ -141,11 +141,8 @@ def fraction(recording, pair: tuple, low: float, high: float) -> float:
 
 def logarithm(recording, found: Places, k: tuple, low: float, high: float) -> float:
     """Returns 0 if log x is a pair within LOGARITHM's errors, for 2^K m and m in an interval."""
-    middle, whole, radius = series(low, high)
-    piece = Piece(radius)
-    choice = whole_part(piece, *k)
-    m = Value(Real(middle, whole), low, high, exponent(low) - DIGITS + 1, scale=1)
-    of_m = Real(middle.log(), whole.log())
+    m, piece, choice = scaled_argument(k, low, high)
+    of_m = Real(m.real.middle.log(), m.real.whole.log())
     of_fraction = dict(zip(found.fraction, FRACTION.pair(piece, of_m)))
     run = Run(recording, piece, [m], choice, of_fraction)
     exact = piece.plus(of_m, piece.scaled(choice.value.real, arb.const_log2()))

@@ -1,8 +1,7 @@
 """Bounds of the cube root and of the hypotenuse of f64, derived step by step.
 
 Their last step is one of Newton's method, whose correction is small: with the rest of a product in
-two parts it has
-a relative error of some last bits, so that little but its rounding remains.
+two parts it has a relative error of some last bits, so that little but its rounding remains.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ def step(wrong: arb, terms: int, roundings: int) -> arb:
     - 1.
 
     It is a polynomial in y's error e: h = (1 + e)³ - 1. Roundings change h by three units, and the
-    result by
-    three times as much of its slope, which is below one, and by the rounding of the correction and
-    the result.
+    result by three times as much of its slope, which is below one, and by the rounding of the
+    correction and the result.
     """
     h = arb_poly([0, 3, 3, 1])
     series = arb_poly([0])
@@ -86,16 +84,12 @@ def hypot(low: float, high: float) -> float:
     """Bounds the error for all arguments, relative to the result r.
 
     a² + b² is square + rests, exactly, and the rests are at most 2 u r² with u = 2^-53: their sums
-    have two
-    roundings of that. The root is that of the square within u, so `lack` is at most 4 u r², with
-    one
-    rounding. Its half over the root has five roundings or errors of u. Newton's method leaves an
-    eighth of
-    (lack / r²)².
+    have two roundings of that. The root is that of the square within u, so `lack` is at most 4 u
+    r², with one rounding. Its half over the root has five roundings or errors of u. Newton's method
+    leaves an eighth of (lack / r²)².
 
     The least scaled argument is 2^-474, so what underflows is below 2^-120 of r². A result that is
-    scaled to
-    a subnormal number is rounded once more, by half of a unit at least twice as large.
+    scaled to a subnormal number is rounded once more, by half of a unit at least twice as large.
     """
     del low, high
     unit = arb(UNIT)

@@ -1,8 +1,8 @@
 """Bounds of the trigonometric functions of f64.
 
 An argument is n π/2 + r. Without a reduction, for n = 0, r is taken as it is. Up to 2^30,
-`reduce_near` is run on
-all n at once. `reduce_far` is not run: what it may lose is bounded by `far_error`.
+`reduce_near` is run on all n at once. `reduce_far` is not run: what it may lose is bounded by
+`far_error`.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ def far_error(recording) -> float:
     """Bounds the relative error of r from `reduce_far`, in the order of its operations.
 
     After the skips x is at most 2^102, and five words w of 48 bits are taken, the i-th times x
-    2^(-48 i). Sums in
-    two parts are exact. Their rests, in the order of the terms, are at most half a last bit of
-    what is added.
+    2^(-48 i). Sums in two parts are exact. Their rests, in the order of the terms, are at most half
+    a last bit of what is added.
     """
     check_words(recording)
     unit = 2.0**-DIGITS
@@ -103,8 +102,7 @@ def far_error(recording) -> float:
     # The words after the fifth, and the last term's rounding.
     lost = 1.01 * term[5] + unit * 1.01 * term[4]
     # The last two rests are of the sums of d and less. Those before are of sums of c, which is
-    # below 2^6, and
-    # of five terms up to four.
+    # below 2^6, and of five terms up to four.
     small, large = 1.1 * unit * term[3], 1.1 * unit * (term[2] + 5 * 4)
     lost += unit * 2 * small
     # What is added to the distance in turn, and the rests of that, which make the low part.

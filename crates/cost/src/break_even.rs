@@ -2,27 +2,28 @@
 //! much time as it costs. By this ski-rental rule, losses and price are at most twice the costs of a program that
 //! knows the future (Karlin, Manasse, Rudolph and Sleator, Competitive snoopy caching, Algorithmica 3, 1988).
 
-use crate::nanoseconds::Nanoseconds;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The time that calls lost so far.
-#[derive(Debug)]
-pub struct BreakEven(Nanoseconds);
+/// Time that adds up over calls, such as the time that they lost, in nanoseconds. Of two concurrent additions one may be lost.
+#[derive(Debug, Default)]
+pub struct BreakEven(AtomicU32);
 
 impl BreakEven {
-    /// Returns a sum of no losses.
+    /// Returns a sum of no time.
     pub const fn new() -> Self {
-        BreakEven(Nanoseconds::new())
+        BreakEven(AtomicU32::new(0f32.to_bits()))
     }
 
-    /// Adds the time that a call loses, in nanoseconds. Returns whether it is time to pay the price; then the sum starts
-    /// again at 0.
+    pub(crate) fn forget(&self) {
+        self.0.store(0f32.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Adds the time that a call loses, in nanoseconds. Returns whether the sum is larger than the price; then the sum
+    /// starts again at 0.
     pub fn is_reached(&self, loss: f32, price: f32) -> bool {
-        self.0.exceed(loss, price)
-    }
-}
-
-impl Default for BreakEven {
-    fn default() -> Self {
-        Self::new()
+        let sum = f32::from_bits(self.0.load(Ordering::Relaxed)) + loss;
+        let is_larger = sum > price;
+        self.0.store(if is_larger { 0.0 } else { sum }.to_bits(), Ordering::Relaxed);
+        is_larger
     }
 }

@@ -1,8 +1,8 @@
 //! Cases: calls of one operation, of about one size and on one kind of memory.
 
+use crate::break_even::BreakEven;
 use crate::estimate::Cell;
 use crate::learner::hash;
-use crate::nanoseconds::Nanoseconds;
 use crate::policy::LONG_CALL_NS;
 use crate::{CHOICES, Choice, Choices, Predictions, Processors};
 use std::array;
@@ -20,7 +20,7 @@ pub(crate) struct Case {
     standing: AtomicU8,
     predicted: [AtomicU32; CHOICES],
     /// The time that calls took since a try of each choice was last due.
-    pub(crate) spent: [Nanoseconds; CHOICES],
+    pub(crate) spent: [BreakEven; CHOICES],
     /// Logarithms of the times that calls took on each choice, relative to the prior's prediction.
     pub(crate) choices: [Cell; CHOICES],
 }
@@ -68,7 +68,7 @@ impl Case {
             calls: AtomicU32::new(0),
             standing: AtomicU8::new(Standing::Known as u8),
             predicted: [const { AtomicU32::new(0) }; CHOICES],
-            spent: [const { Nanoseconds::new() }; CHOICES],
+            spent: [const { BreakEven::new() }; CHOICES],
             choices: [const { Cell::new() }; CHOICES],
         }
     }
@@ -78,7 +78,7 @@ impl Case {
         if self.tag.load(Ordering::Relaxed) != tag {
             self.tag.store(tag, Ordering::Relaxed);
             self.calls.store(0, Ordering::Relaxed);
-            self.spent.iter().for_each(Nanoseconds::forget);
+            self.spent.iter().for_each(BreakEven::forget);
             self.choices.iter().for_each(Cell::forget);
         }
     }

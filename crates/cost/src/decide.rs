@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Question, Standing};
 use crate::learner::Learner;
-use crate::policy::{LONG_CALL_NS, TRYING};
+use crate::policy::{LONG_CALL_NS, trying};
 use crate::{CHOICES, Choice, Choices, Processors, Work};
 
 /// The reason for a choice.
@@ -94,9 +94,9 @@ impl Learner {
         let (calls, standing) = if outlook.is_new[fastest as usize] {
             (tries(work, fastest, time), Standing::New)
         } else {
-            let is_well_known = outlook.deviations[fastest as usize] < TRYING.well_known;
+            let is_well_known = outlook.deviations[fastest as usize] < trying::WELL_KNOWN;
             let is_short = time < LONG_CALL_NS;
-            (if is_well_known || is_short { TRYING.standing_calls } else { 1 }, Standing::Known)
+            (if is_well_known || is_short { trying::STANDING_CALLS } else { 1 }, Standing::Known)
         };
         let others = among.iter().filter(|choice| *choice != fastest);
         let others = others.filter_map(|choice| outlook.alternative(work, choice, fastest));
@@ -142,9 +142,9 @@ fn explored(
     let is_due = |other: &Alternative| {
         let number = other.choice as usize;
         let may_pay = other.gain > 0.0
-            && learner.lost[number].exceed(calls * other.gain, TRYING.caution * other.cost);
+            && learner.lost[number].is_reached(calls * other.gain, trying::CAUTION * other.cost);
         // A try is due now and then even if the predictions are certain.
-        may_pay | case.spent[number].exceed(calls * fastest, other.caution * other.cost)
+        may_pay | case.spent[number].is_reached(calls * fastest, other.caution * other.cost)
     };
     // Of the due alternatives, the one that is due least often. (Tries that cost nothing are due at every call.)
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
@@ -155,8 +155,8 @@ fn explored(
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
     match work.is_repeated {
-        true if wakes_cores && time < TRYING.waking_ns => TRYING.short_tries,
-        true if time < TRYING.cached_ns => TRYING.tries,
+        true if wakes_cores && time < trying::WAKING_NS => trying::SHORT_TRIES,
+        true if time < trying::CACHED_NS => trying::TRIES,
         _ => 1,
     }
 }
@@ -176,11 +176,11 @@ impl Outlook {
         time.is_finite().then(|| Alternative {
             choice,
             cost: tries * (time * (0.5 * deviation * deviation).exp() - least),
-            gain: least - time * (-TRYING.optimism * deviation).exp(),
+            gain: least - time * (-trying::OPTIMISM * deviation).exp(),
             caution: if self.is_new[choice as usize] {
-                TRYING.caution_if_new
+                trying::CAUTION_IF_NEW
             } else {
-                TRYING.caution_in_a_case
+                trying::CAUTION_IN_A_CASE
             },
         })
     }

@@ -1,6 +1,6 @@
 //! Estimates of logarithms: a mean and a variance in one atomic word.
 
-use crate::policy::LEARNING;
+use crate::policy::learning;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The mean and the variance of a logarithm.
@@ -37,10 +37,10 @@ pub(crate) struct Step {
 impl Step {
     /// The step for an error of a prediction, and the variance of that error.
     pub(crate) fn new(error: f32, variance: f32) -> Self {
-        let bound = LEARNING.surprise * variance.sqrt();
-        let doubt = if error.abs() > bound { LEARNING.doubt } else { 1.0 };
+        let bound = learning::SURPRISE * variance.sqrt();
+        let doubt = if error.abs() > bound { learning::DOUBT } else { 1.0 };
         let is_slow = error > bound;
-        let error = if is_slow { bound / LEARNING.shrinking } else { error };
+        let error = if is_slow { bound / learning::SHRINKING } else { error };
         Step { gain: error / variance, variance, doubt, is_slow }
     }
 

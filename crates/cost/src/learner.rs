@@ -1,10 +1,10 @@
 //! Learns factors of the machine's rates, corrections, and the times of calls that are alike.
 
+use crate::break_even::BreakEven;
 use crate::case::Case;
 use crate::estimate::{Cell, Estimate, Prior, Step};
 use crate::model::{self, Factors, RATES, Time};
-use crate::nanoseconds::Nanoseconds;
-use crate::policy::{LEARNING, PRIOR};
+use crate::policy::{learning, prior};
 use crate::{CHOICES, Choice, Processors, Work};
 use std::array;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ pub struct Learner {
     /// The time that the driver takes for kernels, relative to what is expected.
     compiler: Cell,
     /// The time that calls may have lost because they did not run on each choice.
-    pub(crate) lost: [Nanoseconds; CHOICES],
+    pub(crate) lost: [BreakEven; CHOICES],
     /// Counts observations.
     time: AtomicU32,
 }
@@ -81,7 +81,7 @@ impl Learner {
             operations: [const { [const { Cell::new() }; OPERATIONS] }; CHOICES],
             cases: [const { Case::new() }; CASES],
             compiler: Cell::new(),
-            lost: [const { Nanoseconds::new() }; CHOICES],
+            lost: [const { BreakEven::new() }; CHOICES],
             time: AtomicU32::new(0),
         }
     }
@@ -100,49 +100,49 @@ impl Learner {
         let prediction = self.prediction(case, work, choice, processors, &rates);
         let now = self.time.fetch_add(1, Ordering::Relaxed) as u16;
         let Prediction { time, model, .. } = prediction;
-        let step = Step::new(ln - model.mean, model.variance + LEARNING.noise_variance);
+        let step = Step::new(ln - model.mean, model.variance + learning::NOISE_VARIANCE);
         for (rate, before) in rates.estimates.into_iter().enumerate() {
             let weight = time.by_rate[rate] / time.ns;
-            if weight.abs() > LEARNING.least_weight {
+            if weight.abs() > learning::LEAST_WEIGHT {
                 self.rates[rate].set(step.applied(before, weight), now, rate_prior(rate));
             }
         }
         for (cell, prior) in prediction.corrections {
             let moved = step.applied(at(cell, now, prior), 1.0);
-            let most = LEARNING.most_deviations * prior.variance.sqrt();
+            let most = learning::MOST_DEVIATIONS * prior.variance.sqrt();
             cell.set(Estimate { mean: moved.mean.clamp(-most, most), ..moved }, now, prior);
         }
         let ratio = ln - prediction.prior;
         let seen = match prediction.seen {
-            Some(seen) => Step::new(ratio - seen.mean, seen.variance + LEARNING.noise_variance)
+            Some(seen) => Step::new(ratio - seen.mean, seen.variance + learning::NOISE_VARIANCE)
                 .applied(seen, 1.0),
-            None if step.is_slow => Estimate { mean: ratio, variance: LEARNING.case.variance },
+            None if step.is_slow => Estimate { mean: ratio, variance: learning::CASE.variance },
             None => {
                 let excess = (ln - model.mean).max(0.0);
                 Estimate {
                     mean: ratio,
-                    variance: LEARNING.fresh_variance + LEARNING.fresh_doubt * excess * excess,
+                    variance: learning::FRESH_VARIANCE + learning::FRESH_DOUBT * excess * excess,
                 }
             }
         };
-        case.choices[choice as usize].set(seen, now, LEARNING.case);
+        case.choices[choice as usize].set(seen, now, learning::CASE);
     }
 
     /// The time, in nanoseconds, that the driver is expected to take for a kernel that its compiler compiles in `full_ns`.
     /// It is less, because the driver may find the kernel on disk. Earlier kernels show how much less.
     pub fn compiler_ns(&self, full_ns: f32) -> f32 {
         full_ns
-            * PRIOR.compiler_share
-            * at(&self.compiler, self.now(), LEARNING.compiler).mean.exp()
+            * prior::COMPILER_SHARE
+            * at(&self.compiler, self.now(), learning::COMPILER).mean.exp()
     }
 
     /// Learns from the time that the driver took for a kernel.
     pub fn observe_compiler(&self, full_ns: f32, ns: f32) {
         let now = self.now();
-        let before = at(&self.compiler, now, LEARNING.compiler);
-        let error = (ns.max(1.0) / (full_ns * PRIOR.compiler_share)).ln() - before.mean;
-        let variance = before.variance + LEARNING.compiler_noise;
-        self.compiler.set(Step::new(error, variance).applied(before, 1.0), now, LEARNING.compiler);
+        let before = at(&self.compiler, now, learning::COMPILER);
+        let error = (ns.max(1.0) / (full_ns * prior::COMPILER_SHARE)).ln() - before.mean;
+        let variance = before.variance + learning::COMPILER_NOISE;
+        self.compiler.set(Step::new(error, variance).applied(before, 1.0), now, learning::COMPILER);
     }
 
     pub(crate) fn rates(&self) -> Rates {
@@ -160,11 +160,11 @@ impl Learner {
         let number = choice as usize;
         let [is_staged, is_repeated] = [work.is_staged, work.is_repeated].map(usize::from);
         let corrections = [
-            (&self.choices[number][is_staged][is_repeated], LEARNING.choice),
-            (&self.sizes[number][is_repeated][size(work)], LEARNING.size),
-            (&self.operations[number][operation], LEARNING.operation),
+            (&self.choices[number][is_staged][is_repeated], learning::CHOICE),
+            (&self.sizes[number][is_repeated][size(work)], learning::SIZE),
+            (&self.operations[number][operation], learning::OPERATION),
         ];
-        let mut model = Estimate { mean: time.ns.ln(), variance: LEARNING.misfit_variance };
+        let mut model = Estimate { mean: time.ns.ln(), variance: learning::MISFIT_VARIANCE };
         for (cell, prior) in corrections {
             let correction = at(cell, now, prior);
             model.mean += correction.mean;
@@ -175,7 +175,7 @@ impl Learner {
             model.variance += weight * weight * rate.variance;
         }
         let prior = time.prior_ns.ln();
-        let seen = case.choices[number].at(now, LEARNING.case);
+        let seen = case.choices[number].at(now, learning::CASE);
         Prediction { time, corrections, model, prior, seen }
     }
 
@@ -201,8 +201,8 @@ impl Learner {
 
 fn rate_prior(rate: usize) -> Prior {
     Prior {
-        variance: LEARNING.rate_variances[rate],
-        drift: LEARNING.rate_drift * LEARNING.rate_variances[rate],
+        variance: learning::RATE_VARIANCES[rate],
+        drift: learning::RATE_DRIFT * learning::RATE_VARIANCES[rate],
     }
 }
 

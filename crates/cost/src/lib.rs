@@ -15,7 +15,6 @@ mod decide;
 mod estimate;
 mod learner;
 mod model;
-mod nanoseconds;
 mod policy;
 
 pub use break_even::BreakEven;

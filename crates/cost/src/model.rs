@@ -1,6 +1,6 @@
 //! The prior: the time of a call on each choice of processors, by rates of the machine.
 
-use crate::policy::PRIOR;
+use crate::policy::prior;
 use crate::{Choice, Processors, Work};
 use std::ops::Add;
 
@@ -106,11 +106,12 @@ pub(crate) fn time(
     let gpus = |count: usize| on_gpus(work, count, factors);
     match choice {
         Choice::Gpu => gpus(1),
-        Choice::Gpus => gpus(processors.gpus) + Time::of(Rate::Sharing, PRIOR.sharing_ns, factors),
+        Choice::Gpus => gpus(processors.gpus) + Time::of(Rate::Sharing, prior::SHARING_NS, factors),
         Choice::Together => {
             let cores =
                 on_cores(work, processors.cores.saturating_sub(processors.gpus).max(1), factors);
-            gpus(processors.gpus).shared(cores) + Time::of(Rate::Sharing, PRIOR.sharing_ns, factors)
+            gpus(processors.gpus).shared(cores)
+                + Time::of(Rate::Sharing, prior::SHARING_NS, factors)
         }
         of_cores => on_cores(work, of_cores.threads(work.most_threads, processors.cores), factors),
     }
@@ -119,33 +120,33 @@ pub(crate) fn time(
 fn on_cores(work: &Work, threads: usize, factors: &Factors) -> Time {
     let of = |rate, ns| Time::of(rate, ns, factors);
     let threads = threads as f32;
-    let cached = if work.is_repeated { PRIOR.cache_bytes * threads } else { 0.0 };
+    let cached = if work.is_repeated { prior::CACHE_BYTES * threads } else { 0.0 };
     let past_cache = (work.bytes() - cached).max(0.0);
-    let memory = of(Rate::CoreMemory, past_cache * PRIOR.core_memory_ns / threads)
-        .max(of(Rate::Memory, past_cache * PRIOR.memory_ns));
+    let memory = of(Rate::CoreMemory, past_cache * prior::CORE_MEMORY_NS / threads)
+        .max(of(Rate::Memory, past_cache * prior::MEMORY_NS));
     let alone = of(Rate::Core, work.core_ns / threads) + memory;
     if threads == 1.0 {
         alone
     } else {
         alone.crowded(threads, factors)
-            + of(Rate::Wake, PRIOR.wake_ns + threads * PRIOR.wake_each_ns)
+            + of(Rate::Wake, prior::WAKE_NS + threads * prior::WAKE_EACH_NS)
     }
 }
 
 fn on_gpus(work: &Work, count: usize, factors: &Factors) -> Time {
     let of = |rate, ns| Time::of(rate, ns, factors);
     let each = 1.0 / count.max(1) as f32;
-    let latency = of(Rate::Latency, PRIOR.latency_ns[usize::from(work.is_staged)]);
-    let arithmetic = of(Rate::Gpu, each * work.core_ns * PRIOR.gpu_share);
+    let latency = of(Rate::Latency, prior::LATENCY_NS[usize::from(work.is_staged)]);
+    let arithmetic = of(Rate::Gpu, each * work.core_ns * prior::GPU_SHARE);
     let [more, less] =
         [work.input_bytes.max(work.output_bytes), work.input_bytes.min(work.output_bytes)];
-    let across = of(Rate::Bus, each * more * PRIOR.bus_ns)
-        + of(Rate::Reverse, each * less * PRIOR.reverse_ns);
+    let across = of(Rate::Bus, each * more * prior::BUS_NS)
+        + of(Rate::Reverse, each * less * prior::REVERSE_NS);
     let busy = arithmetic.max(across);
     if work.is_staged {
-        let alone = work.bytes().min(PRIOR.staged_alone_bytes) * PRIOR.staged_alone_ns;
+        let alone = work.bytes().min(prior::STAGED_ALONE_BYTES) * prior::STAGED_ALONE_NS;
         return latency
-            + busy.max(of(Rate::Staging, alone + each * work.bytes() * PRIOR.staged_ns));
+            + busy.max(of(Rate::Staging, alone + each * work.bytes() * prior::STAGED_NS));
     }
     latency + busy
 }

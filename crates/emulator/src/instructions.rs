@@ -4,7 +4,7 @@ use gpuvec_oracle::half;
 
 /// The NaN of 32 bits that arithmetic returns.
 const NAN_32: u32 = 0xFFD1_2345;
-/// The same of 64 bits.
+/// The NaN of 64 bits that arithmetic returns.
 const NAN_64: u64 = 0xFFFD_1234_5678_9ABC;
 /// The result of an operation where the reference leaves it open.
 const UNDEFINED: u64 = 0xDEAD_BEEF_DEAD_BEEF;
@@ -43,150 +43,127 @@ bits! {
 /// Computes a slot's value from three; those that an instruction lacks are anything.
 pub(crate) type Compute = fn(u64, u64, u64) -> u64;
 
-/// Finds an instruction by its name, with the number of values that it computes from.
+/// The types of PTX, by which the table names instructions.
+#[allow(non_camel_case_types, reason = "PTX's own names")]
+mod types {
+    pub(super) type pred = bool;
+    pub(super) type b32 = u32;
+    pub(super) type b64 = u64;
+    pub(super) type s32 = i32;
+    pub(super) type s64 = i64;
+}
+
+/// Makes a function of a formula, for values of a type.
+macro_rules! compute {
+    ($ty:ident { $($formula:tt)+ }) => {
+        compute!($ty, $($formula)+)
+    };
+    ($ty:ident, |$($x:ident),*| $value:expr) => {{
+        fn compute(a: u64, b: u64, c: u64) -> u64 {
+            let mut operands = [a, b, c].into_iter();
+            $(let $x: $ty = Bits::of_slot(operands.next().unwrap_or_default());)*
+            Bits::to_slot($value)
+        }
+        Some((compute as Compute, [$(stringify!($x)),*].len()))
+    }};
+}
+
+/// Finds an instruction by its name, with the number of values that it computes from. A row of the table is for the types
+/// of values that follow the beginning of its names.
 pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
+    use types::{b32, b64, pred, s32, s64};
     macro_rules! table {
-        ($($known:literal $ty:ident |$($x:ident),*| $value:expr;)*) => {
-            match name {
-                $($known => {
-                    fn compute(a: u64, b: u64, c: u64) -> u64 {
-                        let mut operands = [a, b, c].into_iter();
-                        $(let $x: $ty = Bits::of_slot(operands.next().unwrap_or_default());)*
-                        Bits::to_slot($value)
-                    }
-                    Some((compute, [$(stringify!($x)),*].len()))
-                })*
-                _ => None,
-            }
+        ($($known:literal $($ty:ident)+ => $formula:tt)*) => {
+            $($(if name == concat!($known, stringify!($ty)) {
+                return compute!($ty $formula);
+            })+)*
         };
     }
-    table! {
-        "mov.b32" u32 |a| a;
-        "mov.u32" u32 |a| a;
-        "mov.b64" u64 |a| a;
-        "mov.f32" u32 |a| a;
-        "mov.f64" u64 |a| a;
-        "cvta.to.global.u64" u64 |a| a;
-        "cvt.u64.u32" u32 |a| u64::from(a);
-        "cvt.u32.u64" u64 |a| a as u32;
-        "cvt.s64.s32" i32 |a| i64::from(a);
-        "cvt.f64.f32" f32 |a| f64::from(a);
-        "cvt.rn.f32.f64" f64 |a| a as f32;
-        "cvt.rz.f32.f64" f64 |a| half::toward_zero(a);
-        "cvt.f32.f16" u32 |a| half::f32_of_f16(a as u16);
-        "cvt.rn.f16.f32" f32 |a| UNDEFINED as u32 & 0xFFFF_0000 | u32::from(if a.is_nan() { 0x7FFF } else { half::f16_bits(a) });
-        "cvt.rn.f32.s32" i32 |a| a as f32;
-        "cvt.rn.f32.s64" i64 |a| a as f32;
-        "cvt.rn.f64.s32" i32 |a| f64::from(a);
-        "cvt.rn.f64.s64" i64 |a| a as f64;
-        "cvt.rn.f32.u64" u64 |a| a as f32;
-        "cvt.rn.f64.u64" u64 |a| a as f64;
-        "cvt.rzi.s32.f32" f32 |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 };
-        "cvt.rzi.s32.f64" f64 |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 };
-        "cvt.rzi.s64.f32" f32 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
-        "cvt.rzi.s64.f64" f64 |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 };
-        "cvt.rzi.u64.f64" f64 |a| if a.is_nan() { UNDEFINED } else { a as u64 };
-        "cvt.rmi.f32.f32" f32 |a| a.floor();
-        "cvt.rmi.f64.f64" f64 |a| a.floor();
-        "cvt.rpi.f32.f32" f32 |a| a.ceil();
-        "cvt.rpi.f64.f64" f64 |a| a.ceil();
-        "cvt.rzi.f32.f32" f32 |a| a.trunc();
-        "cvt.rzi.f64.f64" f64 |a| a.trunc();
-        "cvt.rni.f32.f32" f32 |a| a.round_ties_even();
-        "cvt.rni.f64.f64" f64 |a| a.round_ties_even();
-
-        "add.s32" i32 |a, b| a.wrapping_add(b);
-        "add.s64" i64 |a, b| a.wrapping_add(b);
-        "sub.s32" i32 |a, b| a.wrapping_sub(b);
-        "sub.s64" i64 |a, b| a.wrapping_sub(b);
-        "mul.lo.s32" i32 |a, b| a.wrapping_mul(b);
-        "mul.lo.s64" i64 |a, b| a.wrapping_mul(b);
-        "mul.hi.u32" u32 |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32;
-        "mul.wide.s32" i32 |a, b| i64::from(a) * i64::from(b);
-        "mul.wide.u32" u32 |a, b| u64::from(a) * u64::from(b);
-        "div.s32" i32 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i32);
-        "div.s64" i64 |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i64);
-        "div.u64" u64 |a, b| a.checked_div(b).unwrap_or(UNDEFINED);
-        "neg.s32" i32 |a| a.wrapping_neg();
-        "neg.s64" i64 |a| a.wrapping_neg();
-        "min.s32" i32 |a, b| a.min(b);
-        "min.s64" i64 |a, b| a.min(b);
-        "min.u64" u64 |a, b| a.min(b);
-        "max.s32" i32 |a, b| a.max(b);
-        "max.s64" i64 |a, b| a.max(b);
-        "and.b32" u32 |a, b| a & b;
-        "and.b64" u64 |a, b| a & b;
-        "or.b32" u32 |a, b| a | b;
-        "or.b64" u64 |a, b| a | b;
-        "xor.b32" u32 |a, b| a ^ b;
-        "xor.b64" u64 |a, b| a ^ b;
-        "shl.b32" u32 |a, b| a.checked_shl(b).unwrap_or(0);
-        "bfind.u32" u32 |a| a.checked_ilog2().unwrap_or(u32::MAX);
-        "shl.b64" u64 |a, b| a.checked_shl(b as u32).unwrap_or(0);
-        "shr.u64" u64 |a, b| a.checked_shr(b as u32).unwrap_or(0);
-        "shr.u32" u32 |a, b| a.checked_shr(b).unwrap_or(0);
-        "shr.s32" i32 |a, b| a >> (b as u32).min(31);
-        "shr.s64" i64 |a, b| a >> (b as u32).min(63);
-        "and.pred" bool |a, b| a & b;
-        "or.pred" bool |a, b| a | b;
-        "xor.pred" bool |a, b| a ^ b;
-        "not.pred" bool |a| !a;
-
-        "add.rn.f32" f32 |a, b| a + b;
-        "add.rn.f64" f64 |a, b| a + b;
-        "sub.rn.f32" f32 |a, b| a - b;
-        "sub.rn.f64" f64 |a, b| a - b;
-        "mul.rn.f32" f32 |a, b| a * b;
-        "mul.rn.f64" f64 |a, b| a * b;
-        "div.rn.f32" f32 |a, b| a / b;
-        "div.rn.f64" f64 |a, b| a / b;
-        "fma.rn.f32" f32 |a, b, c| a.mul_add(b, c);
-        "fma.rn.f64" f64 |a, b, c| a.mul_add(b, c);
-        "sqrt.rn.f32" f32 |a| a.sqrt();
-        "sqrt.rn.f64" f64 |a| a.sqrt();
-        "rcp.approx.ftz.f32" f32 |a| without_subnormals(almost(1.0 / without_subnormals(a)));
-        "rcp.approx.ftz.f64" f64 |a| of_upper_half(1.0 / of_upper_half(a));
-        "rsqrt.approx.ftz.f32" f32 |a| almost(1.0 / without_subnormals(a).sqrt());
-        "neg.f32" f32 |a| -a;
-        "neg.f64" f64 |a| -a;
-        "abs.f32" f32 |a| a.abs();
-        "abs.f64" f64 |a| a.abs();
-        "copysign.f32" u32 |a, b| (a & 0x8000_0000) | (b & 0x7FFF_FFFF);
-        "copysign.f64" u64 |a, b| (a & (1 << 63)) | (b & !(1 << 63));
-        "min.f32" f32 |a, b| if is_below(a.into(), b.into()) || b.is_nan() { a } else { b };
-        "min.f64" f64 |a, b| if is_below(a, b) || b.is_nan() { a } else { b };
-        "max.f32" f32 |a, b| if is_below(b.into(), a.into()) || b.is_nan() { a } else { b };
-        "max.f64" f64 |a, b| if is_below(b, a) || b.is_nan() { a } else { b };
-
-        "setp.lt.s32" i32 |a, b| a < b;
-        "setp.lt.s64" i64 |a, b| a < b;
-        "setp.lt.u64" u64 |a, b| a < b;
-        "setp.lt.f32" f32 |a, b| a < b;
-        "setp.lt.f64" f64 |a, b| a < b;
-        "setp.le.s32" i32 |a, b| a <= b;
-        "setp.le.s64" i64 |a, b| a <= b;
-        "setp.le.f32" f32 |a, b| a <= b;
-        "setp.le.f64" f64 |a, b| a <= b;
-        "setp.ge.s32" i32 |a, b| a >= b;
-        "setp.ge.u64" u64 |a, b| a >= b;
-        "setp.gt.s64" i64 |a, b| a > b;
-        "setp.gt.f64" f64 |a, b| a > b;
-        "setp.eq.s32" i32 |a, b| a == b;
-        "setp.eq.s64" i64 |a, b| a == b;
-        "setp.eq.f32" f32 |a, b| a == b;
-        "setp.eq.f64" f64 |a, b| a == b;
-        "setp.ne.s32" i32 |a, b| a != b;
-        "setp.ne.s64" i64 |a, b| a != b;
-        "setp.ne.f32" f32 |a, b| a != b && !a.is_nan() && !b.is_nan();
-        "setp.neu.f32" f32 |a, b| a != b;
-        "setp.neu.f64" f64 |a, b| a != b;
-        "setp.nan.f32" f32 |a, b| a.is_nan() || b.is_nan();
-        "setp.nan.f64" f64 |a, b| a.is_nan() || b.is_nan();
-        "selp.b32" u64 |a, b, c| (if c != 0 { a } else { b }) & 0xFFFF_FFFF;
-        "selp.b64" u64 |a, b, c| if c != 0 { a } else { b };
-        "selp.f32" u64 |a, b, c| if c != 0 { a } else { b };
-        "selp.f64" u64 |a, b, c| if c != 0 { a } else { b };
+    // The bits of floats, of which NaNs stay as they are.
+    match name {
+        "cvt.f32.f16" => return compute!(b32, |a| half::f32_of_f16(a as u16)),
+        "mov.f32" => return compute!(b32, |a| a),
+        "mov.f64" => return compute!(b64, |a| a),
+        "copysign.f32" => return compute!(b32, |a, b| (a & 0x8000_0000) | (b & 0x7FFF_FFFF)),
+        "copysign.f64" => return compute!(b64, |a, b| (a & (1 << 63)) | (b & !(1 << 63))),
+        "selp.b32" => {
+            return compute!(b64, |a, b, c| (if c != 0 { a } else { b }) & 0xFFFF_FFFF);
+        }
+        "selp.b64" | "selp.f32" | "selp.f64" => {
+            return compute!(b64, |a, b, c| if c != 0 { a } else { b });
+        }
+        _ => {}
     }
+    table! {
+        "mov." b32 u32 b64 => { |a| a }
+        "cvta.to.global." u64 => { |a| a }
+        "cvt.u64." u32 => { |a| u64::from(a) }
+        "cvt.u32." u64 => { |a| a as u32 }
+        "cvt.s64." s32 => { |a| i64::from(a) }
+        "cvt.f64." f32 => { |a| f64::from(a) }
+        "cvt.rn.f32." f64 s32 s64 u64 => { |a| a as f32 }
+        "cvt.rn.f64." s32 s64 u64 => { |a| a as f64 }
+        "cvt.rz.f32." f64 => { |a| half::toward_zero(a) }
+        "cvt.rn.f16." f32 => { |a| UNDEFINED as u32 & 0xFFFF_0000 | u32::from(if a.is_nan() { 0x7FFF } else { half::f16_bits(a) }) }
+        "cvt.rzi.s32." f32 f64 => { |a| if a.is_nan() { UNDEFINED as i32 } else { a as i32 } }
+        "cvt.rzi.s64." f32 f64 => { |a| if a.is_nan() { UNDEFINED as i64 } else { a as i64 } }
+        "cvt.rzi.u64." f64 => { |a| if a.is_nan() { UNDEFINED } else { a as u64 } }
+        "cvt.rmi.f32." f32 => { |a| a.floor() }
+        "cvt.rmi.f64." f64 => { |a| a.floor() }
+        "cvt.rpi.f32." f32 => { |a| a.ceil() }
+        "cvt.rpi.f64." f64 => { |a| a.ceil() }
+        "cvt.rzi.f32." f32 => { |a| a.trunc() }
+        "cvt.rzi.f64." f64 => { |a| a.trunc() }
+        "cvt.rni.f32." f32 => { |a| a.round_ties_even() }
+        "cvt.rni.f64." f64 => { |a| a.round_ties_even() }
+
+        "add." s32 s64 => { |a, b| a.wrapping_add(b) }
+        "sub." s32 s64 => { |a, b| a.wrapping_sub(b) }
+        "mul.lo." s32 s64 => { |a, b| a.wrapping_mul(b) }
+        "mul.hi." u32 => { |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32 }
+        "mul.wide." s32 => { |a, b| i64::from(a) * i64::from(b) }
+        "mul.wide." u32 => { |a, b| u64::from(a) * u64::from(b) }
+        "div." s32 => { |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i32) }
+        "div." s64 => { |a, b| a.checked_div(b).unwrap_or(UNDEFINED as i64) }
+        "div." u64 => { |a, b| a.checked_div(b).unwrap_or(UNDEFINED) }
+        "neg." s32 s64 => { |a| a.wrapping_neg() }
+        "min." s32 s64 u64 => { |a, b| a.min(b) }
+        "max." s32 s64 => { |a, b| a.max(b) }
+        "and." b32 b64 pred => { |a, b| a & b }
+        "or." b32 b64 pred => { |a, b| a | b }
+        "xor." b32 b64 pred => { |a, b| a ^ b }
+        "not." pred => { |a| !a }
+        "bfind." u32 => { |a| a.checked_ilog2().unwrap_or(u32::MAX) }
+        "shl." b32 b64 => { |a, b| a.checked_shl(b as u32).unwrap_or(0) }
+        "shr." u32 u64 => { |a, b| a.checked_shr(b as u32).unwrap_or(0) }
+        "shr." s32 => { |a, b| a >> (b as u32).min(31) }
+        "shr." s64 => { |a, b| a >> (b as u32).min(63) }
+
+        "add.rn." f32 f64 => { |a, b| a + b }
+        "sub.rn." f32 f64 => { |a, b| a - b }
+        "mul.rn." f32 f64 => { |a, b| a * b }
+        "div.rn." f32 f64 => { |a, b| a / b }
+        "fma.rn." f32 f64 => { |a, b, c| a.mul_add(b, c) }
+        "sqrt.rn." f32 f64 => { |a| a.sqrt() }
+        "rcp.approx.ftz." f32 => { |a| without_subnormals(almost(1.0 / without_subnormals(a))) }
+        "rcp.approx.ftz." f64 => { |a| of_upper_half(1.0 / of_upper_half(a)) }
+        "rsqrt.approx.ftz." f32 => { |a| almost(1.0 / without_subnormals(a).sqrt()) }
+        "neg." f32 f64 => { |a| -a }
+        "abs." f32 f64 => { |a| a.abs() }
+        "min." f32 f64 => { |a, b| if is_below(a, b) || b.is_nan() { a } else { b } }
+        "max." f32 f64 => { |a, b| if is_below(b, a) || b.is_nan() { a } else { b } }
+
+        "setp.lt." s32 s64 u64 f32 f64 => { |a, b| a < b }
+        "setp.le." s32 s64 f32 f64 => { |a, b| a <= b }
+        "setp.ge." s32 u64 => { |a, b| a >= b }
+        "setp.gt." s64 f64 => { |a, b| a > b }
+        "setp.eq." s32 s64 f32 f64 => { |a, b| a == b }
+        "setp.ne." s32 s64 => { |a, b| a != b }
+        "setp.ne." f32 => { |a, b| a != b && !a.is_nan() && !b.is_nan() }
+        "setp.neu." f32 f64 => { |a, b| a != b }
+        "setp.nan." f32 f64 => { |a, b| a.is_nan() || b.is_nan() }
+    }
+    None
 }
 
 /// A number with the greatest error of an approximation, nearly 2^-22.
@@ -205,6 +182,7 @@ fn without_subnormals(x: f32) -> f32 {
 }
 
 /// Orders -0 before +0.
-fn is_below(a: f64, b: f64) -> bool {
+fn is_below<T: Into<f64>>(a: T, b: T) -> bool {
+    let [a, b]: [f64; 2] = [a, b].map(Into::into);
     a < b || (a == b && a.is_sign_negative() && b.is_sign_positive())
 }

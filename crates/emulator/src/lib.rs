@@ -79,7 +79,6 @@ struct Instruction {
 /// A kernel.
 #[derive(Default)]
 pub struct Kernel {
-    name: String,
     instructions: Vec<Instruction>,
     /// The kernel's first instruction.
     start: usize,
@@ -160,12 +159,6 @@ impl Kernel {
     /// Reads the one kernel of a text, or says what is wrong with it.
     pub fn parse(text: &str) -> Result<Kernel, String> {
         parse::kernel(text)
-    }
-
-    /// The kernel's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// The words of 64 bits of each parameter: one word, or the words of a structure.

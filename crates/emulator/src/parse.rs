@@ -69,12 +69,11 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
     parser.kernel.special = ["%tid.x", "%ctaid.x", "%nctaid.x"].map(|name| parser.slot(name, 0));
     // A template's compiled code is skipped.
     let is_template = text.contains(ELEMENTS);
-    let (mut is_read, mut place) = (!is_template, None);
+    let (mut is_read, mut start, mut place) = (!is_template, None, None);
     for line in lines {
-        if let Some(entry) = line.strip_prefix(ENTRY) {
+        if line.starts_with(ENTRY) {
             parser.end_scope()?;
-            parser.kernel.start = parser.kernel.instructions.len();
-            parser.kernel.name = entry.trim_end_matches('(').to_owned();
+            start = Some(parser.kernel.instructions.len());
             is_read = !is_template;
         } else if let Some(function) = line.strip_prefix(FUNCTION) {
             parser.end_scope()?;
@@ -110,7 +109,8 @@ pub(crate) fn kernel(text: &str) -> Result<Kernel, String> {
         }
     }
     parser.end_scope()?;
-    if parser.kernel.name.is_empty() { Err("there is no kernel".into()) } else { Ok(parser.kernel) }
+    parser.kernel.start = start.ok_or("there is no kernel")?;
+    Ok(parser.kernel)
 }
 
 impl<'t> Parser<'t> {

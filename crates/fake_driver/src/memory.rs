@@ -36,7 +36,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns whether it is host memory.
     pub(crate) fn is_host(self) -> bool {
         matches!(self, Kind::Host | Kind::Registered)
     }
@@ -239,7 +238,7 @@ fn pages_of(start: usize, bytes: usize) -> Option<Range<usize>> {
     (bytes > 0).then_some(start / PAGE * PAGE..end)
 }
 
-/// Returns whether the process has mapped all of these pages.
+/// True if the process has mapped all of these pages.
 fn is_mapped(pages: &Range<usize>) -> bool {
     let at = std::ptr::with_exposed_provenance_mut(pages.start);
     // SAFETY: the call only queries the pages, and does not access them.

@@ -11,7 +11,7 @@ const PAGE: usize = 4096;
 /// Set once cuInit has succeeded in this process, or in one from which it was forked.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether this process was forked from one that had initialised the driver, whose state is
+/// True if this process was forked from one that had initialized the driver, whose state is
 /// invalid here. A child that was forked earlier may use the driver like any other process.
 pub(crate) fn is_forked_child() -> bool {
     is_initialized() && initialized_here().load(Ordering::Relaxed) == 0
@@ -23,7 +23,7 @@ pub(crate) fn set_initialized() {
     IS_INITIALIZED.store(true, Ordering::Release);
 }
 
-/// Returns whether cuInit succeeded.
+/// True if cuInit succeeded.
 pub(crate) fn is_initialized() -> bool {
     IS_INITIALIZED.load(Ordering::Acquire)
 }

@@ -319,7 +319,7 @@ pub(crate) fn invalidate_capture(handle: usize) {
     }
 }
 
-/// Returns whether a capture forbids this thread the calls that are unsafe during one: while any stream is
+/// True if a capture forbids this thread the calls that are unsafe during one: while any stream is
 /// being captured, which is always in global mode, unless this thread is in relaxed mode.
 pub(crate) fn is_forbidden_by_capture() -> bool {
     CAPTURE_MODE.get() != RELAXED && !lock(&CAPTURED).is_empty()

@@ -1,6 +1,6 @@
 //! The accumulators of reductions: their states merge in any order.
 //!
-//! A state stands for a set of elements, and the state of two sets is that of both merged: exactly, so
+//! A state stands for a set of elements, and the states of two sets merge to the state of both: exactly, so
 //! that the result depends on the data alone, and not on chunks, threads, devices or the order in which
 //! they were done.
 
@@ -90,12 +90,12 @@ macro_rules! values {
 values! {
     WrappingSum: i64, 0, true, i64::wrapping_add;
     WrappingProduct: i64, 1, true, i64::wrapping_mul;
-    Min<f32>: f32, f32::INFINITY, false, |x, y| select(x, y, less(x, y));
-    Min<f64>: f64, f64::INFINITY, false, |x, y| select(x, y, less(x, y));
+    Min<f32>: f32, f32::INFINITY, false, |x: f32, y| select(x, y, less(x, y, x.is_sign_negative()));
+    Min<f64>: f64, f64::INFINITY, false, |x: f64, y| select(x, y, less(x, y, x.is_sign_negative()));
     Min<i32>: i32, i32::MAX, false, i32::min;
     Min<i64>: i64, i64::MAX, false, i64::min;
-    Max<f32>: f32, f32::NEG_INFINITY, false, |x, y| select(x, y, less(y, x));
-    Max<f64>: f64, f64::NEG_INFINITY, false, |x, y| select(x, y, less(y, x));
+    Max<f32>: f32, f32::NEG_INFINITY, false, |x, y: f32| select(x, y, less(y, x, y.is_sign_negative()));
+    Max<f64>: f64, f64::NEG_INFINITY, false, |x, y: f64| select(x, y, less(y, x, y.is_sign_negative()));
     Max<i32>: i32, i32::MIN, false, i32::max;
     Max<i64>: i64, i64::MIN, false, i64::max;
 }
@@ -236,35 +236,16 @@ of_counts! {
     All: |count| count == 0;
 }
 
-/// A float, as far as its order is concerned.
-trait Float: PartialOrd + Copy {
-    fn is_negative(self) -> bool;
-}
-
-impl Float for f32 {
-    #[inline(always)]
-    fn is_negative(self) -> bool {
-        self.to_bits().cast_signed() < 0
-    }
-}
-
-impl Float for f64 {
-    #[inline(always)]
-    fn is_negative(self) -> bool {
-        self.to_bits().cast_signed() < 0
-    }
-}
-
 /// Orders -0 before +0; a NaN is not less than anything. Without branches, for vector code.
 #[inline(always)]
-fn less<T: Float>(x: T, y: T) -> bool {
-    (x < y) | ((x == y) & x.is_negative())
+fn less<T: PartialOrd>(x: T, y: T, x_is_negative: bool) -> bool {
+    (x < y) | ((x == y) & x_is_negative)
 }
 
 /// Returns `x` if it is wanted or NaN, else `y`.
 #[inline(always)]
 #[expect(clippy::eq_op, reason = "true of NaN alone")]
-fn select<T: Float>(x: T, y: T, wants_x: bool) -> T {
+fn select<T: PartialEq>(x: T, y: T, wants_x: bool) -> T {
     if wants_x | (x != x) { x } else { y }
 }
 

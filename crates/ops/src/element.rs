@@ -1,11 +1,14 @@
 //! The element types and what is particular to each.
 
-use gpuvec_expr::Type;
+use gpuvec_expr::{self as expr, Type};
 
 /// A type of array element.
 pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
-    /// The type, as expressions have it.
-    const TYPE: Type;
+    /// The type in an array, as expressions have it.
+    const ELEMENT: expr::Element;
+
+    /// The type of the values.
+    const TYPE: Type = Self::ELEMENT.widened();
 
     /// The value as it is stored: every NaN becomes the one quiet NaN, so that results have the
     /// same bits on every processor.
@@ -21,7 +24,7 @@ pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
 macro_rules! elements {
     ($($element:ty as $type:ident: $canonical:expr, $bits:expr, $from_bits:expr;)+) => {
         $(impl Element for $element {
-            const TYPE: Type = Type::$type;
+            const ELEMENT: expr::Element = expr::Element::$type;
 
             #[inline(always)]
             fn canonical(self) -> Self {

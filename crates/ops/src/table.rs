@@ -103,22 +103,6 @@ macro_rules! reduction {
     };
 }
 
-/// A type of elements, by its name.
-macro_rules! element {
-    (f32) => {
-        gpuvec_expr::Element::F32
-    };
-    (f64) => {
-        gpuvec_expr::Element::F64
-    };
-    (i32) => {
-        gpuvec_expr::Element::I32
-    };
-    (i64) => {
-        gpuvec_expr::Element::I64
-    };
-}
-
 macro_rules! operations {
     (
         elementwise {
@@ -178,8 +162,8 @@ macro_rules! operations {
             #[must_use]
             pub const fn element(self) -> gpuvec_expr::Element {
                 match self {
-                    $($(Op::$e => element!($e_type),)+)+
-                    $($(Op::$r => element!($r_type),)+)+
+                    $($(Op::$e => <$e_type as Element>::ELEMENT,)+)+
+                    $($(Op::$r => <$r_type as Element>::ELEMENT,)+)+
                 }
             }
 
@@ -243,7 +227,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Runs the visitor's code for the row's type; `bits` is those of its number.
+            /// Runs the visitor's code for the row's type; `bits` are the bits of its number.
             #[inline(always)]
             pub fn visit<V: Visitor>(self, bits: u64, visitor: V) -> V::Result {
                 match self {

@@ -2,16 +2,16 @@
 //! texts, python_tests/devices/test_expression_kernels.py runs them on a GPU. The folder `operations` in it gets
 //! the texts of the operations of crates/ops, by their names.
 //!
-//!     formulas FOLDER                        kernels and results
-//!     formulas FOLDER --texts                kernels alone
-//!     formulas FOLDER --operations FRAMES    those of operations alone, with the frames of another folder
+//!     formulas FOLDER                           kernels and results
+//!     formulas FOLDER --texts                   kernels alone
+//!     formulas FOLDER --operations TEMPLATES    the operations' kernels alone, from the templates of another folder
 //!
 //! A line of `cases` is a case: its name, the number of elements, those that a thread takes, the inputs'
 //! element types, and the output's. The results' hashes are in a file of the case's name.
 
 use gpuvec_emulator::HostMemory;
 use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, Type, compile};
-use gpuvec_ptx::{AxisReduction, Kernel, LANES_APART, Limits, NAME, Order, Variant};
+use gpuvec_ptx::{AxisReduction, Kernel, Limits, MAX_ITEMS_APART, NAME, Order, Variant};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -23,41 +23,27 @@ const FORMULAS: &[(&str, &str)] = &[
     ("three_ops", "a * b + c * 2"),
     ("eight_ops", "sqrt(a * a + b * b) * 0.5 + c / 3 - d"),
     ("horner", "((((((((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)*a+0.6)*a+0.7)*a+0.8)*a+0.9)*a+1)*a+1.1)"),
-    (
-        "where_divide",
-        "where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) + minimum(a, b) * maximum(c, d) \
-         - floor(a) / (1 + b*b) + abs(c) * (d - 0.5) - where(c > d, a, b)",
-    ),
+    ("where_divide", WHERE_DIVIDE),
     ("exp", "exp(a)"),
     ("log", "log(a)"),
     ("sin", "sin(a)"),
     ("logistic", "1 / (1 + exp(-a))"),
     ("remainder", "a % b + a // c"),
-    (
-        "black_scholes",
-        "a * (0.5 + 0.5*erf((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) / sqrt(2.0))) \
-         - b * exp(-0.02*c) * (0.5 + 0.5*erf(((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) \
-         - d*sqrt(c)) / sqrt(2.0)))",
-    ),
+    ("black_scholes", BLACK_SCHOLES),
 ];
 
-/// Reductions of them.
+const WHERE_DIVIDE: &str = "where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) \
+    + minimum(a, b) * maximum(c, d) - floor(a) / (1 + b*b) + abs(c) * (d - 0.5) - where(c > d, a, b)";
+
+const BLACK_SCHOLES: &str = "a * (0.5 + 0.5*erf((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) / sqrt(2.0))) \
+    - b * exp(-0.02*c) * (0.5 + 0.5*erf(((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) - d*sqrt(c)) / sqrt(2.0)))";
+
+/// Reductions of such formulas.
 const REDUCTIONS: &[(&str, &str)] = &[
     ("sum", "sum(a)"),
     ("sum_horner", "sum((((a*0.1+0.2)*a+0.3)*a+0.4)*a+0.5)"),
-    (
-        "sum_where_divide",
-        "sum(where(a < b, (a*a + b*b) / (c + 2), sqrt(abs(a*b - c*d))) + minimum(a, b) * maximum(c, d) \
-         - floor(a) / (1 + b*b) + abs(c) * (d - 0.5) - where(c > d, a, b))",
-    ),
     ("sum_finite", "sum(where(abs(a) < 1000, sqrt(abs(a)), 0))"),
     ("mean_finite", "mean(where(abs(a) < 1000, a, 0))"),
-    (
-        "sum_black_scholes",
-        "sum(a * (0.5 + 0.5*erf((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) / sqrt(2.0))) \
-         - b * exp(-0.02*c) * (0.5 + 0.5*erf(((log(a/b) + (0.02 + 0.5*d*d)*c) / (d*sqrt(c)) \
-         - d*sqrt(c)) / sqrt(2.0))))",
-    ),
     ("dot", "dot(a, b)"),
     ("dot_finite", "dot(where(abs(a) < 1000, a, 0), where(abs(b) < 1000, b, 1))"),
     ("norm", "norm(a)"),
@@ -71,6 +57,15 @@ const REDUCTIONS: &[(&str, &str)] = &[
     ("all", "all(a == a)"),
     ("count", "count(a < b)"),
 ];
+
+/// The reductions, and sums of long formulas.
+fn reductions() -> impl Iterator<Item = (&'static str, String)> {
+    let sums = [("sum_where_divide", WHERE_DIVIDE), ("sum_black_scholes", BLACK_SCHOLES)];
+    let sums = sums.map(|(name, text)| (name, format!("sum({text})")));
+    REDUCTIONS.iter().map(|(name, text)| (*name, (*text).into())).chain(sums)
+}
+
+const FLOATS: [Element; 2] = [Element::F32, Element::F64];
 
 /// Makes the list of the functions with the kinds of their loops.
 macro_rules! kinds_of_loops {
@@ -133,20 +128,34 @@ fn value(element: Element, input: u64, i: u64) -> u64 {
     }
 }
 
-/// The compiled kernel of a program's reduction.
-fn frame_text(program: &Program, frames: &Path) -> String {
+/// The program of a formula of arrays a to d.
+fn program(text: &str, element: Element) -> Program {
+    let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
+    compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The compiled template of a program's reduction.
+fn template_text(program: &Program, templates: &Path) -> String {
     let Some(name) = gpuvec_ptx::template(program) else { return String::new() };
-    fs::read_to_string(frames.join(format!("{name}.ptx"))).expect("the folder has the frames")
+    fs::read_to_string(templates.join(format!("{name}.ptx"))).expect("the folder has the templates")
+}
+
+/// Writes a file in a folder, which is made.
+fn write(folder: &Path, name: &str, bytes: &[u8]) {
+    fs::create_dir_all(folder).expect("the folder can be made");
+    fs::write(folder.join(name), bytes).expect("the folder is writable");
+}
+
+fn write_kernel(folder: &Path, name: &str, kernel: &Kernel) {
+    write(folder, &format!("{name}.ptx"), kernel.image().to_bytes());
 }
 
 /// Writes the kernels of the operations, by their names.
-fn write_operations(folder: &Path, frames: &Path) {
-    fs::create_dir_all(folder).expect("the folder can be made");
+fn write_operations(folder: &Path, templates: &Path) {
     for op in gpuvec_ops::Op::ALL {
         let program = op.program();
-        let kernel = Kernel::new(op.kernel(), &program, &frame_text(&program, frames));
-        let file = folder.join(format!("{}.ptx", op.kernel()));
-        fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
+        let kernel = Kernel::new(op.kernel(), &program, &template_text(&program, templates));
+        write_kernel(folder, op.kernel(), &kernel);
     }
 }
 
@@ -199,7 +208,7 @@ fn hashes(results: &[u8], size: usize) -> Vec<u8> {
 /// Writes cases to a folder.
 struct Cases<'f> {
     folder: &'f Path,
-    frames: &'f Path,
+    templates: &'f Path,
     lines: String,
     /// The texts alone are wanted.
     texts_only: bool,
@@ -207,21 +216,13 @@ struct Cases<'f> {
 
 impl Cases<'_> {
     fn add(&mut self, name: &str, text: &str, element: Element, n: usize) {
-        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
-        let program = match compile(text, &inputs) {
-            Ok(program) => program,
-            Err(error) => panic!("{error}"),
-        };
-        let name = format!("{name}_{}", element.name());
-        let kernel = Kernel::new(NAME, &program, &frame_text(&program, self.frames));
-        let put = |kind: &str, bytes: &[u8]| {
-            let file = self.folder.join(format!("{name}.{kind}"));
-            fs::write(file, bytes).expect("the folder is writable");
-        };
-        put("ptx", kernel.image().to_bytes());
+        let (program, name) = (program(text, element), format!("{name}_{}", element.name()));
+        let kernel = Kernel::new(NAME, &program, &template_text(&program, self.templates));
+        write_kernel(self.folder, &name, &kernel);
         if self.texts_only {
             return;
         }
+        let put = |kind, bytes: &[u8]| write(self.folder, &format!("{name}.{kind}"), bytes);
         if program.reduction().is_some() {
             put("result", &results(&program, &kernel, n, false)[..output_bytes(&program)]);
             let mut state = results(&program, &kernel, n, true);
@@ -238,117 +239,100 @@ impl Cases<'_> {
     }
 }
 
-/// Writes kernels for arrays of any strides: of few axes and of the most, of packs, of
+/// Writes kernels for arrays of any strides: of few axes and of the most, of vectors, of
 /// elements apart and of tiles.
 fn write_strided(folder: &Path) {
-    fs::create_dir_all(folder).expect("the folder can be made");
-    let types = [Element::F32, Element::F64];
     let formulas = FORMULAS.iter().filter(|(name, _)| STRIDED.contains(name));
-    for ((name, text), element) in formulas.flat_map(|of| types.map(|ty| (of, ty))) {
-        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
-        let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
+    for ((name, text), element) in formulas.flat_map(|of| FLOATS.map(|ty| (of, ty))) {
+        let program = program(text, element);
         let contiguous = Kernel::new(NAME, &program, "");
+        let most = contiguous.items_per_thread();
         let side = gpuvec_ptx::tile_side(element.bytes()).expect("room for one array");
-        for (order, kind) in [
-            (Order::Vectors { broadcast: 0b1010 }, "packs"),
-            (Order::Flat { flat: 0b0101 }, "flat"),
-            (Order::Apart, "apart"),
-            (Order::Tiles { across: 1, side }, "tiles"),
+        for (order, kind, items) in [
+            (Order::Vectors { broadcast: 0b1010 }, "vectors", most),
+            (Order::Flat { flat: 0b0101 }, "flat", most.min(MAX_ITEMS_APART)),
+            (Order::Apart, "apart", most.min(MAX_ITEMS_APART)),
+            (Order::Tiles { across: 1, side }, "tiles", most.min(MAX_ITEMS_APART)),
         ] {
-            let items = match order {
-                Order::Vectors { .. } => contiguous.items_per_thread(),
-                _ => contiguous.items_per_thread().min(LANES_APART),
-            };
             for axes in [2, 8] {
                 let variant = Variant { axes, items, order };
                 let kernel = contiguous.strided(&program, variant, Limits::USUAL);
-                let file = folder.join(format!("{name}_{}_{kind}_{axes}.ptx", element.name()));
-                fs::write(file, kernel.image().to_bytes()).expect("the folder is writable");
+                write_kernel(folder, &format!("{name}_{}_{kind}_{axes}", element.name()), &kernel);
             }
         }
     }
 }
 
-/// Writes the kernels of the reductions along axes: of one kept and one reduced axis, and of several.
-fn write_axes(folder: &Path, frames: &Path) {
-    fs::create_dir_all(folder).expect("the folder can be made");
-    let types = [Element::F32, Element::F64];
-    for ((name, text), element) in REDUCTIONS.iter().flat_map(|of| types.map(|ty| (of, ty))) {
-        let inputs = ["a", "b", "c", "d"].map(|name| Input { name, element, form: Form::Array });
-        let program = compile(text, &inputs).unwrap_or_else(|error| panic!("{error}"));
+/// Writes the kernels of the reductions along axes: of one outer and one reduced axis, and of several.
+fn write_axes(folder: &Path, templates: &Path) {
+    for ((name, text), element) in reductions().flat_map(|of| FLOATS.map(|ty| (of.clone(), ty))) {
+        let program = program(&text, element);
         let template = gpuvec_ptx::axes_template(&program).expect("a reduction");
-        let template = fs::read_to_string(frames.join(format!("{template}.ptx"))).expect("a frame");
+        let template = fs::read_to_string(templates.join(format!("{template}.ptx")));
+        let template = template.expect("the folder has the templates");
         for [outer, reduced] in [[1, 1], [2, 3]] {
             let axes = AxisReduction { outer, reduced };
             let kernel = Kernel::along_axes(NAME, &program, &template, axes, Limits::USUAL);
-            let file = format!("axes_{name}_{}_{outer}_{reduced}.ptx", element.name());
-            let kernel = kernel.expect("a reduction");
-            fs::write(folder.join(file), kernel.image().to_bytes())
-                .expect("the folder is writable");
+            let name = format!("axes_{name}_{}_{outer}_{reduced}", element.name());
+            write_kernel(folder, &name, &kernel.expect("a reduction"));
         }
     }
 }
 
-/// An expression of an operation on a and so on.
-fn operation(op: Op) -> String {
+/// An expression of an operation on `x`, b and c.
+fn operation(op: Op, x: &str) -> String {
     let symbol = op.spelling();
     match (op, op.arity()) {
-        (Op::Not | Op::Neg, _) => format!("{symbol}a"),
-        (Op::Where, _) => "where(a < b, b, c)".into(),
-        (op, 1) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a)"),
-        (op, 2) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a, b)"),
-        (op, 3) if Op::FUNCTIONS.contains(&op) => format!("{symbol}(a, b, c)"),
-        _ => format!("a {symbol} b"),
+        (Op::Not | Op::Neg, _) => format!("{symbol}{x}"),
+        (Op::Where, _) => format!("where({x} < b, b, c)"),
+        _ if !Op::FUNCTIONS.contains(&op) => format!("{x} {symbol} b"),
+        (_, 1) => format!("{symbol}({x})"),
+        (_, 2) => format!("{symbol}({x}, b)"),
+        _ => format!("{symbol}({x}, b, c)"),
     }
 }
 
 /// Writes a sum of calls of every function, which is long enough to be computed in parts.
 fn large() -> String {
-    let call = |(op, x): (&Op, &str)| match (op, op.arity()) {
-        (Op::Where, _) => format!("where({x} < b, b, c)"),
-        (_, 1) => format!("{}({x})", op.name()),
-        (_, 2) => format!("{}({x}, b)", op.name()),
-        _ => format!("{}({x}, b, c)", op.name()),
-    };
     let first = ["a", "b", "c", "d", "a*b", "b*c", "c*d", "d*a"];
-    let operations = Op::FUNCTIONS.iter().flat_map(|op| first.map(|x| (op, x)));
+    let calls = Op::FUNCTIONS.iter().flat_map(|op| first.map(|x| operation(*op, x)));
     let term = |call: String| format!("where(abs({call}) < 8, {call}, 0)");
-    operations.map(call).map(term).collect::<Vec<_>>().join(" + ")
+    calls.map(term).collect::<Vec<_>>().join(" + ")
 }
 
 fn main() {
     let folder = PathBuf::from(env::args().nth(1).expect("the folder to write to"));
     let texts_only = env::args().nth(2).is_some_and(|option| option == "--texts");
-    if let Some(frames) = env::args().nth(3) {
-        return write_operations(&folder, Path::new(&frames));
+    if let Some(templates) = env::args().nth(3) {
+        return write_operations(&folder, Path::new(&templates));
     }
-    let frames = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/ptx");
-    write_operations(&folder.join("operations"), &frames);
-    let mut cases = Cases { folder: &folder, frames: &frames, lines: String::new(), texts_only };
-    for (name, text) in FORMULAS {
-        for element in [Element::F32, Element::F64] {
+    let templates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/ptx");
+    write_operations(&folder.join("operations"), &templates);
+    let (folder, templates) = (&*folder, &*templates);
+    let mut cases = Cases { folder, templates, lines: String::new(), texts_only };
+    for element in FLOATS {
+        for (name, text) in FORMULAS {
             cases.add(name, text, element, FORMULA_ELEMENTS);
         }
-    }
-    for (name, text) in REDUCTIONS {
-        for element in [Element::F32, Element::F64] {
-            cases.add(name, text, element, REDUCTION_ELEMENTS);
+        for (name, text) in reductions() {
+            cases.add(name, &text, element, REDUCTION_ELEMENTS);
         }
-    }
-    for (name, text) in
-        [("sum", "sum(a * b)"), ("dot", "dot(a, b)"), ("argmin", "argmin(a)"), ("min", "min(a)")]
-    {
-        for element in [Element::I32, Element::I64] {
-            cases.add(name, text, element, REDUCTION_ELEMENTS);
-        }
-    }
-    for element in [Element::F32, Element::F64] {
         cases.add("large", &large(), element, LARGE_ELEMENTS);
         cases.add("sum_large", &format!("sum({})", large()), element, LARGE_ELEMENTS);
     }
+    for element in [Element::I32, Element::I64] {
+        for (name, text) in [
+            ("sum", "sum(a * b)"),
+            ("dot", "dot(a, b)"),
+            ("argmin", "argmin(a)"),
+            ("min", "min(a)"),
+        ] {
+            cases.add(name, text, element, REDUCTION_ELEMENTS);
+        }
+    }
     if texts_only {
         write_strided(&folder.join("strided"));
-        write_axes(&folder.join("axes"), &frames);
+        write_axes(&folder.join("axes"), templates);
         // The functions of f32 that need no instruction of f64, as kernels/build.py checks.
         for (name, _) in FUNCTIONS.iter().filter(|(_, loops)| *loops == "fast") {
             cases.add(&format!("fast_{name}"), &format!("{name}(a)"), Element::F32, 0);
@@ -369,7 +353,7 @@ fn main() {
             };
             if takes {
                 let name = format!("op_{}", op.name());
-                cases.add(&name, &operation(op), element, OPERATION_ELEMENTS);
+                cases.add(&name, &operation(op, "a"), element, OPERATION_ELEMENTS);
             }
         }
         for to in Element::ALL.iter().filter(|to| to.is_of_results()) {
@@ -378,5 +362,5 @@ fn main() {
             cases.add(&format!("to_{cast}"), &text, element, OPERATION_ELEMENTS);
         }
     }
-    fs::write(Path::new(&folder).join("cases"), cases.lines).expect("the folder is writable");
+    write(folder, "cases", cases.lines.as_bytes());
 }

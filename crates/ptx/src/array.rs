@@ -82,7 +82,7 @@ impl Array {
         ptx!(w, place, distance, size = self.element_bytes(); lines)
     }
 
-    /// The same, of a distance that is not negative.
+    /// The address of the element at an unsigned distance, of 32 bits, behind the one at an address.
     pub(crate) fn behind(self, w: &Writer<'_>, place: Operand, distance: Operand) -> Operand {
         let lines = "mul.wide.u32 offset, distance, size; add.s64 behind, place, offset";
         ptx!(w, place, distance, size = self.element_bytes(); lines)

@@ -1,6 +1,6 @@
 //! The places of elements and results in reductions along axes (kernels/axes.cu), for arrays of any strides.
 //!
-//! The parameters of the shape follow those of the inputs, and precede those of the template:
+//! The parameters of the shape are between the parameters of the inputs and the template's own:
 //!
 //! | parameters | hold |
 //! |---|---|
@@ -16,7 +16,7 @@ use crate::array::{Array, VECTOR_BYTES, vector};
 use crate::elements::{Elements, Loaded};
 use crate::fold::Fold;
 use crate::placeholder::BLOCKS;
-use crate::policy::POLICY;
+use crate::policy::{ADDRESS_CHAINS, BLOCKS_WITH_ADDRESSES};
 use crate::strided_loop::{divisors, indexes, moved};
 use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Form, Program, Reduction};
@@ -30,19 +30,11 @@ pub struct AxisReduction {
     pub reduced: usize,
 }
 
-/// The chains of additions that compute the addresses of a thread's elements. The last address of a single chain is known,
-/// and its element loaded, much later than the first one.
-const CHAINS: usize = POLICY.address_chains;
-
-/// The blocks that a multiprocessor should hold at once of any reduction along axes: more would leave too few
-/// registers for the addresses.
-pub(crate) const BLOCKS_ALONG: u32 = POLICY.blocks_with_addresses;
-
 /// The letter of the shape's parameters.
 const LETTER: &str = "s";
 
 /// The register of the address of a result's first element in the declared input of a number. The register `%step` has
-/// the distance between a thread's elements. `%lane` has the number of the thread among those of the result or, if
+/// the distance between a thread's elements. `%lane` has the number of the thread among the result's threads or, if
 /// elements are not in vectors, the least number of 32 bits.
 const FROM: &str = "%from";
 
@@ -62,7 +54,7 @@ impl AxisReduction {
     pub fn blocks_per_multiprocessor(self, program: &Program) -> u32 {
         let is_heavy = Fold::of(program).is_some_and(Fold::adds_f64_products);
         match program.reduction() {
-            _ if self.outer > 1 || self.reduced > 1 || is_heavy => BLOCKS_ALONG,
+            _ if self.outer > 1 || self.reduced > 1 || is_heavy => BLOCKS_WITH_ADDRESSES,
             Some((Reduction::Min | Reduction::Max, _)) => BLOCKS + 1,
             _ => BLOCKS,
         }
@@ -174,9 +166,9 @@ impl ThreadElements {
         }
     }
 
-    /// The same in vectors, where the template says so and a batch of `len` elements a thread is whole: its elements
+    /// Takes the elements in vectors, where the template says so and a batch of `len` elements a thread is whole: its elements
     /// follow each other in each array, and a vector begins at the first one. For arrays along one axis, with elements of
-    /// one size. `index` is the number of the thread's first element, and `count` that of all elements.
+    /// one size. `index` is the number of the thread's first element, and `count` the number of all elements.
     pub(crate) fn in_vectors(
         mut self, w: &Writer<'_>, len: usize, [index, count]: [Operand; 2],
     ) -> Self {
@@ -294,12 +286,12 @@ impl ThreadElements {
             let step = ptx!(w, step, stride = strides[0]; "mul.lo.s64 bytes, step, stride");
             let twice = sum(step, step);
             let steps = sum(twice, twice);
-            let mut places = [moved(w, *from, &[number], strides); CHAINS];
-            for k in 1..CHAINS {
+            let mut places = [moved(w, *from, &[number], strides); ADDRESS_CHAINS];
+            for k in 1..ADDRESS_CHAINS {
                 places[k] = sum(places[k - 1], step);
             }
             for (k, raw) in raw.chunks(1).enumerate() {
-                let place = &mut places[k % CHAINS];
+                let place = &mut places[k % ADDRESS_CHAINS];
                 array.load_to(w, *place, raw);
                 *place = sum(*place, steps);
             }

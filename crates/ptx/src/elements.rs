@@ -19,8 +19,8 @@ pub(crate) struct Elements<'p> {
     w: &'p Writer<'p>,
     /// The parts that compute the nodes, if the program is large.
     partitioned: Option<&'p PartitionedProgram<'p>>,
-    /// The arrays that are used, with their nodes.
-    arrays: Vec<(usize, Array)>,
+    /// The arrays that are used, with their nodes and the numbers of their inputs.
+    arrays: Vec<([usize; 2], Array)>,
     /// The values of nodes that do not depend on an array.
     shared: Vec<Option<Operand>>,
     /// The tables of functions.
@@ -36,28 +36,21 @@ impl<'p> Elements<'p> {
         let tables = Tables::of(program, partitioned.is_some());
         let mut elements = Elements { program, w, partitioned, arrays: Vec::new(), shared, tables };
         for (id, node) in program.nodes().iter().enumerate() {
-            if let Source::Input(index) = node.source {
-                elements.input(id, usize::from(index));
+            let Source::Input(number) = node.source else { continue };
+            let number = usize::from(number);
+            let Some(input) = program.inputs().nth(number) else { continue };
+            if input.form == Form::Array {
+                elements.arrays.push(([id, number], Array::new(w, input.element, &"a", number)));
+            } else {
+                let place = Operand::Numbered(&"a", number as u32);
+                let raw = w.load("ld.param", access(input.element), place, 0);
+                elements.shared[id] = Some(value(w, input.element, raw));
             }
         }
         if partitioned.is_none() {
             elements.shared = elements.values(&[], None);
         }
         elements
-    }
-
-    fn input(&mut self, node: usize, index: usize) {
-        let Some(input) = self.program.inputs().nth(index) else { return };
-        match input.form {
-            Form::Array => {
-                self.arrays.push((node, Array::new(self.w, input.element, &"a", index)));
-            }
-            Form::Scalar | Form::Number => {
-                let place = Operand::Numbered(&"a", index as u32);
-                let raw = self.w.load("ld.param", access(input.element), place, 0);
-                self.shared[node] = Some(value(self.w, input.element, raw));
-            }
-        }
     }
 
     /// The arrays that are used.
@@ -67,16 +60,12 @@ impl<'p> Elements<'p> {
 
     /// The arrays that are used, with the numbers of their inputs.
     pub(crate) fn numbered_arrays(&self) -> impl Iterator<Item = (usize, Array)> {
-        let numbered = |(node, array): &(usize, Array)| match self.program.nodes()[*node].source {
-            Source::Input(number) => Some((usize::from(number), *array)),
-            _ => None,
-        };
-        self.arrays.iter().filter_map(numbered)
+        self.arrays.iter().map(|([_, number], array)| (*number, *array))
     }
 
     /// The loaded operands of each array that is used.
     pub(crate) fn loaded(&self, values: impl Iterator<Item = Vec<Operand>>) -> Loaded {
-        self.arrays.iter().map(|(node, _)| *node).zip(values).collect()
+        self.arrays.iter().map(|([node, _], _)| *node).zip(values).collect()
     }
 
     /// Loads elements of each array from an index on. If there are several, vectors begin there in all arrays.
@@ -85,9 +74,9 @@ impl<'p> Elements<'p> {
         self.loaded(self.arrays().map(load))
     }
 
-    /// The same with the arrays from an index on, for elements at distances from it.
+    /// Moves the arrays to an index, for elements at distances from it.
     pub(crate) fn from(self, index: Operand) -> Self {
-        let arrays = self.arrays.iter().map(|(node, array)| (*node, array.from(self.w, index)));
+        let arrays = self.arrays.iter().map(|(of, array)| (*of, array.from(self.w, index)));
         Elements { arrays: arrays.collect(), ..self }
     }
 

@@ -13,7 +13,7 @@ use crate::grid::Grid;
 use crate::kernel::{Kernel, elementwise_text};
 use crate::operation::operand_type;
 use crate::partitioned::PartitionedProgram;
-use crate::policy::{POLICY, PerThread};
+use crate::policy::{LONG_FUNCTION, PerThread};
 use crate::vectors::Vectors;
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::{Node, Op, Program, Source, Type};
@@ -110,7 +110,7 @@ fn has_long_function(program: &Program) -> bool {
     nodes.iter().any(|node| match node.source {
         Source::Op(op) if nodes.len() > 1 + op.arity() => {
             operand_type(program, node) == Type::F32
-                && function::length(Type::F32, op) > Some(POLICY.long_function)
+                && function::length(Type::F32, op) > Some(LONG_FUNCTION)
         }
         _ => false,
     })

@@ -7,7 +7,7 @@
 use crate::array::Array;
 use crate::deferred;
 use crate::elements::{Elements, Loaded};
-use crate::limits::BLOCK_THREADS;
+use crate::policy::BLOCK_THREADS;
 use crate::vectors::Vectors;
 use crate::writer::{Class, Operand, Writer, ptx};
 

@@ -179,48 +179,33 @@ impl Fold {
 
     /// The key of a float.
     fn key(self, w: &Writer<'_>, value: Operand) -> Operand {
-        let lines = match self.ty {
+        let key = match self.ty {
             Type::F32 => {
-                "mov.b32 bits, value
-                 setp.lt.s32 is_negative, bits, 0
-                 xor.b32 other, bits, 0x7FFFFFFF
-                 selp.b32 key, other, bits, is_negative
-                 cvt.s64.s32 key, key
-                 setp.nan.f32 is_nan, value, value
-                 selp.b64 key, key_of_nan, key, is_nan"
+                let key = flipped(w, ptx!(w, value; "mov.b32 bits, value"));
+                ptx!(w, key; "cvt.s64.s32 wide, key")
             }
-            _ => {
-                "mov.b64 bits, value
-                 setp.lt.s64 is_negative, bits, 0
-                 xor.b64 other, bits, 0x7FFFFFFFFFFFFFFF
-                 selp.b64 key, other, bits, is_negative
-                 setp.nan.f64 is_nan, value, value
-                 selp.b64 key, key_of_nan, key, is_nan"
-            }
+            _ => flipped(w, ptx!(w, value; "mov.b64 bits, value")),
         };
-        ptx!(w, value, key_of_nan = self.key_of_nan(); lines)
+        ptx!(w, value, key, key_of_nan = self.key_of_nan(), ty = self.ty; "
+            setp.nan.T is_nan, value, value
+            selp.b64 of_number, key_of_nan, key, is_nan
+        ")
     }
 
     /// The bits of the float whose key is a word.
     fn bits_of_key(self, w: &Writer<'_>, word: Operand) -> Operand {
-        let lines = match self.ty {
+        let (key, nan) = match self.ty {
             Type::F32 => {
-                "cvt.u32.u64 key, word
-                 xor.b32 other, key, 0x7FFFFFFF
-                 setp.lt.s32 is_negative, key, 0
-                 selp.b32 bits, other, key, is_negative
-                 setp.eq.s64 is_nan, word, key_of_nan
-                 selp.b32 bits, 0x7FC00000, bits, is_nan"
+                let nan = Operand::Constant(Class::B32, f32::NAN.to_bits().into());
+                (ptx!(w, word; "cvt.u32.u64 key, word"), nan)
             }
-            _ => {
-                "xor.b64 other, word, 0x7FFFFFFFFFFFFFFF
-                 setp.lt.s64 is_negative, word, 0
-                 selp.b64 bits, other, word, is_negative
-                 setp.eq.s64 is_nan, word, key_of_nan
-                 selp.b64 bits, 0x7FF8000000000000, bits, is_nan"
-            }
+            _ => (word, Operand::Constant(Class::B64, f64::NAN.to_bits())),
         };
-        ptx!(w, word, key_of_nan = self.key_of_nan(); lines)
+        let class = Operand::Class(nan.class());
+        ptx!(w, word, bits = flipped(w, key), nan, key_of_nan = self.key_of_nan(), class; "
+            setp.eq.s64 is_nan, word, key_of_nan
+            selp.B of_number, nan, bits, is_nan
+        ")
     }
 
     /// Writes what a placeholder of the states stands for.
@@ -281,26 +266,23 @@ impl Fold {
     /// Merges the states in operands 2, 3 and 4, 5, which may be the registers of the result, 0 and 1.
     fn merge(self, w: &Writer<'_>) {
         let [to, index, a, i, b, j] = [0, 1, 2, 3, 4, 5].map(Operand::OfPlaceholder);
-        let lines = match (self.reduction, self.is_minimum()) {
-            _ if self.adds() => "add.s64 to, a, b; mov.b64 index, 0",
-            _ if self.multiplies() => "mul.lo.s64 to, a, b; mov.b64 index, 0",
-            (Reduction::Min, _) => "min.s64 to, a, b; mov.b64 index, 0",
-            (Reduction::Max, _) => "max.s64 to, a, b; mov.b64 index, 0",
-            (_, true) if self.is_float() => {
-                "mov.b64 x, a; mov.b64 y, b; setp.lt.f64 wins, y, x; setp.lt.f64 loses, x, y"
-            }
-            (_, false) if self.is_float() => {
-                "mov.b64 x, a; mov.b64 y, b; setp.gt.f64 wins, y, x; setp.gt.f64 loses, x, y"
-            }
-            (_, true) => "setp.lt.s64 wins, b, a; setp.lt.s64 loses, a, b",
-            (_, false) => "setp.gt.s64 wins, b, a; setp.gt.s64 loses, a, b",
-        };
-        let [x, y] = [(); 2].map(|()| w.register(Class::F64));
-        let [wins, loses] = [(); 2].map(|()| w.register(Class::Predicate));
-        ptx!(w, to, index, a, b, x, y, wins, loses; lines);
         if !self.has_index() {
+            let lines = match self.reduction {
+                _ if self.adds() => "add.s64 to, a, b; mov.b64 index, 0",
+                _ if self.multiplies() => "mul.lo.s64 to, a, b; mov.b64 index, 0",
+                Reduction::Min => "min.s64 to, a, b; mov.b64 index, 0",
+                _ => "max.s64 to, a, b; mov.b64 index, 0",
+            };
+            ptx!(w, to, index, a, b; lines);
             return;
         }
+        let [x, y] = [a, b].map(|word| if self.is_float() { w.float_of(word) } else { word });
+        let [wins, loses] = [(); 2].map(|()| w.register(Class::Predicate));
+        let lines = match self.is_minimum() {
+            true => "setp.lt.T wins, y, x; setp.lt.T loses, x, y",
+            false => "setp.gt.T wins, y, x; setp.gt.T loses, x, y",
+        };
+        ptx!(w, x, y, wins, loses, class = Operand::Class(x.class()); lines);
         if self.is_float() {
             ptx!(w, x, y, wins, loses; "
                 setp.nan.f64 is_x_nan, x, x
@@ -382,4 +364,17 @@ impl Fold {
         };
         ptx!(w, place, value; lines);
     }
+}
+
+/// An integer, whose bits below the sign are inverted if it is negative: a key from a float's bits, or the other way round.
+fn flipped(w: &Writer<'_>, bits: Operand) -> Operand {
+    let below = match bits.class() {
+        Class::B32 => Operand::from(i32::MAX),
+        _ => Operand::from(i64::MAX),
+    };
+    ptx!(w, bits, below, class = Operand::Class(bits.class()); "
+        setp.lt.T is_negative, bits, 0
+        xor.B inverted, bits, below
+        selp.B flipped, inverted, bits, is_negative
+    ")
 }

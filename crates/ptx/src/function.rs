@@ -1,6 +1,6 @@
 //! The functions of crates/math as instructions, from recordings of them.
 
-use crate::limits::BLOCK_THREADS;
+use crate::policy::BLOCK_THREADS;
 use crate::writer::{Class, Operand, Writer, decimal, ptx};
 use gpuvec_expr::{Node, Op, Program, Source, Type};
 use gpuvec_math::{Step, steps};
@@ -8,7 +8,7 @@ use gpuvec_math::{Step, steps};
 /// Instructions that a driver compiles in the time of a float's division or root.
 pub(crate) const DIVISION: usize = 64;
 
-/// Where the recordings of a function begin.
+/// The places at which the recordings of a function begin.
 #[derive(Clone, Copy)]
 struct Places {
     of_f32: usize,

@@ -1,6 +1,6 @@
 //! The threads of a grid, and the loops that distribute numbers among them.
 
-use crate::limits::BLOCK_THREADS;
+use crate::policy::BLOCK_THREADS;
 use crate::writer::{Class, Operand, Writer, ptx};
 
 /// The place of the calling thread in the grid.

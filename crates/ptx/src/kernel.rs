@@ -73,7 +73,7 @@ fn parameter(text: &mut String, letter: &str, number: usize, end: &str) {
     text.push_str(end);
 }
 
-/// The text of an elementwise kernel with this code and these declarations. Its parameters are those of the inputs, and
+/// The text of an elementwise kernel with this code and these declarations. Its parameters are the inputs, and
 /// `p0` up to the one with the number `last`.
 pub(crate) fn elementwise_text(
     name: &str, program: &Program, partitioned: Option<&PartitionedProgram<'_>>, code: &Writer<'_>,

@@ -29,9 +29,7 @@
 
 #![forbid(unsafe_code)]
 
-// The language, and the limits of what is written in it.
-mod limits;
-
+// The language, and the sizes of what is written in it.
 mod policy;
 
 mod placeholder;
@@ -69,7 +67,7 @@ mod strided_loop;
 
 mod shared_tile;
 
-mod strided;
+mod strided_kernel;
 
 mod fold;
 
@@ -79,11 +77,11 @@ mod reduction;
 
 pub use axis_reduction::AxisReduction;
 pub use kernel::Kernel;
-pub use limits::{BLOCK_THREADS, Limits};
 pub use placeholder::check_template;
+pub use policy::{BLOCK_THREADS, Limits, MAX_ITEMS_APART};
 pub use reduction::{axes_template, template};
 pub use shared_tile::tile_side;
-pub use strided_loop::{LANES_APART, Order, Variant, vector_bytes};
+pub use strided_loop::{Order, Variant, vector_bytes};
 
 use fold::Fold;
 use gpuvec_expr::Program;
@@ -126,13 +124,19 @@ impl Kernel {
         }
     }
 
-    /// Writes the variant for arrays of any strides of this kernel of an elementwise program. `strided.rs` lists its
+    /// Writes the variant for arrays of any strides of this kernel of an elementwise program. `strided_kernel.rs` lists its
     /// parameters.
     #[must_use]
     pub fn strided(&self, program: &Program, variant: Variant, limits: Limits) -> Kernel {
         let partitioned = PartitionedProgram::of(program, limits);
         let name = self.name().to_str().unwrap_or(NAME);
-        strided::kernel(name, program, variant, self.tiles_per_thread(), partitioned.as_ref())
+        strided_kernel::kernel(
+            name,
+            program,
+            variant,
+            self.tiles_per_thread(),
+            partitioned.as_ref(),
+        )
     }
 
     /// Writes the kernel of a program's reduction along axes, with the text of its [`axes_template`].

@@ -7,8 +7,8 @@
 
 use crate::array::{access, stored, value};
 use crate::function::{self, DIVISION, Tables};
-use crate::limits::Limits;
 use crate::operation::{apply, operand_type};
+use crate::policy::Limits;
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! The placeholders of templates: lines of compiled kernels that stand for what depends on the expression
-//! (kernels/hooks.cuh). The library's build script checks the placeholders of every template.
+//! (kernels/placeholders.cuh). The library's build script checks the placeholders of every template.
 
 /// A line that begins with a word in capitals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +22,6 @@ pub(crate) enum Placeholder {
     Place,
 }
 
-/// How often a template has a placeholder.
-enum Times {
-    Once,
-    Twice,
-    Often,
-}
-
 /// Begins the line that gets another name and other parameters.
 pub(crate) const ENTRY: &str = ".visible .entry ";
 
@@ -44,18 +37,6 @@ pub(crate) fn least_blocks(blocks: u32) -> String {
 }
 
 impl Placeholder {
-    const OF_ALL: [(Placeholder, Times); 1] = [(Placeholder::Elements, Times::Once)];
-    const OF_EXACT_SUMS: [(Placeholder, Times); 1] = [(Placeholder::Finish, Times::Once)];
-    /// The placeholders of a template with one path for tiles with uniform exponents and one for other results.
-    const OF_UNIFORM_SUMS: [(Placeholder, Times); 2] =
-        [(Placeholder::Finish, Times::Twice), (Placeholder::Whole, Times::Often)];
-    const OF_FOLDS: [(Placeholder, Times); 4] = [
-        (Placeholder::Identity, Times::Often),
-        (Placeholder::Merge, Times::Often),
-        (Placeholder::State, Times::Once),
-        (Placeholder::Result, Times::Once),
-    ];
-
     /// The placeholder that a line is, with its operands. None if the line stays as it is.
     ///
     /// # Panics
@@ -89,22 +70,30 @@ pub fn check_template(template: &str) {
     let found: Vec<Placeholder> =
         template.split_inclusive('\n').filter_map(|line| Some(Placeholder::of(line)?.0)).collect();
     let is_fold = !found.contains(&Placeholder::Finish);
-    let has_uniform_sums = template.contains(&format!("{ENTRY}{ALONG_AXES}sum_f32("));
-    let kind: &[(Placeholder, Times)] = match (is_fold, has_uniform_sums) {
-        (true, _) => &Placeholder::OF_FOLDS,
-        (false, false) => &Placeholder::OF_EXACT_SUMS,
-        (false, true) => &Placeholder::OF_UNIFORM_SUMS,
-    };
     let is_along_axes = template.contains(&format!("{ENTRY}{ALONG_AXES}"));
-    let place = is_along_axes.then_some((Placeholder::Place, Times::Once));
-    for (placeholder, times) in Placeholder::OF_ALL.iter().chain(kind).chain(&place) {
-        let count = found.iter().filter(|found| *found == placeholder).count();
-        let is_right = match times {
-            Times::Once => count == 1,
-            Times::Twice => count == 2,
-            Times::Often => count > 0,
-        };
-        assert!(is_right, "a template has the placeholder {placeholder:?} {count} times");
+    // One path for tiles with uniform exponents, and one for other results.
+    let has_uniform_sums = template.contains(&format!("{ENTRY}{ALONG_AXES}sum_f32("));
+    let often = 1..=usize::MAX;
+    let exactly = |times| times..=times;
+    let expected = match (is_fold, has_uniform_sums) {
+        (true, _) => vec![
+            (Placeholder::Identity, often.clone()),
+            (Placeholder::Merge, often),
+            (Placeholder::State, exactly(1)),
+            (Placeholder::Result, exactly(1)),
+        ],
+        (false, false) => vec![(Placeholder::Finish, exactly(1))],
+        (false, true) => vec![(Placeholder::Finish, exactly(2)), (Placeholder::Whole, often)],
+    };
+    let place = is_along_axes.then_some((Placeholder::Place, exactly(1)));
+    for (placeholder, times) in
+        expected.into_iter().chain([(Placeholder::Elements, exactly(1))]).chain(place)
+    {
+        let count = found.iter().filter(|found| **found == placeholder).count();
+        assert!(
+            times.contains(&count),
+            "a template has the placeholder {placeholder:?} {count} times"
+        );
     }
     for text in [ENTRY, &least_blocks(BLOCKS)] {
         let count = template.matches(text).count();

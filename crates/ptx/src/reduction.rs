@@ -1,14 +1,14 @@
 //! The kernels of reductions: compiled templates, in which placeholders stand for what depends on the expression
-//! (kernels/hooks.cuh).
+//! (kernels/placeholders.cuh).
 
-use crate::axis_reduction::{AxisReduction, BLOCKS_ALONG, ThreadElements, last_step, steps};
+use crate::axis_reduction::{AxisReduction, ThreadElements, last_step, steps};
 use crate::elements::{Elements, STEP};
 use crate::fold::{Fold, Item};
 use crate::function::Tables;
 use crate::kernel::{Kernel, entry};
 use crate::partitioned::PartitionedProgram;
 use crate::placeholder::{ALONG_AXES, BLOCKS, ENTRY, Placeholder, least_blocks};
-use crate::policy::POLICY;
+use crate::policy::{BLOCKS_WITH_ADDRESSES, BODY_BYTES, BODY_INSTRUCTIONS, SMALL_BODY};
 use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Program, Reduction, Type};
 
@@ -89,17 +89,17 @@ pub(crate) fn kernel(
         None if is_small && !fold.adds_f64_products() => BLOCKS + 1,
         None => BLOCKS,
         Some(axes) if is_small => axes.blocks_per_multiprocessor(program),
-        Some(_) => BLOCKS_ALONG,
+        Some(_) => BLOCKS_WITH_ADDRESSES,
     };
     let text = text.replacen(&least_blocks(BLOCKS), &least_blocks(blocks), 1);
     Kernel::of_text(name, text, [FOLD_ELEMENTS, 1], blocks)
 }
 
 impl Reduced<'_> {
-    /// Adds the instructions for a thread's elements. Operands are the results, of dot products first those of the
-    /// first factor, the index of the first element, and the number of elements.
+    /// Adds the instructions for a thread's elements. Operands are the results, of dot products first the
+    /// results of the first factor, the index of the first element, and the number of elements.
     ///
-    /// The comments are for the emulator. Returns whether the batch is small.
+    /// The comments are for the emulator. Returns true for a small batch.
     fn elements(&self, text: &mut String, operands: &[&str]) -> bool {
         let Reduced { fold, partitioned, .. } = *self;
         let results = operands.len() - 2;
@@ -175,9 +175,8 @@ impl Reduced<'_> {
 fn pass(elements: &Elements<'_>, len: usize) -> usize {
     let instructions = elements.instructions();
     let bytes: usize = elements.arrays().map(|array| 4.max(array.element_bytes())).sum();
-    let fits = |group: &usize| {
-        group * bytes <= POLICY.body_bytes && group * instructions <= POLICY.body_instructions
-    };
+    let fits =
+        |group: &usize| group * bytes <= BODY_BYTES && group * instructions <= BODY_INSTRUCTIONS;
     let halves = |group: &usize| Some(group / 2).filter(|&half| half > 0);
     std::iter::successors(Some(len), halves).find(fits).unwrap_or(1)
 }
@@ -193,7 +192,7 @@ struct Batch<'p> {
     len: usize,
     /// Elements of a pass of the loop.
     group: usize,
-    /// True for passes of at most `POLICY.small_body` instructions.
+    /// True for passes of at most `SMALL_BODY` instructions.
     is_small: bool,
 }
 
@@ -217,7 +216,7 @@ impl<'p> Batch<'p> {
         let elements = if along_axes.is_some() { elements } else { elements.from(index) };
         let instructions = elements.instructions();
         let group = if partitioned.is_some() { 1 } else { pass(&elements, len) };
-        let is_small = group * instructions <= POLICY.small_body;
+        let is_small = group * instructions <= SMALL_BODY;
         Batch { w, elements, along_axes, last, len, group, is_small }
     }
 

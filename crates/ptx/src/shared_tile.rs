@@ -3,19 +3,15 @@
 //! A block of threads computes tiles: squares of the two innermost axes. If the elements of an array follow each other
 //! along the outer one of these, the block first copies the array's tile to shared memory, with consecutive threads
 //! reading consecutive elements. Then it computes the tile; now consecutive threads read consecutive elements of the
-//! other arrays, and write those of the outputs.
+//! other arrays, and write consecutive elements of the outputs.
 //!
 //! The last element along an axis stands in for the places behind it, and nothing is stored there.
 
 use crate::array::Array;
 use crate::grid::Grid;
-use crate::limits::BLOCK_THREADS;
-use crate::policy::POLICY;
-use crate::strided_loop::{Strided, StridedLoop, moved};
+use crate::policy::{BLOCK_THREADS, TILE_BYTES};
+use crate::strided_loop::{StridedArray, StridedLoop, moved};
 use crate::writer::{Class, Operand, Writer, ptx};
-
-/// Shared memory for tiles: what each device has for a block, but for the tables of functions.
-const SHARED_BYTES: usize = POLICY.tile_bytes;
 
 /// The name of a tile in shared memory, before its number.
 const TILE: &str = "tile_";
@@ -26,8 +22,8 @@ const TILE: &str = "tile_";
 pub const fn tile_side(element_bytes: usize) -> Option<usize> {
     match element_bytes {
         0 => None,
-        _ if 64 * pitch(64) * element_bytes <= SHARED_BYTES => Some(64),
-        _ if 32 * pitch(32) * element_bytes <= SHARED_BYTES => Some(32),
+        _ if 64 * pitch(64) * element_bytes <= TILE_BYTES => Some(64),
+        _ if 32 * pitch(32) * element_bytes <= TILE_BYTES => Some(32),
         _ => None,
     }
 }
@@ -45,7 +41,7 @@ pub(crate) fn declare(text: &mut String, arrays: impl Iterator<Item = Array>, si
     }
 }
 
-/// Writes the loop over `n` tiles with sides of this many elements. `lengths` are those of the two innermost axes.
+/// Writes the loop over `n` tiles with sides of this many elements. `lengths` are the lengths of the two innermost axes.
 pub(crate) fn write(
     strided: &StridedLoop<'_>, grid: &Grid, n: Operand, side: usize, lengths: [Operand; 2],
 ) {
@@ -114,7 +110,7 @@ impl Tiles<'_> {
                 add.s32 last, count, 0xFFFFFFFF
             ")
         });
-        let first = |of: &Strided| moved(w, of.array.address(), &indexes, &of.strides);
+        let first = |of: &StridedArray| moved(w, of.array.address(), &indexes, &of.strides);
         let inputs = self.strided.inputs.iter().map(first).collect();
         Tile { inputs, outputs: self.strided.outputs.iter().map(first).collect(), last }
     }
@@ -127,7 +123,9 @@ impl Tiles<'_> {
 
     /// The address of an array's element at a place in a tile, whose first element is at `first`. The axis along which
     /// the thread stays comes before the other one.
-    fn address(&self, first: Operand, of: &Strided, place: Place, axes: [usize; 2]) -> Operand {
+    fn address(
+        &self, first: Operand, of: &StridedArray, place: Place, axes: [usize; 2],
+    ) -> Operand {
         let strides = &of.strides[of.strides.len() - 2..];
         axes.into_iter().fold(first, |address, axis| {
             ptx!(self.w, address, place = place[axis], stride = strides[axis]; "
@@ -157,7 +155,7 @@ impl Tiles<'_> {
     }
 
     /// Copies a tile of an array to shared memory: consecutive threads copy elements along the outer axis.
-    fn copy(&self, tile: &Tile, number: usize, input: &Strided, first: Operand) {
+    fn copy(&self, tile: &Tile, number: usize, input: &StridedArray, first: Operand) {
         let load = |passes: usize| {
             let place = self.within(tile, [self.fast, self.behind(self.slow, passes)]);
             let address = self.address(first, input, place, [0, 1]);
@@ -174,7 +172,7 @@ impl Tiles<'_> {
     }
 
     /// The address in shared memory of the element at a place in a tile.
-    fn shared(&self, number: usize, input: &Strided, [row, column]: Place) -> Operand {
+    fn shared(&self, number: usize, input: &StridedArray, [row, column]: Place) -> Operand {
         let (pitch, shift) = (pitch(self.side), input.array.shift() as usize);
         ptx!(self.w, row, column, pitch, shift, tile = Operand::Numbered(&TILE, number as u32); "
             mul.lo.s32 first, row, pitch

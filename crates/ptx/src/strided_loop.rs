@@ -8,8 +8,7 @@
 use crate::array::{Array, vector};
 use crate::elements::{Elements, Loaded};
 use crate::grid::Grid;
-use crate::limits::BLOCK_THREADS;
-use crate::policy::POLICY;
+use crate::policy::BLOCK_THREADS;
 use crate::writer::{Class, Operand, Writer, ptx};
 use gpuvec_expr::Program;
 
@@ -52,9 +51,6 @@ pub enum Order {
     },
 }
 
-/// The most elements apart that a thread computes at once: more would need too many registers for their addresses.
-pub const LANES_APART: usize = POLICY.elements_apart;
-
 /// Returns the alignment in bytes of a vector of `items` elements.
 #[must_use]
 pub const fn vector_bytes(element_bytes: usize, items: usize) -> usize {
@@ -68,14 +64,14 @@ pub(crate) struct StridedLoop<'l> {
     pub(crate) elements: &'l Elements<'l>,
     /// The length, the multiplier and the shift of each axis but the first.
     divisors: Vec<[Operand; 3]>,
-    pub(crate) inputs: Vec<Strided>,
-    pub(crate) outputs: Vec<Strided>,
+    pub(crate) inputs: Vec<StridedArray>,
+    pub(crate) outputs: Vec<StridedArray>,
     /// The number of the first parameter after the strides.
     pub(crate) parameters: usize,
 }
 
 /// An array with its strides.
-pub(crate) struct Strided {
+pub(crate) struct StridedArray {
     pub(crate) array: Array,
     /// The strides along all axes or, in vectors, along all but the innermost.
     pub(crate) strides: Vec<Operand>,
@@ -109,13 +105,15 @@ impl<'l> StridedLoop<'l> {
             let stride = |axis| w.parameter(&"p", first + number * axes + axis);
             let is = |bits: u64| number < declared && bits >> number & 1 != 0;
             let strides = (0..read).map(stride).collect();
-            let (is_broadcast, is_flat, is_across) = (is(broadcast), is(flat), is(across));
-            Strided { array, strides, is_broadcast, is_flat, is_across }
+            let is_flat =
+                is(flat) || number >= declared && matches!(variant.order, Order::Flat { .. });
+            let (is_broadcast, is_across) = (is(broadcast), is(across));
+            StridedArray { array, strides, is_broadcast, is_flat, is_across }
         };
         let inputs = elements.numbered_arrays().map(|(number, array)| strided(array, number));
         let inputs = inputs.collect();
         let numbered = outputs.iter().zip(declared..);
-        let outputs: Vec<Strided> =
+        let outputs: Vec<StridedArray> =
             numbered.map(|(array, number)| strided(*array, number)).collect();
         let parameters = first + (declared + outputs.len()) * axes;
         StridedLoop { w, variant, elements, divisors, inputs, outputs, parameters }
@@ -130,14 +128,14 @@ impl<'l> StridedLoop<'l> {
         let (w, items) = (self.w, self.variant.items);
         let number = ptx!(w, number; "cvt.u32.u64 number_of, number");
         let indexes = self.indexes(number);
-        let load = |input: &Strided| {
+        let load = |input: &StridedArray| {
             let place = self.place(input, &indexes);
             match input.is_broadcast {
                 true => vec![input.array.load_from(w, place, 1)[0]; items],
                 false => input.array.load_from(w, place, items),
             }
         };
-        let again = |input: &Strided, item| {
+        let again = |input: &StridedArray, item| {
             let place = self.place(input, &indexes);
             if input.is_broadcast {
                 return input.array.load_from(w, place, 1);
@@ -154,102 +152,88 @@ impl<'l> StridedLoop<'l> {
     }
 
     /// Computes `n` elements: several at once in whole tiles, and the others singly.
-    pub(crate) fn apart(&self, grid: &Grid, i: Operand, n: Operand) {
+    pub(crate) fn elements(&self, grid: &Grid, i: Operand, n: Operand) {
         let (w, items) = (self.w, self.variant.items);
-        let number = |i| ptx!(w, i; "cvt.u32.u64 number, i");
         if items == 1 {
-            return grid.for_each(w, i, n, || self.elements_apart(number(i), 1));
+            return grid.for_each(w, i, n, || self.elements_from(i, 1));
         }
-        let shift = (BLOCK_THREADS as usize * items).ilog2() as usize;
-        let threads = BLOCK_THREADS.ilog2() as usize;
+        let distance = self.distance();
+        let [threads, shift] = [distance, distance * items].map(|count| count.ilog2() as usize);
         let tiles = ptx!(w, n, shift; "shr.u64 tiles, n, shift");
-        let count = ptx!(w, tiles, threads; "shl.b64 count, tiles, threads");
+        let count = match threads {
+            0 => tiles,
+            _ => ptx!(w, tiles, threads; "shl.b64 count, tiles, threads"),
+        };
         grid.for_each(w, i, count, || {
-            let first = ptx!(w, i, threads, shift, last = BLOCK_THREADS as usize - 1; "
-                shr.u64 tile, i, threads
-                shl.b64 first, tile, shift
-                and.b64 in_block, i, last
-                add.s64 first, first, in_block
-            ");
-            self.elements_apart(number(first), items);
+            let lines = match threads {
+                0 => "shl.b64 first, i, shift",
+                _ => {
+                    "shr.u64 tile, i, threads; shl.b64 first, tile, shift
+                     and.b64 in_block, i, last; add.s64 first, first, in_block"
+                }
+            };
+            self.elements_from(ptx!(w, i, threads, shift, last = distance - 1; lines), items);
         });
         let done = ptx!(w, tiles, shift; "shl.b64 done, tiles, shift");
         let rest = ptx!(w, n, done; "sub.s64 rest, n, done");
         grid.for_each(w, i, rest, || {
-            self.elements_apart(number(ptx!(w, i, done; "add.s64 behind, i, done")), 1);
+            self.elements_from(ptx!(w, i, done; "add.s64 behind, i, done"), 1);
         });
     }
 
-    /// Computes elements from a number on, [`BLOCK_THREADS`] apart.
-    fn elements_apart(&self, first: Operand, items: usize) {
-        let (w, threads) = (self.w, BLOCK_THREADS as usize);
-        let of_item = |item: usize| match item {
-            0 => self.indexes(first),
-            _ => self.indexes(ptx!(w, first, d = item * threads; "add.s32 number, first, d")),
-        };
-        let indexes: Vec<Indexes> = (0..items).map(of_item).collect();
-        let loaded = self.loaded(|input| indexes.iter().map(|of| self.load(input, of)).collect());
-        let results = self.elements.results_from(items, loaded, &|item| {
-            let lines = "mul.lo.s32 distance, item, threads; add.s32 number, first, distance";
-            let indexes = self.indexes(ptx!(w, item, threads, first; lines));
-            self.loaded(|input| vec![self.load(input, &indexes)])
-        });
-        self.for_each_output(|number, output, is_canonical| {
-            for (indexes, of_item) in indexes.iter().zip(&results) {
-                let place = self.place(output, indexes);
-                output.array.store(w, place, &[of_item[number]], is_canonical);
-            }
-        });
+    /// The distance between the numbers of elements that a thread computes at once.
+    const fn distance(&self) -> usize {
+        match self.variant.order {
+            Order::Flat { .. } => 1,
+            _ => BLOCK_THREADS as usize,
+        }
     }
 
-    /// Computes `n` elements in vectors of those that follow each other, and the last ones singly.
-    pub(crate) fn flat(&self, grid: &Grid, i: Operand, n: Operand) {
-        let (w, items) = (self.w, self.variant.items);
-        let shift = items.ilog2() as usize;
-        let vectors = ptx!(w, n, shift; "shr.u64 vectors, n, shift");
-        grid.for_each(w, i, vectors, || {
-            self.elements_flat(ptx!(w, i, shift; "shl.b64 first, i, shift"), items);
-        });
-        let done = ptx!(w, vectors, shift; "shl.b64 done, vectors, shift");
-        let rest = ptx!(w, n, done; "sub.s64 rest, n, done");
-        grid.for_each(w, i, rest, || {
-            self.elements_flat(ptx!(w, i, done; "add.s64 number, i, done"), 1);
-        });
-    }
-
-    /// Computes elements that follow each other from a number on.
-    fn elements_flat(&self, first: Operand, items: usize) {
-        let w = self.w;
+    /// Computes elements from a number on, which are the distance from one another.
+    fn elements_from(&self, first: Operand, items: usize) {
+        let (w, distance) = (self.w, self.distance());
         let first = ptx!(w, first; "cvt.u32.u64 number, first");
-        let indexes_of =
-            |item: Operand| self.indexes(ptx!(w, first, item; "add.s32 number, first, item"));
-        let indexes: Vec<Indexes> = (0..items).map(|item| indexes_of(item.into())).collect();
-        let place = |of: &Strided| of.array.behind(w, of.array.address(), first);
+        let number = |apart: Operand| ptx!(w, first, apart; "add.s32 number, first, apart");
+        let indexes_of = |item: usize| match item {
+            0 => self.indexes(first),
+            _ => self.indexes(number((item * distance).into())),
+        };
+        let indexes: Vec<Indexes> = (0..items).map(indexes_of).collect();
+        let flat_place = |of: &StridedArray| of.array.behind(w, of.array.address(), first);
         let loaded = self.loaded(|input| match input.is_flat {
-            true => input.array.load_from(w, place(input), items),
+            true => input.array.load_from(w, flat_place(input), items),
             false => indexes.iter().map(|of| self.load(input, of)).collect(),
         });
         let results = self.elements.results_from(items, loaded, &|item| {
-            let indexes = indexes_of(item);
+            let apart = match distance {
+                1 => item,
+                _ => ptx!(w, item, distance; "mul.lo.s32 apart, item, distance"),
+            };
+            let indexes = self.indexes(number(apart));
             self.loaded(|input| vec![self.load(input, &indexes)])
         });
         self.for_each_output(|number, output, is_canonical| {
             let values: Vec<Operand> = results.iter().map(|of_item| of_item[number]).collect();
-            output.array.store(w, place(output), &values, is_canonical);
+            if output.is_flat {
+                return output.array.store(w, flat_place(output), &values, is_canonical);
+            }
+            for (indexes, value) in indexes.iter().zip(values) {
+                output.array.store(w, self.place(output, indexes), &[value], is_canonical);
+            }
         });
     }
 
     /// Loads the element with these indexes.
-    fn load(&self, input: &Strided, indexes: &Indexes) -> Operand {
+    fn load(&self, input: &StridedArray, indexes: &Indexes) -> Operand {
         input.array.load_from(self.w, self.place(input, indexes), 1)[0]
     }
 
     /// The values that `load` returns for each input.
-    pub(crate) fn loaded(&self, load: impl FnMut(&Strided) -> Vec<Operand>) -> Loaded {
+    pub(crate) fn loaded(&self, load: impl FnMut(&StridedArray) -> Vec<Operand>) -> Loaded {
         self.elements.loaded(self.inputs.iter().map(load))
     }
 
-    pub(crate) fn for_each_output(&self, mut store: impl FnMut(usize, &Strided, bool)) {
+    pub(crate) fn for_each_output(&self, mut store: impl FnMut(usize, &StridedArray, bool)) {
         let outputs = self.outputs.iter().zip(self.elements.are_canonical());
         outputs.enumerate().for_each(|(number, (output, is))| store(number, output, is));
     }
@@ -260,7 +244,7 @@ impl<'l> StridedLoop<'l> {
     }
 
     /// The address in an array of the element, or of the vector, with these indexes.
-    fn place(&self, of: &Strided, indexes: &Indexes) -> Operand {
+    fn place(&self, of: &StridedArray, indexes: &Indexes) -> Operand {
         let place = moved(self.w, of.array.address(), indexes, &of.strides);
         match (self.variant.order, indexes.last()) {
             (Order::Vectors { .. }, Some(&inner)) if !of.is_broadcast => {

@@ -279,7 +279,7 @@ impl<'t> Writer<'t> {
         last
     }
 
-    /// Writes a line, and returns the register that it assigns. The first operands of the scope are those of the caller.
+    /// Writes a line, and returns the register that it assigns. The scope begins with the caller's operands.
     fn line<'l>(
         &self, line: &'l str, passed: usize, scope: &mut Vec<(&'l str, Operand)>,
     ) -> Option<Operand> {

@@ -29,7 +29,7 @@ pub(crate) const ALIGNED: c_int = 0x100;
 pub(crate) const WRITEABLE: c_int = 0x400;
 const WARNS: c_int = c_int::MIN;
 
-/// Returns the bits of a scalar of NumPy's: its value is behind the object's header, as `PyArrayScalar_VAL` reads it.
+/// Returns the bits of a scalar of NumPy: its value is behind the object's header, as `PyArrayScalar_VAL` reads it.
 /// (Unlike Python's conversions, this does not depend on floating-point modes.)
 ///
 /// # Safety
@@ -54,7 +54,7 @@ pub(crate) struct NumPy {
     transpose: Py<PyString>,
     /// "_native", the native stream of a stream of the package.
     native: Py<PyString>,
-    foreign: Foreign,
+    pub(crate) foreign: Foreign,
 }
 
 impl NumPy {
@@ -95,91 +95,68 @@ impl NumPy {
     }
 
     /// Returns an object as an array; `None` for other classes, also those derived from ndarray.
+    #[inline(always)]
     pub(crate) fn array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Array<'py>> {
         let is_such = object.get_type_ptr().cast() == self.ndarray.as_ptr();
-        is_such.then(|| Array { owner: object.clone(), described: None, device: None })
+        let new = || Array { object: None, owner: object.clone(), described: None, device: None };
+        is_such.then(new)
     }
 
-    /// Returns the DLPack capsule of an array of another library: see [`crate::exchange::Exchange::capsule`].
-    pub(crate) fn exported<'py>(
-        &self, object: &Bound<'py, PyAny>, stream: NativeStream,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.foreign.exchange.capsule(object, stream)
-    }
-
-    /// True if another library's array must not be written: see [`Foreign::is_immutable`].
-    pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.foreign.is_immutable(object)
-    }
-
-    /// Makes a contiguous array, in the memory of `device` if there is one.
+    /// Makes an array, in the memory of `device` if there is one. Its axes are in C order, or in an order in memory, the
+    /// outermost first.
     pub(crate) fn empty<'py>(
-        &self, shape: impl ExactSizeIterator<Item = isize>, py: Python<'py>, dtype: &Py<PyAny>,
+        &self, shape: &[isize], order: Option<&[usize]>, dtype: &Bound<'py, PyAny>,
         device: Option<i32>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let lengths = PyTuple::new(py, shape)?;
-        match device.zip(DeviceArrays::get(py)) {
-            Some((device, known)) => known.empty(lengths, dtype, device),
-            None => self.empty.bind(py).call1((lengths, dtype)),
-        }
-    }
-
-    /// Makes an array whose axes have an order in memory, the outermost first.
-    pub(crate) fn empty_in_order<'py>(
-        &self, shape: &[isize], order: &[usize], py: Python<'py>, dtype: &Py<PyAny>,
-        device: Option<i32>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.empty(order.iter().map(|axis| shape[*axis]), py, dtype, device)?;
-        if order.is_sorted() {
-            return Ok(array);
-        }
+        let py = dtype.py();
+        let order = order.filter(|order| !order.is_sorted());
+        let lengths = match order {
+            None => PyTuple::new(py, shape)?,
+            Some(order) => PyTuple::new(py, order.iter().map(|axis| shape[*axis]))?,
+        };
+        let array = match device.zip(DeviceArrays::get(py)) {
+            Some((device, known)) => known.empty(lengths, dtype, device)?,
+            None => self.empty.bind(py).call1((lengths, dtype))?,
+        };
+        let Some(order) = order else { return Ok(array) };
         let mut places = vec![0; order.len()];
         order.iter().enumerate().for_each(|(place, axis)| places[*axis] = place);
         array.call_method1(&self.transpose, PyTuple::new(py, places)?)
     }
-}
 
-/// Finds the arrays of a call.
-#[derive(Clone, Copy)]
-pub(crate) struct Arrays {
-    pub(crate) numpy: &'static NumPy,
-    /// The stream on which the call is queued; without one the call does its work at once.
-    stream: Option<NativeStream>,
-}
-
-impl Arrays {
-    pub(crate) const fn of_call(numpy: &'static NumPy) -> Self {
-        Arrays { numpy, stream: None }
-    }
-
-    /// The arrays of a call on a stream, or on None. Returns `None` if it is something else.
-    pub(crate) fn of_call_on(
-        numpy: &'static NumPy, stream: &Bound<'_, PyAny>,
-    ) -> PyResult<Option<Self>> {
+    /// Returns the native stream for an argument `stream=`: `Some(None)` for None, and `None` for other objects.
+    #[inline(always)]
+    pub(crate) fn stream(
+        &self, stream: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<Option<NativeStream>>> {
         if stream.is_none() {
-            return Ok(Some(Self::of_call(numpy)));
+            return Ok(Some(None));
         }
-        let native = stream.getattr_opt(&numpy.native)?.and_then(|native| native.extract().ok());
-        Ok(native.map(|native| Arrays { numpy, stream: Some(native) }))
+        let native = stream.getattr_opt(&self.native)?;
+        Ok(native.and_then(|native| native.extract().ok()).map(Some))
     }
 
-    /// Returns the elements of an object: an ndarray, a DeviceArray, or an array of another library, whose work so
-    /// far precedes the call's. Without a stream a DeviceArray must have no queued work. Returns `None` for other objects,
-    /// which the package's Python code accepts or refuses.
-    pub(crate) fn found<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Array<'py>>> {
-        if let Some(array) = self.numpy.array(object) {
-            return Ok(Some(array));
+    /// Returns the array that an object is: an ndarray, a DeviceArray, or an array of another library, whose work so
+    /// far precedes the call's on `stream`. Without a stream a DeviceArray must have no queued work. Returns `None` for
+    /// other objects, which the package's Python code accepts or refuses.
+    #[inline(always)]
+    pub(crate) fn found<'py>(
+        &self, object: &Bound<'py, PyAny>, stream: Option<NativeStream>,
+    ) -> PyResult<Option<Array<'py>>> {
+        match self.array(object) {
+            None => self.found_elsewhere(object, stream),
+            array => Ok(array),
         }
+    }
+
+    fn found_elsewhere<'py>(
+        &self, object: &Bound<'py, PyAny>, stream: Option<NativeStream>,
+    ) -> PyResult<Option<Array<'py>>> {
         match DeviceArrays::get(object.py()) {
-            Some(known) if known.has(object) => {
-                known.found(self.numpy, object, self.stream.is_some())
-            }
+            Some(known) if known.has(object) => known.found(self, object, stream.is_some()),
             // Masked arrays, for example.
-            _ if object.is_instance(self.numpy.ndarray.bind(object.py()))? => Ok(None),
-            _ => {
-                let stream = self.stream.unwrap_or(LEGACY_DEFAULT_STREAM);
-                self.numpy.foreign.found(object, stream)
-            }
+            _ if object.is_instance(self.ndarray.bind(object.py()))? => Ok(None),
+            _ => self.foreign.found(object, stream.unwrap_or(LEGACY_DEFAULT_STREAM)),
         }
     }
 }
@@ -188,6 +165,8 @@ impl Arrays {
 /// or a finalizer that the garbage collector runs, may give the array another shape, dtype or memory. So a call checks
 /// its arrays when all are found and made, and runs no Python code between these checks and the library.
 pub(crate) struct Array<'py> {
+    /// The caller's object, or the call's result, if that is not the owner.
+    pub(crate) object: Option<Bound<'py, PyAny>>,
     /// Keeps the memory.
     pub(crate) owner: Bound<'py, PyAny>,
     /// The fields of an array that is not NumPy's.
@@ -203,7 +182,12 @@ pub(crate) struct Described {
     pub(crate) _numbers: Box<[isize]>,
 }
 
-impl Array<'_> {
+impl<'py> Array<'py> {
+    /// The caller's object, or the call's result.
+    pub(crate) fn object(&self) -> &Bound<'py, PyAny> {
+        self.object.as_ref().unwrap_or(&self.owner)
+    }
+
     fn fields(&self) -> &Fields {
         match &self.described {
             Some(described) => &described.fields,
@@ -216,11 +200,6 @@ impl Array<'_> {
     /// The address of the first element.
     pub(crate) fn address(&self) -> usize {
         self.fields().data
-    }
-
-    pub(crate) fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
-        // SAFETY: the array, or this module, keeps the dtype.
-        unsafe { Bound::from_borrowed_ptr(py, self.fields().dtype.cast_mut().cast()) }
     }
 
     pub(crate) fn has_dtype(&self, dtype: &Py<PyAny>) -> bool {
@@ -246,18 +225,8 @@ impl Array<'_> {
         }
     }
 
-    /// The number of elements.
-    pub(crate) fn size(&self) -> usize {
-        self.shape().iter().product::<isize>().unsigned_abs()
-    }
-
     pub(crate) fn is_contiguous(&self) -> bool {
         self.fields().flags & CONTIGUOUS != 0
-    }
-
-    /// True if the array is contiguous and has a shape.
-    pub(crate) fn has_plain(&self, shape: &[isize]) -> bool {
-        self.is_contiguous() && self.shape() == shape
     }
 
     /// True if the library can read the array.

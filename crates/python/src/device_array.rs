@@ -36,8 +36,7 @@ impl DeviceArrays {
         object.get_type().as_ptr() == self.class.as_ptr()
     }
 
-    /// Returns an array's elements, unless queued work on them was not waited for; for a call that is queued, too,
-    /// in any case.
+    /// Returns the array; `None` if queued work on it was not waited for, unless the call is queued, too.
     pub(crate) fn found<'py>(
         &self, numpy: &NumPy, object: &Bound<'py, PyAny>, is_queued: bool,
     ) -> PyResult<Option<Array<'py>>> {
@@ -47,12 +46,12 @@ impl DeviceArrays {
         let found = object.getattr(&self.found)?.cast_into::<PyTuple>()?;
         let Some(array) = numpy.array(&found.get_item(0)?) else { return Ok(None) };
         let device: Option<i32> = found.get_item(1)?.extract()?;
-        Ok(Some(Array { device: device.or(Some(0)), ..array }))
+        Ok(Some(Array { object: Some(object.clone()), device: device.or(Some(0)), ..array }))
     }
 
     /// Makes an array in the memory of a device.
     pub(crate) fn empty<'py>(
-        &self, lengths: Bound<'py, PyTuple>, dtype: &Py<PyAny>, device: i32,
+        &self, lengths: Bound<'py, PyTuple>, dtype: &Bound<'py, PyAny>, device: i32,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = lengths.py();
         self.class.bind(py).call_method1(&self.new, (lengths, dtype, device))

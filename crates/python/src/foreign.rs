@@ -1,20 +1,23 @@
-//! Arrays of other libraries, by DLPack or the CUDA array interface.
+//! Arrays of other libraries, which export them by DLPack: by `__dlpack__`, or by the C functions of their class
+//! (DLPack 1.3, "DLPack C Exchange API"). PyTorch's `__dlpack__` takes ten microseconds.
 
 use crate::array::{ALIGNED, Array, CONTIGUOUS, Described, Fields, WRITEABLE};
-use crate::exchange::{Exchange, VERSIONED};
-use crate::strided::MOST_AXES;
+use crate::shapes::MOST_AXES;
 use pyo3::exceptions::PyException;
-use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyImport_GetModuleDict};
+use pyo3::ffi::{
+    PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyImport_GetModuleDict, PyObject,
+};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
-use std::ffi::{CStr, c_int};
+use pyo3::types::{PyDict, PyString};
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null_mut;
 
 /// `DLTensor`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Tensor {
     data: usize,
-    device_type: i32,
+    device_type: c_int,
     device_id: i32,
     axes: i32,
     code: u8,
@@ -27,24 +30,39 @@ struct Tensor {
 
 /// `DLManagedTensorVersioned`.
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct Versioned {
+struct Managed {
     major: u32,
     _minor: u32,
-    _context: usize,
-    _deleter: usize,
+    _context: *const c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
     flags: u64,
     tensor: Tensor,
 }
 
+/// `DLPackExchangeAPI`.
+#[repr(C)]
+struct Functions {
+    major: u32,
+    _minor: u32,
+    _previous: *const c_void,
+    _allocate: *const c_void,
+    export: unsafe extern "C" fn(*mut PyObject, *mut *mut Managed) -> c_int,
+    _import: *const c_void,
+    _describe: *const c_void,
+    current_stream: unsafe extern "C" fn(c_int, i32, *mut usize) -> c_int,
+}
+
+/// The names of capsules.
+const FUNCTIONS: &CStr = c"dlpack_exchange_api";
+const VERSIONED: &CStr = c"dltensor_versioned";
 const UNVERSIONED: &CStr = c"dltensor";
 
 /// Flags of a tensor: it is read-only, or a copy, whose changes do not reach the exporter.
 const UNWRITABLE: u64 = 1 | 2;
 
-/// DLDeviceType: the host's memory, also page-locked, and a GPU's.
-pub(crate) const ON_HOST: [i32; 2] = [1, 3];
-pub(crate) const ON_GPU: [i32; 2] = [2, 13];
+/// `DLDeviceType`: the host's memory, also page-locked, and a GPU's.
+const ON_HOST: [c_int; 2] = [1, 3];
+const ON_GPU: [c_int; 2] = [2, 13];
 
 /// A stream as DLPack numbers it: the driver's handle, or 1 for the legacy default stream.
 pub(crate) type NativeStream = usize;
@@ -52,7 +70,7 @@ pub(crate) type NativeStream = usize;
 /// The legacy default stream, with which every call is ordered, and the library's own streams.
 pub(crate) const LEGACY_DEFAULT_STREAM: NativeStream = 1;
 
-/// The element types: NumPy's typestr, DLPack's code and bits, and the bytes.
+/// The element types: NumPy's typestr, DLPack's code, and the bytes.
 const TYPES: [(&str, u8, isize); 12] = [
     ("|b1", 6, 1),
     ("|u1", 1, 1),
@@ -68,32 +86,21 @@ const TYPES: [(&str, u8, isize); 12] = [
     ("<f8", 2, 8),
 ];
 
-/// Python objects that calls of the protocols use, made once: names, arguments and dtypes.
+/// Python objects that calls of the protocol use, made once: names and dtypes.
 pub(crate) struct Foreign {
+    functions: Py<PyString>,
+    requires_grad: Py<PyString>,
     dlpack: Py<PyString>,
     dlpack_device: Py<PyString>,
-    interface: Py<PyString>,
     arrow: Py<PyString>,
     torch: Py<PyString>,
     is_neg: Py<PyString>,
     jax: Py<PyString>,
     jax_array: Py<PyString>,
-    pub(crate) exchange: Exchange,
     /// The arguments of `__dlpack__` for arrays of the host, and of a GPU for the legacy default stream.
     keywords: [Py<PyDict>; 2],
     /// NumPy's dtypes for the rows of [`TYPES`].
     dtypes: Vec<Py<PyAny>>,
-}
-
-/// The memory and the layout that another library's array states, not checked yet.
-struct Place<'py> {
-    owner: Bound<'py, PyAny>,
-    address: usize,
-    shape: Vec<isize>,
-    /// In bytes; `None`: the array is contiguous.
-    strides: Option<Vec<isize>>,
-    is_writable: bool,
-    device: Option<i32>,
 }
 
 /// The arguments of `__dlpack__` for an array, whose work precedes later work of a stream.
@@ -118,22 +125,22 @@ impl Foreign {
         let dtype = numpy.getattr("dtype")?;
         let dtypes = TYPES.iter().map(|(typestr, ..)| Ok(dtype.call1((*typestr,))?.unbind()));
         Ok(Foreign {
+            functions: name("__dlpack_c_exchange_api__"),
+            requires_grad: name("requires_grad"),
             dlpack: name("__dlpack__"),
             dlpack_device: name("__dlpack_device__"),
-            interface: name("__cuda_array_interface__"),
             arrow: name("__arrow_c_array__"),
             torch: name("torch"),
             is_neg: name("is_neg"),
             jax: name("jax"),
             jax_array: name("Array"),
-            exchange: Exchange::new(py),
             keywords: [keywords(py, None)?, keywords(py, Some(LEGACY_DEFAULT_STREAM))?],
             dtypes: dtypes.collect::<PyResult<_>>()?,
         })
     }
 
-    /// Returns the elements of another library's array, whose work so far precedes later work of `stream`. Returns
-    /// `None` for other objects, and after an error of the library, which Python code of the package meets again.
+    /// Returns another library's array. Work queued on it so far precedes later work of `stream`. Returns `None` for
+    /// other objects, and after an error of the library, which the package's Python code meets again.
     pub(crate) fn found<'py>(
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Array<'py>>> {
@@ -145,39 +152,18 @@ impl Foreign {
     fn read<'py>(
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Array<'py>>> {
-        let py = object.py();
         if self.is_negated(object)? {
             return Ok(None);
         }
-        if let Some(capsule) = self.exchange.capsule(object, stream)? {
-            return Ok(self.tensor(capsule));
-        }
-        if let Some(device) = object.getattr_opt(&self.dlpack_device)? {
-            let (kind, _): (i32, i32) = device.call0()?.extract()?;
-            let is_on_gpu = ON_GPU.contains(&kind);
-            if !is_on_gpu && !ON_HOST.contains(&kind) {
-                return Ok(None);
-            }
-            let of_stream = is_on_gpu && stream != LEGACY_DEFAULT_STREAM;
-            let keywords = match of_stream {
-                true => keywords(py, Some(stream))?,
-                false => self.keywords[usize::from(is_on_gpu)].clone_ref(py),
-            };
-            let method = object.getattr(&self.dlpack)?;
-            let array = self.tensor(method.call((), Some(keywords.bind(py)))?);
-            // Arrow's arrays are read-only, though not all versions of pyarrow say so. Their results are Arrow's, too,
-            // which the package makes.
-            let is_arrow = !is_on_gpu && object.hasattr(&self.arrow)?;
-            return Ok(array.filter(|_| !is_arrow));
-        }
-        match object.getattr_opt(&self.interface)? {
-            Some(interface) => self.described(object, interface.cast::<PyDict>()?),
-            None => Ok(None),
-        }
+        let capsule = match self.capsule(object, stream)? {
+            None => self.requested(object, stream)?,
+            capsule => capsule,
+        };
+        Ok(capsule.and_then(|capsule| self.array(object, capsule)))
     }
 
-    /// True if the elements of a tensor of PyTorch's are those in memory with another sign, which DLPack cannot
-    /// tell. (Complex elements, which may be conjugated, are not for this module.)
+    /// True if the elements of a tensor of PyTorch are those in memory with another sign, which DLPack cannot tell.
+    /// (Complex elements, which may be conjugated, are not for this module.)
     fn is_negated(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         if imported(object.py(), &self.torch)?.is_none() {
             return Ok(false);
@@ -192,32 +178,87 @@ impl Foreign {
         jax.getattr_opt(&self.jax_array)?.map_or(Ok(false), |class| object.is_instance(&class))
     }
 
-    /// The array of a DLPack capsule.
-    fn tensor<'py>(&self, capsule: Bound<'py, PyAny>) -> Option<Array<'py>> {
-        let pointer = |name: &CStr| {
-            // SAFETY: this thread holds the interpreter's lock; any object may be asked.
-            unsafe {
-                (PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) != 0)
-                    .then(|| PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()))
-            }
+    /// Returns the DLPack capsule of an array, which the C functions of its class make. Work queued on the array so
+    /// far precedes later work of `stream`. Returns `None` if the class has no such functions, or if `__dlpack__` has
+    /// to order the work or to tell what is wrong.
+    pub(crate) fn capsule<'py>(
+        &self, object: &Bound<'py, PyAny>, stream: NativeStream,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(attribute) = object.get_type().getattr_opt(&self.functions)? else {
+            return Ok(None);
         };
-        let (tensor, is_writable) = match pointer(VERSIONED) {
+        // PyTorch leaves this check to its callers: a tensor with a gradient must not be exported.
+        if object.getattr_opt(&self.requires_grad)?.is_some_and(|it| it.is_truthy().unwrap_or(true))
+        {
+            return Ok(None);
+        }
+        // SAFETY: DLPack promises that functions under this name stay as long as the process.
+        let functions =
+            pointer_in(&attribute, FUNCTIONS).map(|at| unsafe { &*at.cast::<Functions>() });
+        let Some(functions) = functions.filter(|functions| functions.major == 1) else {
+            return Ok(None);
+        };
+        let mut tensor = null_mut();
+        // SAFETY: DLPack's promise for the functions of an object's class. This thread holds the interpreter's lock.
+        let status = unsafe { (functions.export)(object.as_ptr(), &raw mut tensor) };
+        if status != 0 || tensor.is_null() {
+            PyErr::take(object.py());
+            return Ok(None);
+        }
+        // SAFETY: the tensor is this call's, which the capsule owns from here on.
+        let capsule = unsafe { PyCapsule_New(tensor.cast(), VERSIONED.as_ptr(), Some(delete)) };
+        // SAFETY: a new reference, or NULL with an exception set.
+        let capsule = unsafe { Bound::from_owned_ptr_or_err(object.py(), capsule) }?;
+        // SAFETY: DLPack's promise for a tensor of this major version, which the capsule keeps.
+        let Managed { major, tensor, .. } = unsafe { &*tensor };
+        let is_usable = *major == 1 && is_ordered(functions, tensor, stream);
+        if !is_usable {
+            PyErr::take(object.py());
+        }
+        Ok(is_usable.then_some(capsule))
+    }
+
+    /// Returns the capsule that an object's `__dlpack__` makes.
+    fn requested<'py>(
+        &self, object: &Bound<'py, PyAny>, stream: NativeStream,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(device) = object.getattr_opt(&self.dlpack_device)? else { return Ok(None) };
+        let (kind, _): (c_int, i32) = device.call0()?.extract()?;
+        let is_on_gpu = ON_GPU.contains(&kind);
+        // Arrow's arrays are read-only, though not all versions of pyarrow say so. Their results are Arrow's, too,
+        // which the package makes.
+        if !is_on_gpu && (!ON_HOST.contains(&kind) || object.hasattr(&self.arrow)?) {
+            return Ok(None);
+        }
+        let py = object.py();
+        let keywords = match (is_on_gpu, stream) {
+            (false, _) => self.keywords[0].clone_ref(py),
+            (true, LEGACY_DEFAULT_STREAM) => self.keywords[1].clone_ref(py),
+            (true, stream) => keywords(py, Some(stream))?,
+        };
+        object.getattr(&self.dlpack)?.call((), Some(keywords.bind(py))).map(Some)
+    }
+
+    /// Returns the array of a DLPack capsule; `None` if something is unusual about it.
+    fn array<'py>(
+        &self, object: &Bound<'py, PyAny>, capsule: Bound<'py, PyAny>,
+    ) -> Option<Array<'py>> {
+        let (tensor, is_writable) = match pointer_in(&capsule, VERSIONED) {
             Some(managed) => {
                 // SAFETY: DLPack's promise for a capsule of this name, which lives on.
-                let managed = unsafe { managed.cast::<Versioned>().read() };
+                let managed = unsafe { &*managed.cast::<Managed>() };
                 if managed.major != 1 {
                     return None;
                 }
                 (managed.tensor, managed.flags & UNWRITABLE == 0)
             }
             // SAFETY: as above; the tensor comes first.
-            None => (unsafe { pointer(UNVERSIONED)?.cast::<Tensor>().read() }, true),
+            None => (unsafe { pointer_in(&capsule, UNVERSIONED)?.cast::<Tensor>().read() }, true),
         };
-        let is_such = |(_, code, bytes): &&(&str, u8, isize)| {
+        let row = TYPES.iter().position(|(_, code, bytes)| {
             (*code, 8 * bytes, 1) == (tensor.code, tensor.bits.into(), tensor.lanes)
-        };
-        let row = TYPES.iter().position(|row| is_such(&row))?;
-        let (is_on_gpu, device_id) = (ON_GPU.contains(&tensor.device_type), tensor.device_id);
+        })?;
+        let (bytes, is_on_gpu) = (TYPES[row].2, ON_GPU.contains(&tensor.device_type));
         if !is_on_gpu && !ON_HOST.contains(&tensor.device_type) {
             return None;
         }
@@ -227,75 +268,21 @@ impl Foreign {
             let number = |axis| unsafe { at.add(axis).read_unaligned() } as isize;
             (axes == 0 || !at.is_null()).then(|| (0..axes).map(number).collect())
         };
-        let bytes = TYPES[row].2;
-        let in_bytes = |strides: Vec<isize>| -> Option<Vec<isize>> {
-            strides.into_iter().map(|stride| stride.checked_mul(bytes)).collect()
-        };
-        let strides = match tensor.strides.is_null() {
-            true => None,
-            false => Some(in_bytes(numbers(tensor.strides)?)?),
-        };
-        let place = Place {
-            address: tensor.data.checked_add(tensor.byte_offset)?,
-            shape: numbers(tensor.shape)?,
-            strides,
-            is_writable,
-            device: is_on_gpu.then_some(device_id),
-            owner: capsule,
-        };
-        (tensor.data != 0).then(|| self.array(place, row))?
-    }
-
-    /// The array of a CUDA array interface; `None` if work on another stream precedes its use.
-    fn described<'py>(
-        &self, object: &Bound<'py, PyAny>, interface: &Bound<'py, PyDict>,
-    ) -> PyResult<Option<Array<'py>>> {
-        let entry = |name| Ok::<_, PyErr>(interface.get_item(name)?.filter(|one| !one.is_none()));
-        let stream: Option<NativeStream> = entry("stream")?.map(|one| one.extract()).transpose()?;
-        let is_ordered = stream.is_none_or(|stream| stream == LEGACY_DEFAULT_STREAM);
-        let (Some(shape), Some(typestr), Some(data)) =
-            (entry("shape")?, entry("typestr")?, entry("data")?)
-        else {
-            return Ok(None);
-        };
-        if !is_ordered || entry("mask")?.is_some() || entry("version")?.is_none() {
-            return Ok(None);
-        }
-        let typestr = typestr.cast::<PyString>()?;
-        let Some(row) = TYPES.iter().position(|(name, ..)| *typestr == **name) else {
-            return Ok(None);
-        };
-        let (address, is_read_only): (usize, bool) = data.extract()?;
-        let place = Place {
-            owner: object.clone(),
-            address,
-            shape: shape.cast::<PyTuple>()?.extract()?,
-            strides: entry("strides")?.map(|strides| strides.extract()).transpose()?,
-            is_writable: !is_read_only,
-            // The interface does not name the GPU: results go to the first.
-            device: Some(0),
-        };
-        Ok(self.array(place, row))
-    }
-
-    /// Makes the array of a type of [`TYPES`]; `None` if something is unusual about it.
-    fn array<'py>(&self, place: Place<'py>, row: usize) -> Option<Array<'py>> {
-        let (shape, bytes) = (place.shape, TYPES[row].2);
-        let axes = shape.len();
-        let size = shape.iter().try_fold(1_isize, |size, length| {
-            (*length > 0).then(|| size.checked_mul(*length))?
-        })?;
-        size.checked_mul(bytes)?;
-        let mut contiguous = vec![0; axes];
-        let mut next = bytes;
+        let shape = numbers(tensor.shape)?;
+        let (mut contiguous, mut size) = (vec![0; axes], bytes);
         for axis in (0..axes).rev() {
-            contiguous[axis] = next;
-            next *= shape[axis];
+            contiguous[axis] = size;
+            size = size.checked_mul(shape[axis]).filter(|size| *size > 0)?;
         }
-        let strides = place.strides.unwrap_or_else(|| contiguous.clone());
-        let is_aligned = strides.iter().all(|stride| stride % bytes == 0)
-            && place.address.is_multiple_of(bytes.unsigned_abs());
-        if place.address == 0 || strides.len() != axes || !is_aligned {
+        let strides = match tensor.strides.is_null() {
+            true => contiguous.clone(),
+            false => {
+                let strides = numbers(tensor.strides)?.into_iter();
+                strides.map(|stride| stride.checked_mul(bytes)).collect::<Option<_>>()?
+            }
+        };
+        let address = tensor.data.checked_add(tensor.byte_offset)?;
+        if tensor.data == 0 || !address.is_multiple_of(bytes.unsigned_abs()) {
             return None;
         }
         let is_contiguous = (0..axes).all(|at| shape[at] == 1 || strides[at] == contiguous[at]);
@@ -303,15 +290,55 @@ impl Foreign {
         let numbers: Box<[isize]> = [shape, strides].concat().into();
         let fields = Fields {
             _object: [0; 2],
-            data: place.address,
+            data: address,
             axes: axes as c_int,
             shape: numbers.as_ptr(),
             strides: numbers[axes..].as_ptr(),
             _base: std::ptr::null(),
             dtype: self.dtypes[row].as_ptr().cast(),
-            flags: ALIGNED | flag(CONTIGUOUS, is_contiguous) | flag(WRITEABLE, place.is_writable),
+            flags: ALIGNED | flag(CONTIGUOUS, is_contiguous) | flag(WRITEABLE, is_writable),
         };
-        let described = Some(Box::new(Described { fields, _numbers: numbers }));
-        Some(Array { owner: place.owner, described, device: place.device })
+        Some(Array {
+            object: Some(object.clone()),
+            owner: capsule,
+            described: Some(Box::new(Described { fields, _numbers: numbers })),
+            device: is_on_gpu.then_some(tensor.device_id),
+        })
+    }
+}
+
+/// Returns the pointer in an object, if it is a capsule of a name.
+fn pointer_in(object: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: this thread holds the interpreter's lock; any object may be asked.
+    unsafe {
+        (PyCapsule_IsValid(object.as_ptr(), name.as_ptr()) != 0)
+            .then(|| PyCapsule_GetPointer(object.as_ptr(), name.as_ptr()))
+    }
+}
+
+/// True if work on a tensor's device precedes later work of `stream`, since it is on that stream. 0 and 1 are both the
+/// legacy default stream. Arrays of the host have no queued work. Other devices are refused.
+fn is_ordered(functions: &Functions, tensor: &Tensor, stream: NativeStream) -> bool {
+    if !ON_GPU.contains(&tensor.device_type) {
+        return ON_HOST.contains(&tensor.device_type);
+    }
+    let mut current = 0;
+    // SAFETY: DLPack's promise for the functions of an object's class.
+    let status = unsafe {
+        (functions.current_stream)(tensor.device_type, tensor.device_id, &raw mut current)
+    };
+    status == 0 && current.max(1) == stream.max(1)
+}
+
+/// Deletes the tensor of a capsule, unless a consumer has taken it.
+unsafe extern "C" fn delete(capsule: *mut PyObject) {
+    // SAFETY: the interpreter calls this once for a capsule made above, and holds its lock.
+    unsafe {
+        if PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) != 0 {
+            let tensor = PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast::<Managed>();
+            if let Some(deleter) = (*tensor).deleter {
+                deleter(tensor);
+            }
+        }
     }
 }

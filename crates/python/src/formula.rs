@@ -1,309 +1,375 @@
-//! Calls of compiled expressions with arrays and single values.
+//! Calls of compiled expressions with arrays and scalars.
 
-use crate::array::{Array, Arrays, NumPy};
-use crate::function::{Layout, Run, RunStrided};
+use crate::array::{Array, NumPy};
+use crate::foreign::NativeStream;
+use crate::function::{Function, Layout, Runs};
 use crate::input::Input;
 use crate::output::{Output, Target};
-use crate::queued::queue;
-use crate::strided::{Reduced, broadcast, order, strides_in};
+use crate::shapes::{Extent, PerAxis, Shapes, strides_in};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
+use smallvec::SmallVec;
+use std::ffi::c_int;
 
 /// A compiled expression.
 #[pyclass(frozen, module = "gpuvec._native")]
 pub(crate) struct Formula {
     numpy: &'static NumPy,
-    run: Run,
-    run_strided: RunStrided,
+    runs: Runs,
     handle: usize,
+    /// The operation's own function for contiguous arrays, if the expression is an operation that has one.
+    own: Option<Function>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    has_reductions: bool,
     is_tuple: bool,
+    /// The number of axes above which a call needs `axis`.
     most_axes: usize,
-    is_of_passes: bool,
+    /// True if a call without `axis` broadcasts.
+    broadcasts: bool,
+    /// True if the arrays of every call must have one shape.
+    needs_one_shape: bool,
+    /// True if `axis` and `keepdims` may be passed.
+    takes_axis: bool,
     queued: Py<PyAny>,
     failure: Py<PyAny>,
 }
 
-/// The inputs of a call.
-struct Values<'py> {
-    /// The bits of the single values, whose addresses are passed to the library.
-    single: Vec<u64>,
-    /// The arrays that have the elements' shape, and the others, whose memory this call holds, too.
-    arrays: Vec<Array<'py>>,
-    others: Vec<Array<'py>>,
+/// The arguments of a call beside its inputs.
+pub(crate) struct Call<'a, 'py> {
+    out: &'a Bound<'py, PyAny>,
+    stream: &'a Bound<'py, PyAny>,
+    /// The native stream of `stream`; without one the call does its work at once.
+    pub(crate) native: Option<NativeStream>,
+    axis: Option<&'a Bound<'py, PyAny>>,
+    keepdims: bool,
 }
 
-impl Values<'_> {
-    /// The device of the first array that is on one.
-    fn device(&self) -> Option<i32> {
-        self.arrays.iter().chain(&self.others).find_map(|array| array.device)
+impl<'a, 'py> Call<'a, 'py> {
+    #[inline(always)]
+    /// `reduced` has the arguments `axis` and `keepdims`. Returns `None` if `stream` or `keepdims` is something unusual.
+    pub(crate) fn new(
+        numpy: &NumPy, out: &'a Bound<'py, PyAny>, stream: &'a Bound<'py, PyAny>,
+        reduced: Option<&'a (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    ) -> PyResult<Option<Self>> {
+        let keepdims = reduced.map_or(Some(false), |(_, keepdims)| {
+            keepdims.cast_exact::<PyBool>().ok().map(|keepdims| keepdims.is_true())
+        });
+        let axis = reduced.map(|(axis, _)| axis).filter(|axis| !axis.is_none());
+        let native = numpy.stream(stream)?;
+        Ok(native.zip(keepdims).map(|(native, keepdims)| Call {
+            out,
+            stream,
+            native,
+            axis,
+            keepdims,
+        }))
+    }
+}
+
+/// The work of a call, which the package has the library queue on a stream.
+#[pyclass(frozen, module = "gpuvec._native")]
+struct Work(Box<dyn Fn(usize) -> c_int + Send + Sync>);
+
+#[pymethods]
+impl Work {
+    /// Calls the library with a stream's handle; returns its status.
+    fn __call__(&self, py: Python<'_>, stream: usize) -> c_int {
+        py.detach(|| (self.0)(stream))
     }
 }
 
 #[pymethods]
 impl Formula {
-    /// Makes the formula of an expression's handle, which outlives it. `functions` has the addresses of
-    /// `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`. Each input has a name, a dtype, a form and whether
-    /// it has the elements' shape; each output a dtype and whether it is a reduction, and behind the outputs is
-    /// whether a call returns a tuple. Of `limits`, the inputs have at most as many axes as the first says,
-    /// unless they are reduced along some, and the second says whether the formula has reductions inside, which the
-    /// package calls for arrays that are not contiguous. Of `calls`, the first queues work on a stream, and the second makes an exception of a status that is an error.
+    /// Makes the formula of an expression's handle, which outlives it.
+    ///
+    /// `functions` has the addresses of `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`, and `own`, if it is not
+    /// None, the address of an operation's function, its number of inputs, and the size of its factor. Each input has
+    /// a name, a dtype, a form and whether it has the elements' shape; each output a dtype and whether it is a
+    /// reduction. `limits` has the fields from `most_axes` to `takes_axis`; a call
+    /// beyond them is one of the package's Python code. Of `calls`, the first queues work on a stream, and the second
+    /// makes an exception of a status that is an error.
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "only the package calls it")]
     fn new(
-        py: Python<'_>, functions: (usize, usize), handle: usize,
-        inputs: Vec<(Py<PyString>, Py<PyAny>, String, bool)>,
-        outputs: (Vec<(Py<PyAny>, bool)>, bool), limits: (usize, bool),
+        py: Python<'_>, functions: (usize, usize), own: Option<(usize, usize, usize)>,
+        handle: usize, inputs: Vec<(Py<PyString>, Py<PyAny>, String, bool)>,
+        outputs: Vec<(Py<PyAny>, bool)>, is_tuple: bool, limits: (usize, bool, bool, bool),
         calls: (Py<PyAny>, Py<PyAny>),
     ) -> PyResult<Self> {
-        // SAFETY: the package takes the addresses of these functions from the library.
-        let (run, run_strided) = unsafe { (Run::at(functions.0), RunStrided::at(functions.1)) };
+        // SAFETY: the package takes the addresses from the library, and the rest from its table of declarations
+        // (python/gpuvec/_library.py), which a test compares with the header.
+        let (runs, own) = unsafe { (Runs::at(functions), own.map(|own| Function::at(own))) };
         let inputs = inputs.into_iter().map(|input| Input::new(py, input));
-        let inputs = inputs.collect::<PyResult<_>>()?;
-        let (outputs, is_tuple) = outputs;
-        let (most_axes, is_of_passes) = limits;
+        let (inputs, numpy) = (inputs.collect::<PyResult<_>>()?, NumPy::get(py)?);
         let (queued, failure) = calls;
-        let output = |(dtype, is_reduction)| Output { dtype, is_reduction };
-        let outputs: Vec<_> = outputs.into_iter().map(output).collect();
-        let has_reductions = outputs.iter().any(|output| output.is_reduction);
-        let numpy = NumPy::get(py)?;
+        let (most_axes, broadcasts, needs_one_shape, takes_axis) = limits;
+        let outputs = outputs.into_iter().map(Output::new).collect();
         Ok(Formula {
             numpy,
-            run,
-            run_strided,
+            runs,
             handle,
+            own,
             inputs,
             outputs,
-            has_reductions,
             is_tuple,
             most_axes,
-            is_of_passes,
+            broadcasts,
+            needs_one_shape,
+            takes_axis,
             queued,
             failure,
         })
     }
 
     /// Runs the expression with the values of its inputs. Returns None unless all are arrays, at least one, and
-    /// single values that this module knows, of shapes that fit each other, `out` and `axis`.
+    /// scalars that this module knows, of shapes that fit each other, `out` and `axis`.
     fn call<'py>(
         &self, inputs: &Bound<'py, PyDict>, out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>,
-        axis: &Bound<'py, PyAny>, keepdims: &Bound<'py, PyAny>,
+        axis: Bound<'py, PyAny>, keepdims: Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(arrays) = Arrays::of_call_on(self.numpy, stream)? else { return Ok(None) };
-        let Ok(keepdims) = keepdims.cast_exact::<PyBool>() else { return Ok(None) };
-        let Some(values) = self.values(arrays, inputs)? else { return Ok(None) };
-        let call = Call { arrays, out, stream, axis, keepdims: keepdims.is_true() };
-        self.run(&values, call, || inputs.values().iter().collect())
+        let reduced = (axis, keepdims);
+        let call = Call::new(self.numpy, out, stream, Some(&reduced))?;
+        let Some(call) = call.filter(|_| inputs.len() == self.inputs.len()) else {
+            return Ok(None);
+        };
+        // Without an allocation for few of them.
+        let mut arrays = SmallVec::<[Array; 2]>::new();
+        let mut scalars = SmallVec::<[u64; 2]>::new();
+        for input in &self.inputs {
+            let Some(value) = inputs.get_item(&input.name)? else { return Ok(None) };
+            if input.is_array() {
+                let Some(array) = self.numpy.found(&value, call.native)? else { return Ok(None) };
+                arrays.push(array);
+            } else {
+                let Some(bits) = input.bits(&value) else { return Ok(None) };
+                scalars.push(bits);
+            }
+        }
+        self.run(&arrays, &scalars, &call)
     }
-}
-
-/// The arguments of a call beside its inputs.
-#[derive(Clone, Copy)]
-pub(crate) struct Call<'a, 'py> {
-    pub(crate) arrays: Arrays,
-    pub(crate) out: &'a Bound<'py, PyAny>,
-    pub(crate) stream: &'a Bound<'py, PyAny>,
-    pub(crate) axis: &'a Bound<'py, PyAny>,
-    pub(crate) keepdims: bool,
 }
 
 impl Formula {
-    /// Runs the expression of an operation, whose inputs are arrays of its type and then perhaps a factor.
-    /// Returns `None` if their shapes or `out` do not fit.
-    pub(crate) fn run_arrays<'py>(
-        &self, arrays: Vec<Array<'py>>, factor: Option<f64>, call: Call<'_, 'py>,
-        objects: impl FnOnce() -> Vec<Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let single = factor.map(f64::to_bits).into_iter().collect();
-        self.run(&Values { single, arrays, others: Vec::new() }, call, objects)
-    }
-
-    /// Runs the expression. `objects` returns the arguments among which are the arrays. Returns `None` if something
-    /// does not fit.
+    /// Runs the expression. Returns `None` if an array has another type than the input, or if shapes do not fit.
     fn run<'py>(
-        &self, values: &Values<'py>, call: Call<'_, 'py>,
-        objects: impl FnOnce() -> Vec<Bound<'py, PyAny>>,
+        &self, arrays: &[Array<'py>], scalars: &[u64], call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(shape) = self.shape(&values.arrays) else { return Ok(None) };
-        let axes = shape.len();
-        let Some(reduced) = self.reduced(call, axes) else { return Ok(None) };
-        let result = reduced.result(&shape);
-        let order = order(&values.arrays, axes);
-        let target = |output: &Output, out: &_| match output.is_reduction {
-            true => {
-                let order = order.as_ref().map(|order| reduced.result_order(order));
-                output.target(call.arrays, out, &result, order, values.device())
-            }
-            false => output.target(call.arrays, out, &shape, order.clone(), values.device()),
+        let Some(shapes) = self.shapes(arrays, call) else { return Ok(None) };
+        let Some(targets) = self.targets(arrays, &shapes, call)? else { return Ok(None) };
+        // The targets' Python code may have changed arrays. From here to the library's call none runs.
+        let fits = |(output, target): (&Output, &Target<'py>)| {
+            let (shape, is_full) = (shapes.of_output(output.extent), shapes.reduced.is_full());
+            output.fits(&target.array, shape, is_full)
         };
-        let Some(targets) = self.targets(call.out, target)? else { return Ok(None) };
-        // From here to the library's call no Python code runs that could change an array.
-        let fits = |(output, target): (&Output, &Target<'py>)| match output.is_reduction {
-            true => output.fits(&target.elements, &result, reduced.is_full(axes)),
-            false => output.fits(&target.elements, &shape, false),
-        };
-        if !self.accepts(values)
-            || !self.have_shape(&values.arrays, &shape)
+        if !self.arrays_of(arrays).all(|(input, array)| input.accepts(array))
+            || !self.have_shapes(arrays, &shapes, call)
             || !self.outputs.iter().zip(&targets).all(fits)
         {
             return Ok(None);
         }
-        let (addresses, to) = (self.addresses(values), addresses_of(&targets));
-        let (handle, functions) = (self.handle, (self.run, self.run_strided));
-        let n = shape.iter().product::<isize>().unsigned_abs();
-        let is_plain = values.arrays.iter().all(|array| array.has_plain(&shape))
-            && targets.iter().all(|target| target.elements.is_contiguous())
-            && (!self.has_reductions || result.iter().all(|length| *length == 1));
-        let layout = (!is_plain).then(|| self.layout(values, &targets, shape, &reduced));
-        // SAFETY: the package keeps the handle. The arrays have these lengths and strides, and this call holds
-        // them and the single values; what is queued, the stream. Like NumPy's own functions it relies on other
-        // threads not to resize arrays against NumPy's advice.
-        let work = move |stream| unsafe {
-            match &layout {
-                None => functions.0.call(handle, &addresses, &to, n, stream),
-                Some(layout) => functions.1.call(handle, layout, &addresses, &to, stream),
-            }
-        };
-        let py = call.out.py();
-        if call.stream.is_none() {
-            let status = py.detach(|| work(0));
-            if status != 0 {
-                return Err(PyErr::from_value(self.failure.bind(py).call1((status,))?));
-            }
-        } else {
-            let mut objects = objects();
-            objects.extend(targets.iter().map(|target| target.array.clone()));
-            let written = targets.iter().map(|target| &target.elements);
-            let kept = values.arrays.iter().chain(&values.others).chain(written).collect();
-            queue(&self.queued, call.stream, objects, kept, work)?;
-        }
+        let work = self.work(arrays, scalars, &targets, shapes);
+        self.do_or_queue(work, arrays, &targets, call)?;
         let mut results = targets.into_iter().map(Target::result);
         if !self.is_tuple {
             return results.next().transpose();
         }
         let results = results.collect::<PyResult<Vec<_>>>()?;
-        Ok(Some(PyTuple::new(py, results)?.into_any()))
+        Ok(Some(PyTuple::new(call.out.py(), results)?.into_any()))
     }
 
-    /// Returns the common shape of the inputs; `None` if they have none. Reductions inside the formula, and each of
-    /// several, may read other arrays: the package tells which of them have other elements, unless all arrays
-    /// have one shape.
-    fn shape(&self, arrays: &[Array]) -> Option<Vec<isize>> {
-        let shape = broadcast(arrays)?;
-        let needs_one = self.is_of_passes || (self.has_reductions && self.outputs.len() > 1);
-        (!needs_one || arrays.iter().all(|array| array.shape() == shape)).then_some(shape)
-    }
-
-    /// True if the inputs still have a common shape.
-    fn have_shape(&self, arrays: &[Array], shape: &[isize]) -> bool {
-        arrays.iter().all(|array| array.shape() == shape)
-            || self.shape(arrays).is_some_and(|common| common == shape)
-    }
-
-    /// Returns the layout of arrays of any strides.
-    fn layout(
-        &self, values: &Values, targets: &[Target], shape: Vec<isize>, reduced: &Reduced,
-    ) -> Layout {
-        let mut strides = Vec::with_capacity((values.arrays.len() + targets.len()) * shape.len());
-        values.arrays.iter().for_each(|array| strides.extend(strides_in(array, shape.len())));
-        for (output, Target { elements, .. }) in self.outputs.iter().zip(targets) {
-            match output.is_reduction {
-                true => strides.extend(reduced.strides(elements, shape.len())),
-                false => strides.extend(elements.strides()),
-            }
+    /// Calls an operation's own function or, if that does not fit, runs the expression.
+    pub(crate) fn run_operation<'py>(
+        &self, arrays: &[Array<'py>], factor: Option<f64>, call: &Call<'_, 'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.run_own(arrays, factor.unwrap_or(0.0), call)? {
+            None => self.run(arrays, factor.map(f64::to_bits).as_slice(), call),
+            result => Ok(result),
         }
-        let have_strides = self.inputs.iter().map(|input| input.is_array() && input.is_counted);
-        let mask = if self.has_reductions { reduced.mask } else { 0 };
-        Layout { shape, strides, have_strides: have_strides.collect(), mask }
     }
 
-    /// Returns the values in the order of the inputs. Returns `None` if an input is missing, has another type or is
-    /// not declared, and if no input is an array.
-    fn values<'py>(
-        &self, arrays: Arrays, inputs: &Bound<'py, PyDict>,
-    ) -> PyResult<Option<Values<'py>>> {
-        if inputs.len() != self.inputs.len() {
+    /// Calls an operation's own function, as [`Self::run`] runs its expression. Returns `None` also unless all arrays
+    /// are contiguous and of one shape, and all axes are reduced or none.
+    fn run_own<'py>(
+        &self, arrays: &[Array<'py>], factor: f64, call: &Call<'_, 'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (Some(own), [output]) = (self.own, self.outputs.as_slice()) else { return Ok(None) };
+        let shape = || arrays[0].shape();
+        let are_plain = || arrays.iter().all(|one| one.is_contiguous() && one.shape() == shape());
+        let has_axis = call.keepdims || call.axis.is_some();
+        if has_axis || shape().len() > self.most_axes || !are_plain() {
             return Ok(None);
         }
-        let count = inputs.len();
-        let mut values =
-            Values { single: Vec::new(), arrays: Vec::with_capacity(count), others: Vec::new() };
-        for input in &self.inputs {
-            let Some(value) = inputs.get_item(&input.name)? else { return Ok(None) };
-            if !input.is_array() {
-                let Some(bits) = input.bits(&value) else { return Ok(None) };
-                values.single.push(bits);
-                continue;
-            }
-            let array = arrays.found(&value)?;
-            let Some(array) = array.filter(|array| input.accepts(array)) else { return Ok(None) };
-            let places = if input.is_counted { &mut values.arrays } else { &mut values.others };
-            places.push(array);
+        let result = match output.extent {
+            Extent::Elements => PerAxis::from_slice(shape()),
+            Extent::Results => PerAxis::new(),
+        };
+        let device = arrays.iter().find_map(|array| array.device);
+        let target = match call.out.is_none() {
+            true => output.new_target(self.numpy, call.out.py(), &result, None, device)?,
+            false => Target::given(self.numpy, call.out, call.native)?,
+        };
+        let Some(target) = target else { return Ok(None) };
+        // The target's Python code may have changed arrays. From here to the library's call none runs.
+        let mut typed = arrays.iter().zip(&self.inputs);
+        let has_shape = match output.extent {
+            Extent::Elements => shape() == result.as_slice(),
+            Extent::Results => true,
+        };
+        let fits = has_shape
+            && are_plain()
+            && typed.all(|(array, input)| input.accepts(array))
+            && output.fits(&target.array, &result, true)
+            && target.array.is_contiguous();
+        if !fits {
+            return Ok(None);
         }
-        Ok((!values.arrays.is_empty()).then_some(values))
+        let n = shape().iter().product::<isize>().unsigned_abs();
+        let inputs = [&arrays[0], &arrays[arrays.len() - 1]].map(Array::address);
+        let out = target.array.address();
+        // SAFETY: as in `work`.
+        let work = move |stream| unsafe { own.call(factor, inputs, out, n, stream) };
+        self.do_or_queue(work, arrays, std::slice::from_ref(&target), call)?;
+        target.result().map(Some)
     }
 
-    /// Returns for each output the target for what the caller passes, or for None; `None` if something does not
-    /// fit.
+    /// Does the work of a call, or queues it on its stream.
+    fn do_or_queue<'py>(
+        &self, work: impl Fn(usize) -> c_int + Send + Sync + 'static, arrays: &[Array<'py>],
+        targets: &[Target<'py>], call: &Call<'_, 'py>,
+    ) -> PyResult<()> {
+        let py = call.out.py();
+        if call.native.is_none() {
+            let status = py.detach(|| work(0));
+            return match status {
+                0 => Ok(()),
+                _ => Err(PyErr::from_value(self.failure.bind(py).call1((status,))?)),
+            };
+        }
+        let all = || arrays.iter().chain(targets.iter().map(|target| &target.array));
+        let objects = PyTuple::new(py, all().map(Array::object).collect::<Vec<_>>())?;
+        let kept = PyTuple::new(py, all().map(|array| &array.owner).collect::<Vec<_>>())?;
+        self.queued.bind(py).call1((call.stream, objects, kept, Work(Box::new(work))))?;
+        Ok(())
+    }
+
+    /// Returns the shapes of a call; `None` if it has none, or none that this module knows. Reductions inside the
+    /// formula, and each of several, may read other arrays: the package tells which of them have other elements,
+    /// unless all arrays have one shape.
+    fn shapes(&self, arrays: &[Array], call: &Call<'_, '_>) -> Option<Shapes> {
+        let shapes = Shapes::of(self.counted(arrays), call.axis, call.keepdims)?;
+        let has_axis = call.axis.is_some();
+        let may_differ = !self.needs_one_shape && (self.broadcasts || has_axis);
+        let fits = (self.takes_axis || !(has_axis || call.keepdims))
+            && (shapes.elements.len() <= self.most_axes || has_axis)
+            && (may_differ || self.counted(arrays).all(|array| array.shape() == &*shapes.elements));
+        fits.then_some(shapes)
+    }
+
+    /// True if the arrays still have the shapes of a call.
+    fn have_shapes(&self, arrays: &[Array], shapes: &Shapes, call: &Call<'_, '_>) -> bool {
+        self.counted(arrays).all(|array| array.shape() == &*shapes.elements)
+            || self.shapes(arrays, call).is_some_and(|now| now.elements == shapes.elements)
+    }
+
+    /// Returns the target of each output, which the caller passes or which is new; `None` if something does not fit.
     fn targets<'py>(
-        &self, out: &Bound<'py, PyAny>,
-        mut target: impl FnMut(&Output, &Bound<'py, PyAny>) -> PyResult<Option<Target<'py>>>,
-    ) -> PyResult<Option<Vec<Target<'py>>>> {
-        let given = match out.cast_exact::<PyTuple>() {
+        &self, arrays: &[Array<'py>], shapes: &Shapes, call: &Call<'_, 'py>,
+    ) -> PyResult<Option<SmallVec<[Target<'py>; 1]>>> {
+        let given = match call.out.cast_exact::<PyTuple>() {
             Ok(tuple) if self.is_tuple && tuple.len() == self.outputs.len() => Some(tuple),
-            Err(_) if !self.is_tuple || out.is_none() => None,
+            Err(_) if !self.is_tuple || call.out.is_none() => None,
             _ => return Ok(None),
         };
-        let mut targets = Vec::with_capacity(self.outputs.len());
+        let device = arrays.iter().find_map(|array| array.device);
+        let mut targets = SmallVec::new();
         for (number, output) in self.outputs.iter().enumerate() {
-            let found = match given {
-                Some(tuple) => target(output, &tuple.get_item(number)?)?,
-                None => target(output, out)?,
+            let out = given.map(|tuple| tuple.get_item(number)).transpose()?;
+            let out = out.as_ref().unwrap_or(call.out);
+            let extent = output.extent;
+            let target = match out.is_none() {
+                true => {
+                    let (shape, order) = (shapes.of_output(extent), shapes.order_of(extent));
+                    output.new_target(self.numpy, out.py(), shape, order.as_deref(), device)?
+                }
+                false => Target::given(self.numpy, out, call.native)?,
             };
-            let Some(found) = found else { return Ok(None) };
-            targets.push(found);
+            let Some(target) = target else { return Ok(None) };
+            targets.push(target);
         }
         Ok(Some(targets))
     }
 
-    /// The arrays among the values, in the order of the inputs.
-    fn arrays_of<'a, 'py>(
-        &'a self, values: &'a Values<'py>,
-    ) -> impl Iterator<Item = (&'a Input, &'a Array<'py>)> {
-        let (mut arrays, mut others) = (values.arrays.iter(), values.others.iter());
-        self.inputs.iter().filter(|input| input.is_array()).filter_map(move |input| {
-            let array = if input.is_counted { arrays.next() } else { others.next() };
-            array.map(|array| (input, array))
-        })
-    }
-
-    /// True if the arrays have the inputs' types.
-    fn accepts(&self, values: &Values) -> bool {
-        self.arrays_of(values).all(|(input, array)| input.accepts(array))
-    }
-
-    /// The addresses of the inputs, as the library expects them.
-    fn addresses(&self, values: &Values) -> Vec<usize> {
-        let mut single = values.single.iter();
-        let mut arrays = self.arrays_of(values);
+    /// Returns the library's call, which needs a stream's handle or 0. The scalars must outlive it.
+    fn work(
+        &self, arrays: &[Array], scalars: &[u64], targets: &[Target], shapes: Shapes,
+    ) -> impl Fn(usize) -> c_int + Send + Sync + 'static {
+        let (mut rest, mut values) = (arrays.iter(), scalars.iter());
         let address = |input: &Input| match input.is_array() {
-            true => arrays.next().map(|(_, array)| array.address()),
-            false => single.next().map(|bits| (&raw const *bits).expose_provenance()),
+            true => rest.next().map(Array::address),
+            false => values.next().map(|bits| (&raw const *bits).expose_provenance()),
         };
-        self.inputs.iter().filter_map(address).collect()
+        let mut addresses: SmallVec<[usize; 4]> = self.inputs.iter().filter_map(address).collect();
+        addresses.extend(targets.iter().map(|target| target.array.address()));
+        let is_whole = |output: &Output| match output.extent {
+            Extent::Elements => true,
+            Extent::Results => shapes.results.iter().all(|length| *length == 1),
+        };
+        let is_plain = self.outputs.iter().all(is_whole)
+            && targets.iter().all(|target| target.array.is_contiguous())
+            && self.counted(arrays).all(Array::is_contiguous)
+            && self.counted(arrays).all(|array| array.shape() == &*shapes.elements);
+        let n = shapes.elements.iter().product::<isize>().unsigned_abs();
+        let layout = (!is_plain).then(|| self.layout(arrays, targets, shapes, &addresses));
+        let (runs, handle, count) = (self.runs, self.handle, self.inputs.len());
+        // SAFETY: the package keeps the handle. The arrays have these lengths and strides, and the caller holds them
+        // and the scalars; what is queued, the stream. Like NumPy's own functions it relies on other threads not to
+        // resize arrays against NumPy's advice.
+        move |stream| unsafe {
+            let Some(Layout { shape, arrays, mask, .. }) = &layout else {
+                let (inputs, outputs) = addresses.split_at(count);
+                let (from, to, results) = (inputs.as_ptr(), outputs.as_ptr(), outputs.len());
+                return (runs.plain)(handle, from, to, results, n, stream);
+            };
+            let (axes, lengths) = (shape.len() as i32, shape.as_ptr());
+            let (from, to) = (arrays.as_ptr(), arrays[count..].as_ptr());
+            (runs.strided)(handle, axes, lengths, from, to, *mask, stream)
+        }
     }
 
-    /// Returns the axes that a call reduces; `None` if they are wrong.
-    fn reduced(&self, call: Call<'_, '_>, axes: usize) -> Option<Reduced> {
-        let (is_along, has_axis) = (call.keepdims || !call.axis.is_none(), !call.axis.is_none());
-        let fits = (self.has_reductions || !is_along)
-            && (axes <= self.most_axes || has_axis)
-            && !(self.is_of_passes && has_axis);
-        fits.then(|| Reduced::named(call.axis, call.keepdims, axes))?
+    /// Returns the layout of arrays of any strides.
+    fn layout(
+        &self, arrays: &[Array], targets: &[Target], shapes: Shapes, addresses: &[usize],
+    ) -> Layout {
+        let (axes, mut rest) = (shapes.elements.len(), arrays.iter());
+        let of_input = |input: &Input| {
+            let array = input.is_array().then(|| rest.next()).flatten();
+            array.filter(|_| input.is_counted).map(|array| strides_in(array, axes).collect())
+        };
+        let mut strides: Vec<_> = self.inputs.iter().map(of_input).collect();
+        let outputs = self.outputs.iter().zip(targets);
+        strides.extend(
+            outputs.map(|(output, target)| Some(shapes.strides_of(output.extent, &target.array))),
+        );
+        let has_reductions = self.outputs.iter().any(|output| match output.extent {
+            Extent::Elements => false,
+            Extent::Results => true,
+        });
+        let mask = if has_reductions { shapes.reduced.mask } else { 0 };
+        Layout::new(shapes.elements, mask, addresses, strides)
     }
-}
 
-fn addresses_of(targets: &[Target]) -> Vec<usize> {
-    targets.iter().map(|target| target.elements.address()).collect()
+    /// The arrays of a call that have the elements' shape.
+    fn counted<'a, 'py>(
+        &'a self, arrays: &'a [Array<'py>],
+    ) -> impl Iterator<Item = &'a Array<'py>> + Clone {
+        let inputs = self.arrays_of(arrays).filter(|(input, _)| input.is_counted);
+        inputs.map(|(_, array)| array)
+    }
+
+    /// The arrays of a call with the inputs that they are.
+    fn arrays_of<'a, 'py>(
+        &'a self, arrays: &'a [Array<'py>],
+    ) -> impl Iterator<Item = (&'a Input, &'a Array<'py>)> + Clone {
+        self.inputs.iter().filter(|input| input.is_array()).zip(arrays)
+    }
 }

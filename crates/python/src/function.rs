@@ -1,5 +1,6 @@
 //! The library's functions, as include/gpuvec.h declares them.
 
+use crate::shapes::PerAxis;
 use std::ffi::c_int;
 use std::mem::transmute;
 
@@ -11,34 +12,21 @@ type FactorAndTwo<F> = unsafe extern "C" fn(F, usize, usize, usize, usize, usize
 /// An operation's function for one element type. Its arguments are a factor, if it has one, the addresses of one or
 /// two inputs and of the output, the number of elements, and the stream.
 #[derive(Clone, Copy)]
-pub(crate) enum Function {
-    One(OneInput),
-    Two(TwoInputs),
-    OneWithF32(FactorAndOne<f32>),
-    OneWithF64(FactorAndOne<f64>),
-    TwoWithF32(FactorAndTwo<f32>),
-    TwoWithF64(FactorAndTwo<f64>),
+pub(crate) struct Function {
+    address: usize,
+    inputs: usize,
+    /// The size of the factor, or 0.
+    factor_bytes: usize,
 }
 
 impl Function {
-    /// Returns the function at an address. `factor_bytes` is the size of its factor, or 0 if it has none.
+    /// Returns the function at an address.
     ///
     /// # Safety
     ///
-    /// The library has a function with these arguments at the address.
-    pub(crate) unsafe fn at(address: usize, inputs: usize, factor_bytes: usize) -> Option<Self> {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            Some(match (inputs, factor_bytes) {
-                (1, 0) => Function::One(transmute::<usize, OneInput>(address)),
-                (2, 0) => Function::Two(transmute::<usize, TwoInputs>(address)),
-                (1, 4) => Function::OneWithF32(transmute::<usize, FactorAndOne<f32>>(address)),
-                (1, 8) => Function::OneWithF64(transmute::<usize, FactorAndOne<f64>>(address)),
-                (2, 4) => Function::TwoWithF32(transmute::<usize, FactorAndTwo<f32>>(address)),
-                (2, 8) => Function::TwoWithF64(transmute::<usize, FactorAndTwo<f64>>(address)),
-                _ => return None,
-            })
-        }
+    /// The library has a function with these arguments there.
+    pub(crate) const unsafe fn at((address, inputs, factor_bytes): (usize, usize, usize)) -> Self {
+        Function { address, inputs, factor_bytes }
     }
 
     /// Calls the function with a stream's handle, or 0; returns its status. A function of one input ignores `b`,
@@ -50,15 +38,20 @@ impl Function {
     pub(crate) unsafe fn call(
         self, factor: f64, [a, b]: [usize; 2], out: usize, n: usize, stream: usize,
     ) -> c_int {
+        let at = self.address;
         // SAFETY: by the caller's promise, and by the promise of `at`.
         unsafe {
-            match self {
-                Function::One(function) => function(a, out, n, stream),
-                Function::Two(function) => function(a, b, out, n, stream),
-                Function::OneWithF32(function) => function(single(factor), a, out, n, stream),
-                Function::OneWithF64(function) => function(factor, a, out, n, stream),
-                Function::TwoWithF32(function) => function(single(factor), a, b, out, n, stream),
-                Function::TwoWithF64(function) => function(factor, a, b, out, n, stream),
+            match (self.inputs, self.factor_bytes) {
+                (1, 0) => transmute::<usize, OneInput>(at)(a, out, n, stream),
+                (1, 4) => {
+                    transmute::<usize, FactorAndOne<f32>>(at)(single(factor), a, out, n, stream)
+                }
+                (1, _) => transmute::<usize, FactorAndOne<f64>>(at)(factor, a, out, n, stream),
+                (_, 0) => transmute::<usize, TwoInputs>(at)(a, b, out, n, stream),
+                (_, 4) => {
+                    transmute::<usize, FactorAndTwo<f32>>(at)(single(factor), a, b, out, n, stream)
+                }
+                _ => transmute::<usize, FactorAndTwo<f64>>(at)(factor, a, b, out, n, stream),
             }
         }
     }
@@ -82,57 +75,11 @@ fn single(value: f64) -> f32 {
     f32::from_bits(sign | magnitude.min(INFINITY) as u32)
 }
 
-type ExprRun =
-    unsafe extern "C" fn(usize, *const usize, *const usize, usize, usize, usize) -> c_int;
-
-/// `gpuvec_expr_run_outputs`, whose arguments are a handle, the addresses of the inputs' and of the outputs'
-/// addresses, the numbers of outputs and of elements, and the stream.
-#[derive(Clone, Copy)]
-pub(crate) struct Run(ExprRun);
-
-impl Run {
-    /// Returns the function at an address.
-    ///
-    /// # Safety
-    ///
-    /// The function is there.
-    pub(crate) unsafe fn at(address: usize) -> Self {
-        // SAFETY: by the caller's promise.
-        Run(unsafe { transmute::<usize, ExprRun>(address) })
-    }
-
-    /// Calls the function with a stream's handle, or 0; returns its status.
-    ///
-    /// # Safety
-    ///
-    /// As the header says.
-    pub(crate) unsafe fn call(
-        self, handle: usize, inputs: &[usize], outputs: &[usize], n: usize, stream: usize,
-    ) -> c_int {
-        // SAFETY: by the caller's promise.
-        unsafe { (self.0)(handle, inputs.as_ptr(), outputs.as_ptr(), outputs.len(), n, stream) }
-    }
-}
-
-/// `gpuvec_array`: the addresses of an array, or of a scalar, and of the array's strides.
-#[repr(C)]
-struct StridedArray {
-    data: usize,
-    strides: usize,
-}
-
-/// The lengths and the strides of the arrays of a call.
-pub(crate) struct Layout {
-    pub(crate) shape: Vec<isize>,
-    /// The strides of each array that has some, the inputs' first.
-    pub(crate) strides: Vec<isize>,
-    /// For each input whether it has strides. Every output has.
-    pub(crate) have_strides: Vec<bool>,
-    /// A bit for each reduced axis.
-    pub(crate) mask: u64,
-}
-
-type ExprRunNd = unsafe extern "C" fn(
+/// `gpuvec_expr_run_outputs`: a handle, the addresses of the inputs' and of the outputs' addresses, the numbers of outputs
+/// and of elements, and the stream.
+type Run = unsafe extern "C" fn(usize, *const usize, *const usize, usize, usize, usize) -> c_int;
+/// `gpuvec_expr_run_nd`: a handle, the fields of a [`Layout`], and the stream.
+type RunStrided = unsafe extern "C" fn(
     usize,
     i32,
     *const isize,
@@ -142,43 +89,60 @@ type ExprRunNd = unsafe extern "C" fn(
     usize,
 ) -> c_int;
 
-/// `gpuvec_expr_run_nd`.
-#[derive(Clone, Copy)]
-pub(crate) struct RunStrided(ExprRunNd);
-
-// Its lengths and strides are int64_t.
+// The lengths and the strides of `gpuvec_expr_run_nd` are int64_t.
 const _: () = assert!(size_of::<isize>() == size_of::<i64>());
 
-impl RunStrided {
-    /// Returns the function at an address.
-    ///
-    /// # Safety
-    ///
-    /// The function is there.
-    pub(crate) unsafe fn at(address: usize) -> Self {
-        // SAFETY: by the caller's promise.
-        RunStrided(unsafe { transmute::<usize, ExprRunNd>(address) })
-    }
+/// `gpuvec_array`: the addresses of an array, or of a scalar, and of the array's strides.
+#[repr(C)]
+pub(crate) struct StridedArray {
+    data: usize,
+    strides: usize,
+}
 
-    /// Calls the function with a stream's handle, or 0; returns its status.
+/// The arguments of `gpuvec_expr_run_nd`, and the strides to which they point.
+pub(crate) struct Layout {
+    pub(crate) shape: PerAxis<isize>,
+    /// The inputs and, behind them, the outputs.
+    pub(crate) arrays: Vec<StridedArray>,
+    /// The strides of each array; `None` for scalars.
+    _strides: Vec<Option<PerAxis<isize>>>,
+    /// A bit for each reduced axis.
+    pub(crate) mask: u64,
+}
+
+impl Layout {
+    /// Returns the layout of arrays, and of scalars, at `addresses`.
+    pub(crate) fn new(
+        shape: PerAxis<isize>, mask: u64, addresses: &[usize], strides: Vec<Option<PerAxis<isize>>>,
+    ) -> Self {
+        let at = |strides: &PerAxis<isize>| strides.as_ptr().expose_provenance();
+        let array = |(data, strides): (&usize, &Option<PerAxis<isize>>)| StridedArray {
+            data: *data,
+            strides: strides.as_ref().map_or(0, at),
+        };
+        let arrays = addresses.iter().zip(&strides).map(array).collect();
+        Layout { shape, arrays, _strides: strides, mask }
+    }
+}
+
+/// The library's functions that run an expression on contiguous arrays, and on arrays of any strides.
+#[derive(Clone, Copy)]
+pub(crate) struct Runs {
+    pub(crate) plain: Run,
+    pub(crate) strided: RunStrided,
+}
+
+impl Runs {
+    /// Returns the functions at their addresses.
     ///
     /// # Safety
     ///
-    /// As the header says.
-    pub(crate) unsafe fn call(
-        self, handle: usize, layout: &Layout, inputs: &[usize], outputs: &[usize], stream: usize,
-    ) -> c_int {
-        let shape = &layout.shape;
-        let mut strides = layout.strides.chunks_exact(shape.len().max(1)).map(<[isize]>::as_ptr);
-        let mut array = |(data, has_strides): (&usize, &bool)| {
-            let strides = has_strides.then(|| strides.next()).flatten();
-            let strides = strides.map_or(0, <*const isize>::expose_provenance);
-            StridedArray { data: *data, strides }
-        };
-        let inputs: Vec<_> = inputs.iter().zip(&layout.have_strides).map(&mut array).collect();
-        let outputs: Vec<_> = outputs.iter().map(|data| array((data, &true))).collect();
-        let (axes, inputs, outputs) = (shape.len() as i32, inputs.as_ptr(), outputs.as_ptr());
-        // SAFETY: by the caller's promise. Callers pass as many axes as the library accepts.
-        unsafe { (self.0)(handle, axes, shape.as_ptr(), inputs, outputs, layout.mask, stream) }
+    /// The functions are there.
+    pub(crate) unsafe fn at((plain, strided): (usize, usize)) -> Self {
+        // SAFETY: by the caller's promise.
+        let plain = unsafe { transmute::<usize, Run>(plain) };
+        // SAFETY: likewise.
+        let strided = unsafe { transmute::<usize, RunStrided>(strided) };
+        Runs { plain, strided }
     }
 }

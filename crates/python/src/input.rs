@@ -1,4 +1,4 @@
-//! The inputs of expressions: arrays, and single values.
+//! The inputs of expressions: arrays and scalars.
 
 use crate::array::{Array, scalar_bits};
 use pyo3::prelude::*;
@@ -7,27 +7,24 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 /// An input of an expression.
 pub(crate) struct Input {
     pub(crate) name: Py<PyString>,
-    pub(crate) dtype: Py<PyAny>,
+    dtype: Py<PyAny>,
     /// True for an array that the formula reads, which takes part in broadcasting.
     pub(crate) is_counted: bool,
     form: Form,
 }
 
-/// The form in which a caller passes an input: an array, a Python number, or a NumPy scalar.
-#[derive(Clone, Copy, PartialEq)]
+/// The form in which a caller passes an input.
+#[derive(PartialEq)]
 enum Form {
     Array,
     Float,
     Integer,
     Bool,
-    /// A NumPy scalar of a class, with a value of that many bytes.
-    Scalar(Class, usize),
+    /// A NumPy scalar of a class at an address, which NumPy keeps, with a value of that many bytes.
+    Scalar(usize, usize),
     /// A float of another package, which Python code of this package converts.
     Other,
 }
-
-/// The address of a class, which NumPy keeps.
-type Class = usize;
 
 impl Input {
     /// Makes an input from its name, its dtype, its form and whether it has the elements' shape. The form is
@@ -56,15 +53,15 @@ impl Input {
         array.is_input() && array.has_dtype(&self.dtype)
     }
 
-    /// Returns the bits of a single value, whose lowest bytes the library reads. Returns `None` if the value has
-    /// another class or does not fit.
+    /// Returns the bits of a scalar, whose lowest bytes the library reads. Returns `None` if the value has another
+    /// class or does not fit.
     pub(crate) fn bits(&self, value: &Bound<'_, PyAny>) -> Option<u64> {
         match self.form {
-            Form::Float => Some(value.cast_exact::<PyFloat>().ok()?.value().to_bits()),
+            Form::Float => value.cast_exact::<PyFloat>().ok().map(|it| it.value().to_bits()),
             Form::Integer => {
-                Some(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?.cast_unsigned())
+                value.cast_exact::<PyInt>().ok()?.extract().ok().map(i64::cast_unsigned)
             }
-            Form::Bool => Some(value.cast_exact::<PyBool>().ok()?.is_true().into()),
+            Form::Bool => value.cast_exact::<PyBool>().ok().map(|it| it.is_true().into()),
             Form::Scalar(class, bytes) if value.get_type_ptr().addr() == class => {
                 // SAFETY: the class is NumPy's, and its values have that many bytes.
                 Some(unsafe { scalar_bits(value, bytes) })

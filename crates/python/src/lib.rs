@@ -9,15 +9,13 @@
 
 mod array;
 mod device_array;
-mod exchange;
 mod foreign;
 mod formula;
 mod function;
 mod input;
 mod operation;
 mod output;
-mod queued;
-mod strided;
+mod shapes;
 
 use pyo3::prelude::*;
 
@@ -25,22 +23,14 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     array::NumPy::get(module.py())?;
     module.add_function(wrap_pyfunction!(device_array::accept, module)?)?;
-    module.add_function(wrap_pyfunction!(dtype_of, module)?)?;
     module.add_function(wrap_pyfunction!(exported, module)?)?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<formula::Formula>()
-}
-
-/// Returns the dtype of an array that this module reads, or None.
-#[pyfunction]
-fn dtype_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let array = array::Arrays::of_call(array::NumPy::get(object.py())?).found(object)?;
-    Ok(array.map(|array| array.dtype(object.py())))
 }
 
 /// Returns the DLPack capsule of an array. Work queued on the array so far precedes later work of `stream`, a native
 /// stream. Returns None if the array's class has no C functions for this, or not for that stream.
 #[pyfunction]
 fn exported<'py>(object: &Bound<'py, PyAny>, stream: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-    array::NumPy::get(object.py())?.exported(object, stream)
+    array::NumPy::get(object.py())?.foreign.capsule(object, stream)
 }

@@ -104,7 +104,7 @@ fn planned(
         n,
         inputs,
         outputs,
-        |_| Ok(kind),
+        |_: &_| Ok(kind),
         |call| {
             let chosen = choose(call, placement, host);
             Ok((plan(call, placement, &chosen, host)?, chosen))

@@ -381,7 +381,7 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     let plan = |call: &Call<'_>| {
         on_gpus(call, All, &Chosen::only(Choice::Together, Reason::AskedFor), &with(gpus))
     };
-    check(task, n, &[a, b], &[out], |_| Ok(kind), plan).unwrap().unwrap()
+    check(task, n, &[a, b], &[out], |_: &_| Ok(kind), plan).unwrap().unwrap()
 }
 
 /// A core, or a thread that feeds a device.

@@ -1,4 +1,4 @@
-"""Exact sums along axes of f32 whose exponents differ as much as plain sums allow, and more."""
+"""Exact sums along axes of f32 whose exponents differ as much as uniform sums allow, and more."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from formulas import Compiled
 
 pytestmark = pytest.mark.skipif(lib.gpuvec_device_count() == 0, reason=why_cpu() or "no GPU")
 
-# Around the differences of exponents up to which a plain sum is exact, of a block or of a warp
-# alone, and after which levels take the place of a window (kernels/plain.cuh).
+# Around the differences of exponents up to which a uniform sum is exact, of a block or of a warp
+# alone, and after which levels take the place of a window (kernels/uniform.cuh).
 SPREADS = [0, 18, 19, 20, 21, 22, 23, 24, 40, 59, 60, 61]
 
 # Powers of two, the next larger floats, and those right below the next power of two.
@@ -66,7 +66,7 @@ def test_rows_of_warps(resources, length, axis):
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("axis", [1, 0], ids=["rows", "columns"])
 def test_few_results_of_many_elements(resources, axis, spread):
-    """Blocks share the elements of a result, in many plain sums."""
+    """Blocks share the elements of a result, in many uniform sums."""
     random = np.random.default_rng(spread)
     x = spread_over(random, (35, 30_001 if is_emulated() else 200_001), spread)
     check(resources, np.ascontiguousarray(x if axis else x.T), axis, 3)

@@ -1,16 +1,16 @@
-// The hooks of the kernels of reductions: lines in capitals, in whose place crates/ptx/src/placeholder.rs puts the instructions
-// of a formula. A test that runs the kernels on the host defines HOOKS and has functions of its own in their place.
+// The placeholders of the kernels of reductions: lines in capitals, which crates/ptx/src/placeholder.rs replaces by the
+// instructions of a formula. A test that runs the kernels on the host defines PLACEHOLDERS, and functions in their place.
 //
 //   ELEMENTS  Exact sums: loads the elements i, i + step, ... of each input. Past the n-th it loads the last one. Folds:
 //             returns the state of these elements.
 //   WHOLE     Exact sums along axes: loads a batch that ends before the last element without checks of bounds, and sets
 //             the flag to 1; or sets it to 0 if the formula has no such variant.
-//   FINISH    Returns the operation that makes the result of an exact sum: FINISH_SUM and so on.
+//   FINISH    Returns the operation that computes the result from an exact sum: FINISH_SUM and so on.
 //   IDENTITY  The state of no elements. MERGE merges two states. STATE stores a state, RESULT its result.
 //   PLACE     Returns the address of a result, from its number. It also receives the distance between a thread's elements
 //             (otherwise a warp's 32), and the thread's number among the threads of the result, or NO_VECTORS.
-#ifndef HOOKS
-#define HOOKS
+#ifndef PLACEHOLDERS
+#define PLACEHOLDERS
 #include "common.cuh"
 
 __device__ inline void elements(u64 i, u64 n, float (&x)[16]) {

@@ -1,4 +1,4 @@
-// Sums of f32 in f64, which are exact while the terms' exponents are close to each other.
+// Uniform sums: sums of f32 in f64, which are exact while the terms' exponents are close to each other.
 #pragma once
 #include "exact.cuh"
 
@@ -8,7 +8,7 @@ namespace exact {
 //
 // If the exponents differ by at most SPREAD, the terms are multiples of a unit, and below 2^(24 + SPREAD) units: an f64 holds
 // the sum of MOST terms. The exponents of FEW terms may differ by more.
-struct Plain {
+struct UniformSum {
     static constexpr int MOST = 1 << 9, SPREAD = 53 - 24 - 9;
     static constexpr int FEW = 1 << 6, SPREAD_OF_FEW = 53 - 24 - 6;
 
@@ -18,7 +18,7 @@ struct Plain {
     // After batches that were not added, the batches still to skip, and the number that were skipped.
     int to_skip, skipped;
 
-    __device__ Plain() : to_skip(0), skipped(0) { clear(); }
+    __device__ UniformSum() : to_skip(0), skipped(0) { clear(); }
 
     __device__ void clear() {
         sum = 0;

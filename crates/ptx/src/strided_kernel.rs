@@ -20,7 +20,7 @@ use crate::elementwise::outputs;
 use crate::grid::Grid;
 use crate::kernel::{Kernel, elementwise_text};
 use crate::partitioned::PartitionedProgram;
-use crate::policy::POLICY;
+use crate::policy::BLOCKS_WITH_ADDRESSES;
 use crate::shared_tile;
 use crate::strided_loop::{Order, StridedLoop, Variant};
 use crate::writer::{Class, Writer};
@@ -31,8 +31,6 @@ pub(crate) fn kernel(
     name: &str, program: &Program, variant: Variant, tiles_per_thread: usize,
     partitioned: Option<&PartitionedProgram<'_>>,
 ) -> Kernel {
-    // More blocks would leave too few registers for the addresses.
-    const BLOCKS: u32 = POLICY.blocks_with_addresses;
     let w = &Writer::new();
     let elements = Elements::new(program, w, partitioned);
     let strided = StridedLoop::new(program, w, variant, &elements, &outputs(w, program));
@@ -46,8 +44,7 @@ pub(crate) fn kernel(
     let mut declarations = String::new();
     match variant.order {
         Order::Vectors { .. } => strided.vectors(&grid, i, n),
-        Order::Flat { .. } => strided.flat(&grid, i, n),
-        Order::Apart => strided.apart(&grid, i, n),
+        Order::Flat { .. } | Order::Apart => strided.elements(&grid, i, n),
         Order::Tiles { side, .. } => {
             let lengths = [0, 1].map(|axis| w.parameter(&"p", strided.parameters + axis));
             shared_tile::write(&strided, &grid, n, side, lengths);
@@ -56,6 +53,14 @@ pub(crate) fn kernel(
         }
     }
     grid.signal_completion(w, flags);
-    let text = elementwise_text(name, program, partitioned, w, &declarations, flags, BLOCKS);
-    Kernel::of_text(name, text, [variant.items, tiles_per_thread], BLOCKS)
+    let text = elementwise_text(
+        name,
+        program,
+        partitioned,
+        w,
+        &declarations,
+        flags,
+        BLOCKS_WITH_ADDRESSES,
+    );
+    Kernel::of_text(name, text, [variant.items, tiles_per_thread], BLOCKS_WITH_ADDRESSES)
 }

@@ -1,0 +1,348 @@
+//! The work of a device on each part of a call: transfers, kernels, and the merging of reductions' states.
+
+use super::device::Device;
+use super::device_view::{DeviceView, StagingLayout};
+use super::driver::CUstream;
+use super::enqueue::{self, Addresses, addresses_of_first};
+use super::part::Part;
+use super::pipeline::{OnDevice, Progress};
+use super::placed_part::{PlacedPart, Target};
+use super::slot::{Buffers, Slot};
+use crate::call::chunk::{Chunk, Queue};
+use crate::call::plan::OnGpus;
+use crate::call::{
+    Array, Call, ChunkWork, Extent, KernelStates, MAX_ARRAYS, Strides, TaskKind, Tile, TilePlan,
+    Transfer, state_bytes,
+};
+use crate::cpu::expression::OutputStates;
+use crate::cpu::{Grid, gather, low_ends, scatter};
+use crate::error::Error;
+use crate::process::memory;
+use arrayvec::ArrayVec;
+use std::sync::{Mutex, PoisonError};
+
+/// A call, as a pipeline runs its chunks.
+pub(crate) struct Job<'a> {
+    call: &'a Call<'a>,
+    plan: &'a OnGpus,
+    /// The tiles of arrays of any strides, each a chunk.
+    tiles: Option<(Strides<'a>, &'a TilePlan)>,
+    /// The offsets of arrays, or of outputs' states, in a slot's buffers.
+    offsets: ArrayVec<usize, MAX_ARRAYS>,
+    pub(super) buffers: Buffers<'a>,
+    /// Merges the states of contiguous arrays, and wanted states.
+    work: &'a dyn ChunkWork,
+    /// The blocks of results of which some tiles are not merged yet.
+    merging: Mutex<Vec<Merging>>,
+}
+
+/// The results of a block of kept axes, whose elements are in one or more tiles.
+struct Merging {
+    /// The number of the block.
+    number: usize,
+    /// The states of all results.
+    states: OutputStates,
+    /// The tiles that are merged.
+    parts: usize,
+}
+
+const NO_STATES: Error =
+    Error::OutOfHostMemory { bytes: 1 << 20, purpose: "the states of a reduction" };
+
+impl<'a> Job<'a> {
+    pub(crate) fn new(call: &'a Call<'a>, plan: &'a OnGpus, work: &'a dyn ChunkWork) -> Self {
+        let tiles = call.strides().zip(plan.strided.as_deref());
+        let (offsets, buffers) = match tiles {
+            Some((_, tiles)) => {
+                (tiles.offsets.clone(), Buffers { transfers: &tiles.buffers, state_bytes: 0 })
+            }
+            None => {
+                let (offsets, state_bytes) = offsets_of_chunks(call, plan);
+                (offsets, Buffers { transfers: &plan.transfers, state_bytes })
+            }
+        };
+        Job { call, plan, tiles, offsets, buffers, work, merging: Mutex::default() }
+    }
+
+    /// A queue of the chunks.
+    pub(crate) fn queue(&self) -> Queue {
+        match self.tiles {
+            Some((_, tiles)) => Queue::of_tiles(&tiles.tiles),
+            None => Queue::of(self.call),
+        }
+    }
+
+    /// Returns the addresses at which a device reaches the arrays that it uses in place. The device's context is
+    /// current. Kernels for contiguous arrays are loaded now.
+    pub(super) fn begin(&self, device: &Device) -> Result<Addresses, Error> {
+        if let (None, Some(formula)) = (self.tiles, self.call.task().formula()) {
+            device.kernels.load_all(formula)?;
+        }
+        addresses_of_first(device, self.call, &self.plan.transfers)
+    }
+
+    /// Brings a chunk's inputs in, and queues its kernels and the way out on the slot's stream.
+    pub(super) fn start(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
+    ) -> Result<(), Error> {
+        let (part, stream, inputs) = (self.part(chunk), slot.begin(), self.call.inputs().len());
+        let arrays = (0..inputs + self.call.outputs().len())
+            .map(|number| self.placed(on, slot, stream, &part, number, progress))
+            .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
+        let flags = if self.plan.uses_flags { slot.flags() } else { None };
+        let target = Target {
+            device: on.device,
+            stream,
+            scratch: slot.scratch(),
+            block_limits: self.plan.block_limits,
+            flags,
+            copies_by_driver: true,
+        };
+        // SAFETY: the call promises the arrays. The buffers and the scratch memory are the slot's, which is waited for
+        // before the call returns. By its transfer the device reaches each array.
+        let placed =
+            unsafe { PlacedPart::new(target, &part, arrays.into_iter(), inputs, self.merges()) };
+        slot.flagged_warps = placed.queue(self.call.task(), &mut progress.wrote)?;
+        for (number, array) in self.call.arrays().enumerate().skip(inputs) {
+            if self.plan.transfers.of(number) == Transfer::Dma {
+                let (bytes, from) = (array.part(chunk).1, slot.device()? + self.offset(number));
+                let to = array.address as u64 + part.offset(number) as u64;
+                // SAFETY: as above; contiguous arrays alone have outputs that are copied.
+                unsafe { enqueue::copy(on.device, stream, from, to, bytes)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the results of a chunk. The slot's work is done.
+    pub(super) fn finish(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
+    ) -> Result<(), Error> {
+        let part = self.part(chunk);
+        let mut merging = match &part {
+            Part::Tile { strides, tile } if self.merges() && !strides.wants_states => {
+                Some((tile, self.without_elements(tile)?))
+            }
+            _ => None,
+        };
+        for (number, output) in self.reduced().enumerate().filter(|_| self.merges()) {
+            let each = state_bytes(self.call, output);
+            let place = self.offsets[self.call.inputs().len() + output];
+            let bytes = each * part.results().iter().product::<usize>();
+            let (words, first) = match &part {
+                Part::Chunk { .. } => (slot.states(place, bytes)?, 0),
+                Part::Tile { tile, .. } => {
+                    let first = self.tiles.map_or(0, |(_, plan)| plan.tiles.first_result(tile));
+                    (slot.pinned_bytes(place, bytes)?, first)
+                }
+            };
+            match &mut merging {
+                Some((_, merging)) => merging.states.merge_words(number, 0, words, each),
+                None => {
+                    let elements = chunk.len();
+                    let reduction = number;
+                    let states = KernelStates { reduction, first, words, bytes: each, elements };
+                    self.work.take_states(&states);
+                }
+            }
+        }
+        for number in self.call.inputs().len()..self.offsets.len() {
+            if self.plan.transfers.of(number) == Transfer::Staged {
+                let packed = self.packed(&part, number);
+                let buffer = slot.pinned_bytes(self.offsets[number], packed.bytes())?;
+                // SAFETY: the call promises the part's elements, which no other thread has.
+                unsafe { scatter(packed.grid(), buffer.as_ptr(), self.address(&part, number)) };
+                progress.bytes_staged += packed.bytes() as u64;
+            }
+        }
+        if let Some((tile, merging)) = merging
+            && let Some(merging) = self.merged(tile, merging)?
+        {
+            progress.wrote = true;
+            return self.store(on, slot, tile, merging);
+        }
+        Ok(())
+    }
+
+    fn part(&self, chunk: &Chunk) -> Part<'a> {
+        match self.tiles {
+            Some((strides, plan)) => Part::Tile { strides, tile: plan.tiles.at(chunk.start()) },
+            None => Part::of_chunk(self.call, chunk),
+        }
+    }
+
+    /// True if the host merges the states of several chunks.
+    fn merges(&self) -> bool {
+        self.plan.transfers.outputs().contains(&Transfer::State)
+    }
+
+    fn offset(&self, number: usize) -> u64 {
+        self.offsets[number] as u64
+    }
+
+    /// The address of a part's first element of an array in host memory.
+    fn address(&self, part: &Part<'_>, number: usize) -> *mut u8 {
+        let first = match self.tiles {
+            Some((strides, _)) => strides.views()[number].first,
+            None => self.call.array(number).address,
+        };
+        std::ptr::with_exposed_provenance_mut(first.wrapping_add_signed(part.offset(number)))
+    }
+
+    /// The view of array `number` for a part's kernels. Gathers the elements of a staged or copied input.
+    fn placed(
+        &self, on: &OnDevice<'_>, slot: &Slot, stream: CUstream, part: &Part<'_>, number: usize,
+        progress: &mut Progress,
+    ) -> Result<DeviceView, Error> {
+        let (transfer, offset) = (self.plan.transfers.of(number), self.offset(number));
+        let (array, inputs) = (self.call.array(number), self.call.inputs().len());
+        let (element_bytes, is_input) = (array.element_bytes(), number < inputs);
+        let packed = match transfer {
+            Transfer::InPlace | Transfer::Mapped => {
+                return Ok(DeviceView::in_place(on.in_place[number], part, number, element_bytes));
+            }
+            Transfer::State => {
+                let states = match part {
+                    Part::Chunk { .. } => slot.states_address()?,
+                    Part::Tile { .. } => slot.pinned()?.addr().get() as u64,
+                };
+                let bytes = state_bytes(self.call, number - inputs);
+                return Ok(DeviceView::states(states + offset, part.results(), bytes));
+            }
+            Transfer::Staged | Transfer::Dma => self.packed(part, number),
+        };
+        // Contiguous arrays are copied from where they are.
+        let is_gathered = transfer == Transfer::Staged || self.tiles.is_some();
+        let mut from = self.address(part, number).addr() as u64;
+        if is_gathered {
+            let buffer = slot.pinned()?.as_ptr().wrapping_add(self.offsets[number]);
+            from = buffer.addr() as u64;
+            if is_input {
+                // SAFETY: the call promises the part's elements. They fit into the buffer, which is the slot's alone.
+                unsafe { gather(packed.grid(), self.address(part, number), buffer) };
+                progress.bytes_staged += packed.bytes() as u64;
+            }
+        }
+        if transfer == Transfer::Staged {
+            return Ok(DeviceView::dense(from, &packed, element_bytes));
+        }
+        let to = slot.device()? + offset;
+        if is_input {
+            // SAFETY: the call promises the part's elements, and the buffers are the slot's alone. The slot is waited for
+            // before the call returns.
+            unsafe { enqueue::copy(on.device, stream, from, to, packed.bytes())? };
+        }
+        Ok(DeviceView::dense(to, &packed, element_bytes))
+    }
+
+    /// The elements of an array in a part, as they are in a buffer.
+    fn packed(&self, part: &Part<'_>, number: usize) -> StagingLayout {
+        let in_memory_order = match self.call.task().kind() {
+            TaskKind::Copy | TaskKind::Elementwise => false,
+            TaskKind::Reduced | TaskKind::Mixed => true,
+        };
+        StagingLayout::of(part, number, self.call.array(number).element_bytes(), in_memory_order)
+    }
+
+    /// Merges the states of a tile with the states of other tiles of the same results. Returns all states once no tile
+    /// is missing.
+    fn merged(&self, tile: &Tile, mut merging: Merging) -> Result<Option<Merging>, Error> {
+        let parts = self.tiles.map_or(1, |(_, plan)| plan.tiles.parts());
+        while merging.parts < parts {
+            let mut all = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(place) = all.iter().position(|other| other.number == tile.number) else {
+                all.try_reserve(1).map_err(|_| NO_STATES)?;
+                all.push(merging);
+                return Ok(None);
+            };
+            let other = all.swap_remove(place);
+            drop(all);
+            merging.states.merge(0, &other.states, tile.kept().elements());
+            merging.parts += other.parts;
+        }
+        Ok(Some(merging))
+    }
+
+    /// The outputs that are results of reductions, by number.
+    fn reduced(&self) -> impl Iterator<Item = usize> {
+        self.call.outputs_of(Extent::Results).map(|(output, _)| output)
+    }
+
+    /// The states of a tile's results without elements.
+    fn without_elements(&self, tile: &Tile) -> Result<Merging, Error> {
+        if !memory::is_left() {
+            return Err(NO_STATES);
+        }
+        let (reductions, results) = (self.call.task().reductions(), tile.kept().elements());
+        let states = OutputStates::of(reductions).identities(results).map_err(|_| NO_STATES)?;
+        Ok(Merging { number: tile.number, states, parts: 1 })
+    }
+
+    /// Stores the results of a tile, computed from the states of all elements.
+    fn store(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, mut merging: Merging,
+    ) -> Result<(), Error> {
+        let Some((strides, _)) = self.tiles else { return Ok(()) };
+        let (mut results, count) = (Vec::new(), tile.kept().elements());
+        results.try_reserve_exact(count).map_err(|_| NO_STATES)?;
+        results.resize(count, 0);
+        for (of_states, output) in self.reduced().enumerate() {
+            merging.states.results(of_states, &mut results);
+            let number = self.call.inputs().len() + output;
+            let view = &strides.views()[number];
+            let bytes = low_ends(&mut results, view.element_bytes);
+            if self.call.array(number).device().is_some() {
+                self.copy_out(on, slot, tile, number, bytes)?;
+                continue;
+            }
+            let first = view.first.wrapping_add_signed(tile.offset(view));
+            let to = std::ptr::with_exposed_provenance_mut(first);
+            // SAFETY: the call promises the tile's results, which no other thread has.
+            unsafe { scatter(Grid::of(tile.kept(), view), bytes.as_ptr(), to) };
+        }
+        slot.wait()
+    }
+
+    /// Queues copies of a tile's results, through the slot's buffer, to an array in device memory.
+    fn copy_out(
+        &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, number: usize, results: &[u8],
+    ) -> Result<(), Error> {
+        let Some((strides, _)) = self.tiles else { return Ok(()) };
+        let view = &strides.views()[number];
+        let buffer = slot.pinned()?.as_ptr().wrapping_add(self.offsets[number]);
+        // SAFETY: the buffer is the slot's, with room for states, which are longer than results; no device has it.
+        unsafe { buffer.copy_from_nonoverlapping(results.as_ptr(), results.len()) };
+        let mut from = buffer.addr() as u64;
+        let to = on.in_place[number].wrapping_add_signed(tile.offset(view) as i64);
+        let stream = slot.begin();
+        let runs = tile.kept().blocks(tile.kept().run(view));
+        for run in runs.walk(0..runs.count()) {
+            let bytes = run.space().elements() * view.element_bytes;
+            let to = to.wrapping_add_signed(run.offset(view) as i64);
+            // SAFETY: the call promises the results' memory; the buffer is the slot's, which is waited for before
+            // the call returns.
+            unsafe { enqueue::copy(on.device, stream, from, to, bytes)? };
+            from += bytes as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The offsets of contiguous arrays in the buffers of their transfers, and of states behind each other, with the bytes
+/// of all states.
+fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARRAYS>, usize) {
+    let [mut staged, mut copied, mut states] = [0; 3];
+    let mut next = |(number, (array, transfer)): (usize, (&Array, Transfer))| {
+        let elements = array.element_bytes() * plan.chunk;
+        let (end, bytes) = match transfer {
+            Transfer::InPlace | Transfer::Mapped => return 0,
+            Transfer::Staged => (&mut staged, elements),
+            Transfer::Dma => (&mut copied, elements),
+            Transfer::State => (&mut states, state_bytes(call, number - call.inputs().len())),
+        };
+        *end += bytes;
+        *end - bytes
+    };
+    let offsets = call.arrays().zip(plan.transfers.all()).enumerate().map(&mut next).collect();
+    (offsets, states)
+}
