@@ -5,7 +5,7 @@ use crate::arch::{InstructionSet, Isa, Vectorized};
 use gpuvec_ops::{Accumulator, Fold};
 
 /// The state of some elements, for an instruction set.
-// Once in the library, for all its callers.
+// Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn fold<O: Fold>(isa: Isa, op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
     isa.run(Folding { op, inputs })
@@ -58,7 +58,7 @@ fn body<O: Fold, const LANES: usize>(op: O, inputs: Inputs<'_, O::Element>) -> O
 }
 
 /// Folds columns into a state each, for an instruction set.
-// Once in the library, for all its callers.
+// Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn fold_columns<O: Fold>(
     isa: Isa, op: O, states: &mut [O::Output], columns: Columns<'_, O::Element>,

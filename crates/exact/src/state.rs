@@ -118,7 +118,7 @@ impl<K: Kind> State<K> {
     };
 
     /// The state of words that were added elsewhere, in any split. Digits are at most 2^62 in
-    /// magnitude: those of 2^30 normalised states, or of as many deposits.
+    /// magnitude, as after 2^30 normalised states or deposits.
     pub fn from_words(words: K::Words) -> Self {
         let mut state = Self { words, pending: 0 };
         state.normalise();

@@ -325,8 +325,8 @@ impl Builder {
         if n > 0 { Ok(product) } else { self.apply(Op::Div, &[one, product], place) }
     }
 
-    /// The product of `n` times the value: an even power is that of the square, an odd one is the
-    /// value times the even power below.
+    /// The `n`th power of a value, by multiplications: an even power is a power of the square, and an odd power is the
+    /// value times the even power below it.
     fn product(&mut self, value: Value, n: u128, place: usize) -> Result<Value> {
         if n == 1 {
             return Ok(value);

@@ -85,7 +85,7 @@ struct Parser<'t> {
     depth: usize,
     /// The keyword argument of the reduction that ends next.
     ddof: i32,
-    /// The contents of the formula, and of each reduction that is being read, but for those of reductions inside.
+    /// The contents of the formula, and of each reduction that is being read, without the contents of inner reductions.
     contents: Vec<Contents>,
 }
 
@@ -301,7 +301,7 @@ impl<'t> Parser<'t> {
         fault(self.place, format!("{}, not {}", call.callee.takes(), self.arguments(call)))
     }
 
-    /// Ends the value that is the last, as far as the next token lets it: says whether it is the whole
+    /// Ends the value that is the last, as far as the next token lets it: returns true if it is the whole
     /// formula. If it is not, an operand follows.
     fn end_of_value(&mut self) -> Result<bool> {
         loop {

@@ -32,8 +32,8 @@ impl Rule {
 }
 
 impl Reduction {
-    /// The reduction that is done, the type of what it takes, and that of its output in memory; nothing if values
-    /// of this class are refused. Integers of u64 are reduced as those of i64 with the same bits or in the same order.
+    /// The reduction that programs do, the type of its operands, and the type of its output in memory; `None` if values of
+    /// this class are refused. Integers of u64 are reduced as integers of i64 with the same bits or in the same order.
     pub(crate) fn types(self, class: Class) -> Option<(Reduction, Type, Element)> {
         use Reduction::{
             All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Std, Sum, Var,
@@ -72,7 +72,7 @@ impl Reduction {
     }
 }
 
-/// Says why an operation does not take values, and what to write.
+/// The error for values that an operation does not take, with what to write.
 pub(crate) fn refused(op: Op, values: &[Value]) -> String {
     let (name, element) = (op.spelling(), common(values).element());
     let ty = element.name();
@@ -100,14 +100,14 @@ pub(crate) fn refused(op: Op, values: &[Value]) -> String {
     }
 }
 
-/// Says that bools are refused, and what to write.
+/// The error for bools, with what to write.
 pub(crate) fn numbers_wanted(name: &str) -> String {
     format!(
         "{name} takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic"
     )
 }
 
-/// Says why a reduction does not take values of a type, and what to write.
+/// The error for values of a type that a reduction does not take, with what to write.
 pub(crate) fn refused_reduction(reduction: Reduction, element: Element) -> String {
     let (name, ty) = (reduction.name(), element.name());
     match (reduction, element.widened()) {

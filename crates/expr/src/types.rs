@@ -138,7 +138,7 @@ impl Element {
         matches!(self, Element::U8 | Element::U16 | Element::U32 | Element::U64)
     }
 
-    /// NumPy's promotion, but for integers of less than 32 bits: those of two types stay such integers, which
+    /// NumPy's promotion, but for integers of less than 32 bits: two such types have such a type in common, whose values
     /// are computed as i32.
     fn promote(self, other: Element) -> Element {
         use Element::{Bool, F32, F64, I64, U64};

@@ -38,7 +38,7 @@ pub fn results(program: &Program, inputs: &[u64]) -> Vec<Value> {
 }
 
 /// The bits of a program's outputs for elements, of each of which `elements` has the inputs' bits: one for each
-/// element, or that of the reduction; none where it has no value for no elements.
+/// element, or one for a reduction, unless the reduction has no value for no elements.
 #[must_use]
 pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
     let all: Vec<Vec<Value>> = elements.iter().map(|inputs| results(program, inputs)).collect();

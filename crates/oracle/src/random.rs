@@ -3,7 +3,7 @@
 use gpuvec_expr::{Element, Form, Input, compile};
 use std::sync::LazyLock;
 
-/// The inputs of the tests: a to d are of f32, those of other types have the type in their names; k and h
+/// The inputs of the tests: a to d are arrays of f32, and arrays of other types have the type in their names; k and h
 /// are a Python integer and a Python float.
 pub const INPUTS: [Input<'static>; 19] = [
     array("a", Element::F32),

@@ -99,8 +99,8 @@ fn lookup_avx512<const N: usize>(table: &'static [f32; N], places: __m512i) -> _
     }
 }
 
-/// An estimate with an error of 2^-14, and Newton's step, which leaves 2^-28 and roundings: a division of so many
-/// numbers takes three times as long.
+/// An estimate with an error of 2^-14, and Newton's step, which leaves 2^-28 and roundings. A division of 16 numbers
+/// takes three times as long.
 #[inline(always)]
 fn reciprocal_avx512(x: __m512) -> __m512 {
     // SAFETY: a vector proves the instructions.

@@ -154,7 +154,7 @@ fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
 }
 
 /// The sum of a row in one or two f64, if that is exact.
-// Once in the library, for all its callers.
+// Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn row<K: LaneKind>(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
     if inputs.len() > LONGEST_ROW {
@@ -375,7 +375,7 @@ impl<K: LaneKind> LaneSums<K> {
 
     /// Adds columns to the lanes from number `first` on, which have room for the rows. Returns the number of lanes whose
     /// sums are not exact. If these are many, lanes hold sums in two f64 from then on.
-    // Once in the library, for all its callers.
+    // Not inlined, to keep the library small.
     #[inline(never)]
     pub(crate) fn add(
         &mut self, isa: Isa, first: usize, columns: Columns<'_, K::Element>,

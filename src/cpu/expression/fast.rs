@@ -263,7 +263,7 @@ impl Block {
     }
 }
 
-/// True if so many of 64 elements are wrong that they are computed at once.
+/// True if many of 64 elements are wrong, so that the exact loop computes all 64 at once.
 #[inline(never)]
 fn is_crowded(wrong: u64) -> bool {
     wrong.count_ones() > 16

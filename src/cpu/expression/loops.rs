@@ -16,7 +16,7 @@ pub(super) trait PerElement {
     type B: Copy;
     type C: Copy;
     type Out: Value;
-    /// The elements that each instruction set reads at once, before it writes any.
+    /// The number of elements that a loop reads before it writes any.
     const CHUNKS: Chunks;
 
     fn apply(a: Self::A, b: Self::B, c: Self::C) -> Self::Out;
@@ -28,7 +28,7 @@ pub(super) trait PerElement {
     }
 }
 
-/// The sizes of chunks, which keep a chunk in the registers of each instruction set.
+/// The size of chunks: a chunk stays in the registers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunks {
     /// Four vectors: a few instructions for each element.
@@ -207,7 +207,7 @@ fn search<T: Value, const CHUNK: usize>(values: &[T]) -> (bool, usize) {
     (nans.is_any(), rest.len())
 }
 
-/// The loop that replaces NaNs, once in the library for each type and set.
+/// Replaces NaNs. Not inlined, to keep the library small.
 #[inline(never)]
 fn make_canonical<S: InstructionSet, T: Value>(set: S, values: &mut [T]) {
     set.run(MakeCanonical(values));
@@ -224,7 +224,7 @@ impl<T: Value> Vectorized for MakeCanonical<'_, T> {
     }
 }
 
-/// Once in the library, for all instruction sets.
+/// Not inlined, to keep the library small.
 #[inline(never)]
 fn apply<K: PerElement>(a: K::A, b: K::B, c: K::C) -> K::Out {
     K::apply(a, b, c)

@@ -40,17 +40,17 @@ impl<'a> Values<'a> {
         self.len
     }
 
-    /// The values from number `first` on, as many as `len`.
+    /// The `len` values from number `first` on.
     ///
     /// # Panics
-    /// If they are not as many.
+    /// If there are fewer.
     pub(crate) fn part(self, first: usize, len: usize) -> Self {
         assert!(first + len <= self.len, "a part of the values");
         let addresses = self.addresses.map(|address| address.wrapping_add(first * self.ty.bytes()));
         Values { addresses, len, ..self }
     }
 
-    /// The values as what they are.
+    /// The values with their type.
     ///
     /// # Panics
     /// If they are of another type.
@@ -93,7 +93,7 @@ impl<'a> ValueColumns<'a> {
         ValueColumns { ty, addresses, strides: [stride; 2], rows, len, lifetime: PhantomData }
     }
 
-    /// The values as what they are.
+    /// The values with their type.
     ///
     /// # Panics
     /// If they are of another type.

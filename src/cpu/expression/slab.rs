@@ -106,30 +106,6 @@ impl<S: SlabState> Slab<S> {
     }
 }
 
-/// Adds columns to exact sums, in lanes.
-fn add_columns_exactly<K: LaneKind>(
-    isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
-) {
-    for start in (0..columns.rows()).step_by(CORES.column_rows) {
-        let columns = columns.part(start..columns.rows().min(start + CORES.column_rows));
-        if !slab.lanes.has_room(columns.rows()) {
-            slab.empty_lanes();
-        }
-        if slab.lanes.add(isa, first, columns) == 0 {
-            continue;
-        }
-        for column in 0..columns.len() {
-            let number = first + column;
-            if slab.lanes.is_exact(number) {
-                continue;
-            }
-            slab.lanes.restore(number..number + 1);
-            slab.whole(number);
-            add_column(isa, &mut slab.states[number], columns, column);
-        }
-    }
-}
-
 /// Adds the terms of one of the columns to a state.
 fn add_column<K: Vectorised>(
     isa: Isa, state: &mut State<K>, columns: Columns<'_, K::Element>, column: usize,
@@ -172,7 +148,24 @@ impl<K: LaneKind> SumKind for K {
     fn add_columns(
         isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
     ) {
-        add_columns_exactly(isa, slab, first, columns);
+        for start in (0..columns.rows()).step_by(CORES.column_rows) {
+            let columns = columns.part(start..columns.rows().min(start + CORES.column_rows));
+            if !slab.lanes.has_room(columns.rows()) {
+                slab.empty_lanes();
+            }
+            if slab.lanes.add(isa, first, columns) == 0 {
+                continue;
+            }
+            for column in 0..columns.len() {
+                let number = first + column;
+                if slab.lanes.is_exact(number) {
+                    continue;
+                }
+                slab.lanes.restore(number..number + 1);
+                slab.whole(number);
+                add_column(isa, &mut slab.states[number], columns, column);
+            }
+        }
     }
 
     fn row(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {

@@ -8,7 +8,7 @@ pub(super) trait Value: Copy {
     /// An integer, as wide as the value where it can be a NaN.
     type Mask: Copy + Default + PartialEq + BitOrAssign;
 
-    /// Says that a value can be a NaN.
+    /// True if a value can be a NaN.
     const HAS_NANS: bool;
 
     /// All ones if one of two values is a NaN, else zero.
@@ -81,7 +81,7 @@ impl<T: Value, const CHUNK: usize> NanMasks<T, CHUNK> {
         }
     }
 
-    /// Returns whether any chunk had a NaN.
+    /// True if any chunk had a NaN.
     #[inline(always)]
     pub(super) fn is_any(&self) -> bool {
         self.0.iter().fold(false, |any, &mask| any | (mask != T::Mask::default()))
