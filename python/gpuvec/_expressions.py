@@ -382,7 +382,7 @@ class Expression:
         are_alike = all(array.shape == shape for array in arrays.values())
         flags = [array.flags.c_contiguous for array in (*arrays.values(), *written)]
         if are_whole and are_alike and all(flags):
-            shape, mask = (prod(shape),), min(mask, 1)
+            shape, mask = (prod(shape),), int(any(self.reductions))
             if self._own:
                 function, count = getattr(functions, self._own), len(arrays)
                 # ctypes would convert factors as the thread's floating-point modes say.
