@@ -5,7 +5,7 @@ use super::checked::Call;
 use super::cost;
 use super::plan::Resources;
 use super::task::Task;
-use crate::policy::GPU;
+use crate::policy::gpu;
 use crate::process::settings::Placement;
 use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
 
@@ -126,7 +126,7 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, resources: &impl Res
     }
     let is_copy = matches!(call.task(), Task::Copy);
     if placement == Placement::Gpu && !is_copy {
-        let is_long = cost::is_shareable(call) && call.max_bytes() > GPU.several_gpus_bytes;
+        let is_long = cost::is_shareable(call) && call.max_bytes() > gpu::SEVERAL_GPUS_BYTES;
         let is_only_one = resources.devices() == Devices { all: 1, open: 1 };
         let several = is_long && !is_only_one;
         return Chosen::asked_for(
@@ -212,7 +212,7 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
         true
     } else {
         let closed = gpus_of(faster, devices) - devices.open;
-        resources.opening().is_reached(loss, closed as f32 * GPU.opening_ns)
+        resources.opening().is_reached(loss, closed as f32 * gpu::OPENING_NS)
     };
     let reason = if lacks_kernel { Reason::Compiling } else { Reason::NoDriverYet };
     match is_worth_it && resources.gpu().is_ok() {
@@ -269,7 +269,7 @@ fn is_dividable(call: &Call<'_>) -> bool {
 
 /// True if placement `all` shares a call between cores and GPUs.
 fn pays_everywhere(call: &Call<'_>, resources: &impl Resources) -> bool {
-    let is_long = cost::is_shareable(call) && call.max_bytes() > GPU.several_gpus_bytes;
+    let is_long = cost::is_shareable(call) && call.max_bytes() > gpu::SEVERAL_GPUS_BYTES;
     let waits_for_compiler = || {
         let is_expression = call.task().formula().is_some_and(|formula| formula.op.is_none());
         let of_each = cost::core_ns(call) / resources.thread_limit() as f32;

@@ -5,7 +5,7 @@ use super::checked::Call;
 use super::formula::FIRST_EXPRESSION;
 use super::picoseconds;
 use super::task::Task;
-use crate::policy::{CORES, GPU};
+use crate::policy::{cores, gpu};
 use gpuvec_cost::Work;
 
 /// The work of a call.
@@ -58,7 +58,7 @@ fn bytes(call: &Call<'_>) -> impl Iterator<Item = usize> {
 const COPIED_BYTE: usize = 2 * picoseconds::BYTE as usize;
 
 /// The time of a core to find an element of an array of any strides, in picoseconds.
-const GATHERED_ELEMENT: usize = CORES.gathered_element_ps;
+const GATHERED_ELEMENT: usize = cores::GATHERED_ELEMENT_PS;
 
 /// A number that tells formulas apart, kinds of strides, and calls on managed memory, which moves by itself.
 pub(super) fn operation(call: &Call<'_>) -> u32 {
@@ -78,14 +78,14 @@ pub(super) fn in_place(operation: u32) -> u32 {
 
 /// The number of threads for which there is enough to do.
 pub(super) fn threads_worth(core_ns: f32) -> usize {
-    (core_ns / CORES.thread_share_ns) as usize + 1
+    (core_ns / cores::THREAD_SHARE_NS) as usize + 1
 }
 
 /// The time of a driver's compiler for a task's kernels, by the prior, in nanoseconds.
 pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
-    let [any, for_each, most] = GPU.compiler_ns;
+    let [any, for_each, most] = gpu::COMPILER_NS;
     let of_kernel = |(kernel, _): (Task<'_>, &[usize])| match kernel.formula() {
-        Some(formula) if formula.is_exact() => GPU.exact_compiler_ns,
+        Some(formula) if formula.is_exact() => gpu::EXACT_COMPILER_NS,
         Some(formula) => any + (formula.cost as f32 * for_each).min(most),
         None => any,
     };
@@ -104,7 +104,7 @@ pub(super) fn is_staged(call: &Call<'_>) -> bool {
 pub(super) fn is_shareable(call: &Call<'_>) -> bool {
     let is_for_all =
         |array: &Array| matches!(array.kind, MemoryKind::Pageable | MemoryKind::Pinned);
-    call.max_bytes() > GPU.shared_bytes
+    call.max_bytes() > gpu::SHARED_BYTES
         && call.arrays().all(is_for_all)
         && !matches!(call.task(), Task::Copy)
 }

@@ -9,7 +9,7 @@ use super::task::{Task, TaskKind};
 use super::tiles::TilePlan;
 use super::transfer::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
-use crate::policy::{CORES, GPU};
+use crate::policy::{cores, gpu};
 use crate::process::settings::Placement;
 use gpuvec_cost::{BreakEven, Choice, Learner};
 
@@ -176,21 +176,21 @@ pub(crate) fn on_cores(call: &Call<'_>, choice: Choice, resources: &impl Resourc
 }
 
 fn on_threads(call: &Call<'_>, threads: usize) -> OnCores {
-    let chunks = if threads == 1 { 1 } else { threads * CORES.chunks_per_core };
-    let partition = Partition::of(call, core_chunk(call, chunks, CORES.chunk[0]));
+    let chunks = if threads == 1 { 1 } else { threads * cores::CHUNKS_PER_CORE };
+    let partition = Partition::of(call, core_chunk(call, chunks, cores::CHUNK[0]));
     OnCores { threads: threads.min(partition.chunks()).max(1), partition }
 }
 
 /// Returns the length of a core's chunk, a power of two, for about `chunks` chunks.
 fn core_chunk(call: &Call<'_>, chunks: usize, least: usize) -> usize {
-    call.n().div_ceil(chunks).next_power_of_two().clamp(least, CORES.chunk[1])
+    call.n().div_ceil(chunks).next_power_of_two().clamp(least, cores::CHUNK[1])
 }
 
 /// Returns the length of a core's chunk in a call that devices share.
 fn shared_core_chunk(call: &Call<'_>, cores: usize) -> usize {
-    let by_time = (core_ns(call) / CORES.shared_ns) as usize;
-    let chunks = by_time.max(cores * CORES.chunks_per_core).max(1);
-    core_chunk(call, chunks, CORES.shared_chunk)
+    let by_time = (core_ns(call) / cores::SHARED_NS) as usize;
+    let chunks = by_time.max(cores * cores::CHUNKS_PER_CORE).max(1);
+    core_chunk(call, chunks, cores::SHARED_CHUNK)
 }
 
 fn on_gpus(
@@ -217,20 +217,20 @@ fn on_gpus(
     let for_devices = resources.thread_limit().saturating_sub(usize::from(with_cores));
     let groups = for_devices.clamp(1, devices.len());
     if with_cores {
-        chunk = chunk.min(GPU.shared_chunk_bytes / call.element_bytes());
+        chunk = chunk.min(gpu::SHARED_CHUNK_BYTES / call.element_bytes());
     }
     let chunks = units.div_ceil(chunk);
     let kind = buffers.slot_kind();
     let mut threads = 1;
     if kind == SlotKind::Staged {
-        let for_each = (for_devices / groups).clamp(1, GPU.staging_threads);
+        let for_each = (for_devices / groups).clamp(1, gpu::STAGING_THREADS);
         threads = resources.threads(for_each.min(chunks));
     }
     let left = resources.thread_limit().saturating_sub(groups * threads);
     let cores = if with_cores && left > 0 { resources.threads(left) } else { 0 };
-    let smallest = GPU.smallest_chunk_bytes / call.element_bytes();
+    let smallest = gpu::SMALLEST_CHUNK_BYTES / call.element_bytes();
     let least_chunk = if cores > 0 { chunk.min(smallest) } else { chunk };
-    let slots = (GPU.slots[kind as usize] / threads).clamp(1, chunks);
+    let slots = (gpu::SLOTS[kind as usize] / threads).clamp(1, chunks);
     let is_one_chunk = chunks == 1;
     let crosses_bus_alone = is_one_chunk && transfers.cross_bus();
     let elements = strided.as_ref().map_or(chunk.min(call.n()), |of| of.tiles.elements());
@@ -265,9 +265,9 @@ fn on_gpus(
 /// the bus has few; of several such kernels, those that fill the device keep the others waiting, and few
 /// blocks of each would be many. A reduction that reads across the bus has few.
 fn block_limits(transfers: &Transfers, n: usize, crosses_bus_alone: bool) -> BlockLimits {
-    let across_bus = n.div_ceil(GPU.reduction_block_across_bus);
+    let across_bus = n.div_ceil(gpu::REDUCTION_BLOCK_ACROSS_BUS);
     BlockLimits {
-        elementwise: if crosses_bus_alone { GPU.blocks_across_bus } else { MAX_BLOCKS },
+        elementwise: if crosses_bus_alone { gpu::BLOCKS_ACROSS_BUS } else { MAX_BLOCKS },
         reduction: match transfers.read_across_bus() {
             true => u32::try_from(across_bus).unwrap_or(MAX_BLOCKS),
             false => MAX_BLOCKS,
@@ -287,10 +287,10 @@ fn can_signal_completion(
     // The most elements that a warp takes at once.
     let run = match call.task().kind() {
         TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => 512,
-        TaskKind::Reduced => GPU.reduction_block / WARPS_OF_BLOCK as usize,
+        TaskKind::Reduced => gpu::REDUCTION_BLOCK / WARPS_OF_BLOCK as usize,
     };
-    let may_be_few = block_limits.of(call.task()) <= GPU.flagged_warps / WARPS_OF_BLOCK
-        || call.n().div_ceil(run) <= GPU.flagged_warps as usize;
+    let may_be_few = block_limits.of(call.task()) <= gpu::FLAGGED_WARPS / WARPS_OF_BLOCK
+        || call.n().div_ceil(run) <= gpu::FLAGGED_WARPS as usize;
     may_be_few
         && !matches!(call.task(), Task::Copy)
         && !call.task().has_several_kernels()
@@ -311,14 +311,14 @@ fn gpu_chunk(call: &Call<'_>, transfers: &Transfers, gpus: usize) -> usize {
     };
     let largest = match transfers.slot_kind() {
         SlotKind::InPlace if gpus == 1 => return call.n(),
-        SlotKind::InPlace => 1 << (GPU.dma_slot_bytes / element_bytes).ilog2(),
-        SlotKind::Dma => fitting(GPU.dma_slot_bytes, Transfer::Dma),
-        SlotKind::Staged => fitting(GPU.staged_slot_bytes, Transfer::Staged)
-            .min(fitting(GPU.staged_slot_bytes, Transfer::Dma))
-            .min(GPU.staged_chunk_bytes / element_bytes),
+        SlotKind::InPlace => 1 << (gpu::DMA_SLOT_BYTES / element_bytes).ilog2(),
+        SlotKind::Dma => fitting(gpu::DMA_SLOT_BYTES, Transfer::Dma),
+        SlotKind::Staged => fitting(gpu::STAGED_SLOT_BYTES, Transfer::Staged)
+            .min(fitting(gpu::STAGED_SLOT_BYTES, Transfer::Dma))
+            .min(gpu::STAGED_CHUNK_BYTES / element_bytes),
     };
-    let wanted = call.max_bytes() / (GPU.pipeline_depth * gpus);
-    let wanted = wanted.next_power_of_two().max(GPU.smallest_chunk_bytes) / element_bytes;
+    let wanted = call.max_bytes() / (gpu::PIPELINE_DEPTH * gpus);
+    let wanted = wanted.next_power_of_two().max(gpu::SMALLEST_CHUNK_BYTES) / element_bytes;
     wanted.min(largest)
 }
 

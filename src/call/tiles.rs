@@ -4,7 +4,7 @@ use super::array::MAX_ARRAYS;
 use super::checked::Call;
 use super::task::{Task, TaskKind};
 use super::transfer::{Transfer, Transfers};
-use crate::policy::GPU;
+use crate::policy::gpu;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, Block, Blocks, MAX_AXES, Space, View, are_columns};
 
@@ -62,7 +62,7 @@ const MOST_ELEMENTS: usize = 1 << 30;
 pub(crate) const SECTOR_BYTES: usize = 32;
 
 /// The most bytes of the states of a tile's results in a slot.
-const STATES_BYTES: usize = GPU.staged_chunk_bytes;
+const STATES_BYTES: usize = gpu::STAGED_CHUNK_BYTES;
 
 impl<'a> Strides<'a> {
     pub(super) fn new(axes: &'a Axes, views: &'a [View]) -> Self {
@@ -287,7 +287,7 @@ impl Shape<'_> {
         let results = (most / n.max(1)).min(room);
         // Adjacent results are read as rows.
         let least = if self.strides.are_columns(self.call.inputs().len()) {
-            GPU.gathered_columns
+            gpu::GATHERED_COLUMNS
         } else {
             1
         };
@@ -302,11 +302,11 @@ impl Shape<'_> {
     /// The most elements of a tile if arrays are staged, or devices share the call.
     fn chunk(&self) -> usize {
         let widest = self.call.element_bytes();
-        let wanted = self.call.n() * widest / (GPU.pipeline_depth * self.gpus);
-        let wanted = wanted.next_power_of_two().max(GPU.smallest_chunk_bytes);
+        let wanted = self.call.n() * widest / (gpu::PIPELINE_DEPTH * self.gpus);
+        let wanted = wanted.next_power_of_two().max(gpu::SMALLEST_CHUNK_BYTES);
         match self.most_staged() {
-            None => wanted.min(GPU.dma_slot_bytes) / widest,
-            Some(most) => (wanted.min(GPU.staged_chunk_bytes) / widest).min(most),
+            None => wanted.min(gpu::DMA_SLOT_BYTES) / widest,
+            Some(most) => (wanted.min(gpu::STAGED_CHUNK_BYTES) / widest).min(most),
         }
     }
 
@@ -330,8 +330,8 @@ impl Shape<'_> {
     fn most_staged(&self) -> Option<usize> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
         let room = match self.call.task().kind() {
-            TaskKind::Copy | TaskKind::Elementwise => GPU.staged_slot_bytes,
-            TaskKind::Reduced | TaskKind::Mixed => GPU.staged_slot_bytes - STATES_BYTES,
+            TaskKind::Copy | TaskKind::Elementwise => gpu::STAGED_SLOT_BYTES,
+            TaskKind::Reduced | TaskKind::Mixed => gpu::STAGED_SLOT_BYTES - STATES_BYTES,
         };
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }

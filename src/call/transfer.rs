@@ -5,7 +5,7 @@ use super::checked::Call;
 use super::cost::is_staged;
 use super::task::{Task, TaskKind};
 use crate::error::Error;
-use crate::policy::GPU;
+use crate::policy::gpu;
 use arrayvec::ArrayVec;
 
 /// The transfer of one array to or from a GPU.
@@ -169,7 +169,7 @@ impl Transfers {
 /// elementwise operation that reads more than it writes: together, the GPUs get more from the host without copies.
 /// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
 fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
-    let [elementwise, reduction] = GPU.mapped_bytes;
+    let [elementwise, reduction] = gpu::MAPPED_BYTES;
     let pays = match call.task().kind() {
         TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
             (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise

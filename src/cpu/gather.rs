@@ -1,7 +1,7 @@
 //! Copies the elements of blocks between arrays of any strides and buffers, where they follow each other.
 
 use crate::arch::stay_a_loop;
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_axes::{MAX_AXES, Space, View};
 
 /// A grid of elements in memory.
@@ -105,7 +105,7 @@ impl Copying<'_> {
             }
         }
         // Rows of few elements take longer than columns of more.
-        if axes[0].length < CORES.copied_short_row && axes[0].length < axes[1].length {
+        if axes[0].length < cores::COPIED_SHORT_ROW && axes[0].length < axes[1].length {
             axes.swap(0, 1);
         }
         let copy = copy_of(axes[0].strides, grid.element_bytes);

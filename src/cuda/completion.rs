@@ -4,18 +4,18 @@
 //! A short call polls them instead of synchronizing with its stream: the device's work to end a kernel,
 //! after its last warp, takes longer than the kernel of a thousand elements (2 µs of 12).
 
-use crate::policy::GPU;
+use crate::policy::gpu;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// Flags for `GPU.flagged_warps` warps.
+/// Flags for `gpu::FLAGGED_WARPS` warps.
 #[derive(Clone, Copy)]
 pub(super) struct Flags(NonNull<AtomicU32>);
 
 impl Flags {
     /// The size of all flags.
-    pub(super) const BYTES: usize = GPU.flagged_warps as usize * size_of::<AtomicU32>();
+    pub(super) const BYTES: usize = gpu::FLAGGED_WARPS as usize * size_of::<AtomicU32>();
 
     /// # Safety
     /// [`Flags::BYTES`] of pinned memory must be there, aligned as a word, for as long as the flags are
@@ -41,7 +41,7 @@ impl Flags {
         let begin = Instant::now();
         self.of(warps).iter().all(|flag| {
             while flag.load(Ordering::Acquire) == 0 {
-                if begin.elapsed() > GPU.flag_polling {
+                if begin.elapsed() > gpu::FLAG_POLLING {
                     return false;
                 }
             }
@@ -62,7 +62,7 @@ mod tests {
 
     /// Runs `body` with flags in pageable memory.
     fn with_flags(body: impl FnOnce(Flags)) {
-        let words: Vec<AtomicU32> = (0..GPU.flagged_warps).map(|_| AtomicU32::new(7)).collect();
+        let words: Vec<AtomicU32> = (0..gpu::FLAGGED_WARPS).map(|_| AtomicU32::new(7)).collect();
         // SAFETY: the words are there for as long as `body` runs.
         body(unsafe { Flags::at(NonNull::from(&words[0]).cast()) });
     }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn the_writes_of_warps_are_visible_when_their_flags_are_set() {
         with_flags(|flags| {
-            for warps in [1, 2, GPU.flagged_warps] {
+            for warps in [1, 2, gpu::FLAGGED_WARPS] {
                 let (words, written) = (flags.of(warps), AtomicU32::new(0));
                 flags.clear(warps);
                 thread::scope(|scope| {

@@ -18,7 +18,7 @@ use super::slot::SlotPool;
 use super::{device_cache, memory_kind};
 use crate::call::{Formula, Reach, SlotKind, Task};
 use crate::error::{Error, interned};
-use crate::policy::{GPU, KernelPolicy};
+use crate::policy::{KernelPolicy, gpu};
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 use cust::sys::CUdevice_attribute::{
@@ -341,7 +341,7 @@ impl Device {
                 };
                 self.slots.iter().for_each(|slots| slots.trim(&mut destroy));
                 let cached = std::iter::from_fn(|| device_cache::take_oldest(self.ordinal()));
-                cached.take(GPU.kept_blocks).map(Owned::Memory).for_each(destroy);
+                cached.take(gpu::KEPT_BLOCKS).map(Owned::Memory).for_each(destroy);
                 self.kernels.trim();
                 freed
             }))

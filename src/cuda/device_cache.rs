@@ -7,12 +7,12 @@
 //! during a call of the driver.
 
 use super::owned::OwnedMemory;
-use crate::policy::GPU;
+use crate::policy::gpu;
 use std::sync::{Mutex, PoisonError};
 
 /// True for sizes that are worth caching and not too large.
 pub(super) fn is_cached(bytes: usize) -> bool {
-    (GPU.least_kept_bytes..=GPU.kept_bytes).contains(&bytes)
+    (gpu::LEAST_KEPT_BYTES..=gpu::KEPT_BYTES).contains(&bytes)
 }
 
 /// Adds a block that the device no longer uses. Returns the memory if the list of blocks cannot grow.
@@ -39,7 +39,7 @@ pub(super) fn take(ordinal: usize, bytes: usize) -> Option<OwnedMemory> {
 pub(super) fn take_excess(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| {
         let [count, bytes] = size(blocks, ordinal);
-        let is_within = count <= GPU.kept_blocks && bytes <= GPU.kept_bytes;
+        let is_within = count <= gpu::KEPT_BLOCKS && bytes <= gpu::KEPT_BYTES;
         if is_within { None } else { remove_oldest(blocks, ordinal) }
     })
 }

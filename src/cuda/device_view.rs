@@ -5,17 +5,17 @@ use super::kernels::MAX_STRIDED_PARAMETERS;
 use super::part::Part;
 use crate::call::{Binding, MAX_ARRAYS};
 use crate::cpu::Grid;
-use crate::policy::GPU;
+use crate::policy::gpu;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES};
 use gpuvec_ptx::{MAX_ITEMS_APART, Order, Variant, tile_side, vector_bytes};
 use std::ops::Range;
 
 /// Up to this number of axes, a kernel is for exactly that number. Other calls use the kernel for the most axes.
-const FEW_AXES: usize = GPU.few_axes;
+const FEW_AXES: usize = gpu::FEW_AXES;
 
 /// The length of the shortest axis that is tiled: a warp's elements.
-const LEAST_TILED: usize = GPU.least_tiled;
+const LEAST_TILED: usize = gpu::LEAST_TILED;
 
 /// The arrays of a kernel, with common axes.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::call::{
     Array, Binding, Call, Evaluation, MAX_ARRAYS, Task, TaskKind, Transfer, Transfers,
 };
 use crate::error::Error;
-use crate::policy::GPU;
+use crate::policy::gpu;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{Reduction, Type};
 
@@ -92,7 +92,7 @@ pub(super) unsafe fn enqueue(
             grid::of_reduction(n, block_limit.min(held.saturating_mul(waves)))
         }
     };
-    let flags = flags.filter(|_| grid::warps(blocks) <= GPU.flagged_warps);
+    let flags = flags.filter(|_| grid::warps(blocks) <= gpu::FLAGGED_WARPS);
     let warps = flags.map_or(0, |flags| flags.clear(grid::warps(blocks)));
     let (n, flags) = (n as u64, flags.map_or(NULL, Flags::address));
     let mut parameters = input_parameters(task, inputs);

@@ -1,20 +1,20 @@
 //! The size of a kernel's grid.
 
-use crate::policy::{GPU, KernelPolicy};
+use crate::policy::{KernelPolicy, gpu};
 
 pub(super) const BLOCK_THREADS: u32 = gpuvec_ptx::BLOCK_THREADS;
 const WARP_THREADS: u32 = 32;
 
 /// The blocks of an elementwise kernel over `n` elements, at most `limit`: a thread for each pack of elements,
-/// or for as many packs as a thread takes where `GPU.large_grid` blocks are left.
+/// or for as many packs as a thread takes where `gpu::LARGE_GRID` blocks are left.
 pub(super) fn of_packs(n: usize, pack: usize, packs_per_thread: usize, limit: u32) -> u32 {
     let blocks = n.div_ceil(pack).div_ceil(BLOCK_THREADS as usize);
-    at_most(limit, blocks.min(GPU.large_grid).max(blocks.div_ceil(packs_per_thread)))
+    at_most(limit, blocks.min(gpu::LARGE_GRID).max(blocks.div_ceil(packs_per_thread)))
 }
 
-/// The blocks of a reduction's kernel over `n` elements, at most `limit`: one for each `GPU.reduction_block`.
+/// The blocks of a reduction's kernel over `n` elements, at most `limit`: one for each `gpu::REDUCTION_BLOCK`.
 pub(super) fn of_reduction(n: usize, limit: u32) -> u32 {
-    at_most(limit, n.div_ceil(GPU.reduction_block))
+    at_most(limit, n.div_ceil(gpu::REDUCTION_BLOCK))
 }
 
 /// The waves of `held` blocks, which run at once, that an exact sum of `n` f64 is launched in. With several waves

@@ -6,7 +6,7 @@ use super::driver::{
 };
 use crate::call::{Array, MemoryKind};
 use crate::error::Error;
-use crate::policy::GPU;
+use crate::policy::gpu;
 use crate::process::memory::Extent;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -78,7 +78,7 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
 /// True if memory unknown to the driver may be freed device memory. A small array outside the range of all device memory
 /// seen so far counts as host memory without a check, to save time.
 fn could_be_freed_device_memory(array: &Array) -> bool {
-    array.bytes > GPU.small_array_bytes || DEVICE_MEMORY.may_have_any(array.ends())
+    array.bytes > gpu::SMALL_ARRAY_BYTES || DEVICE_MEMORY.may_have_any(array.ends())
 }
 
 /// Device memory seen so far.

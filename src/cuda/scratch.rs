@@ -6,7 +6,7 @@
 use super::driver::{CUstream, cuMemsetD8Async};
 use super::owned::OwnedMemory;
 use crate::error::Error;
-use crate::policy::GPU;
+use crate::policy::gpu;
 
 /// The scratch memory of one stream.
 pub(super) struct Scratch {
@@ -26,7 +26,7 @@ pub(super) struct Lent {
 impl Scratch {
     /// Allocates the memory that every reduction needs, on the device whose context is current.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
-        let small = Zeros::new(GPU.reduction_scratch_bytes, ordinal)?;
+        let small = Zeros::new(gpu::REDUCTION_SCRATCH_BYTES, ordinal)?;
         Ok(Scratch { ordinal, small, large: None })
     }
 
@@ -42,7 +42,7 @@ impl Scratch {
         &mut self, stream: CUstream, kernel: impl FnOnce(Lent) -> Result<R, Error>,
     ) -> Result<R, Error> {
         if self.large.is_none() {
-            self.large = Zeros::new(GPU.axes_scratch_bytes, self.ordinal).ok();
+            self.large = Zeros::new(gpu::AXES_SCRATCH_BYTES, self.ordinal).ok();
         }
         let zeros = self.large.as_mut().unwrap_or(&mut self.small);
         zeros.lend(self.ordinal, stream, kernel)

@@ -11,7 +11,7 @@ use super::owned::{Owned, OwnedMemory, OwnedPinned, OwnedStream};
 use super::scratch::Scratch;
 use crate::call::{SlotKind, Transfer, Transfers};
 use crate::error::Error;
-use crate::policy::GPU;
+use crate::policy::gpu;
 use crate::process::memory::page_bytes;
 use crate::process::warmup;
 use std::mem::ManuallyDrop;
@@ -77,12 +77,12 @@ impl Slot {
         let Buffers { transfers, state_bytes } = *buffers;
         let ordinal = self.ordinal;
         if transfers.any(Transfer::Staged) {
-            made(&mut self.pinned, || OwnedPinned::new(GPU.staged_slot_bytes, ordinal))?;
+            made(&mut self.pinned, || OwnedPinned::new(gpu::STAGED_SLOT_BYTES, ordinal))?;
         }
         if transfers.any(Transfer::Dma) {
             let bytes = match self.kind {
-                SlotKind::Staged => GPU.staged_slot_bytes,
-                _ => GPU.dma_slot_bytes,
+                SlotKind::Staged => gpu::STAGED_SLOT_BYTES,
+                _ => gpu::DMA_SLOT_BYTES,
             };
             made(&mut self.device, || OwnedMemory::new(bytes, ordinal))?;
         }
@@ -111,7 +111,7 @@ impl Slot {
 
     /// Bytes from a place on in this memory, while no device has it.
     pub(super) fn pinned_bytes(&self, place: usize, bytes: usize) -> Result<&[u8], Error> {
-        if self.is_in_flight || place + bytes > GPU.staged_slot_bytes {
+        if self.is_in_flight || place + bytes > gpu::STAGED_SLOT_BYTES {
             return Err(Error::Internal { text: "bytes that are not there" });
         }
         // SAFETY: the buffer is the slot's own, with room for these bytes, and no device writes there until work
@@ -215,13 +215,13 @@ struct State {
 
 impl SlotPool {
     pub(super) fn new(ordinal: usize, kind: SlotKind) -> Self {
-        let idle = Vec::with_capacity(GPU.slots[kind as usize]);
+        let idle = Vec::with_capacity(gpu::SLOTS[kind as usize]);
         let state = Mutex::new(State { idle, made: 0, waiting: 0 });
         SlotPool { ordinal, kind, state, returned: Condvar::new() }
     }
 
     fn max(&self) -> usize {
-        GPU.slots[self.kind as usize]
+        gpu::SLOTS[self.kind as usize]
     }
 
     /// Claims a slot with the buffers that chunks need: one that is free now,

@@ -10,10 +10,8 @@
 //! crates are crates/cost/src/policy.rs (placement), crates/ptx/src/policy.rs (generated kernels) and
 //! kernels/policy.cuh (compiled kernels).
 
-mod cores;
-mod gpu;
+pub(crate) mod cores;
+pub(crate) mod gpu;
 mod kernels;
 
-pub(crate) use cores::CORES;
-pub(crate) use gpu::GPU;
 pub(crate) use kernels::{AxisReductions, KernelPolicy};

@@ -13,7 +13,7 @@
 
 mod fork_join;
 
-use crate::policy::CORES;
+use crate::policy::cores;
 use crate::process::fork::PerProcess;
 use crate::process::{float_modes, memory, scheduling, settings, warmup};
 use fork_join::WorkerSlot;
@@ -122,7 +122,7 @@ fn help(slot: &WorkerSlot, number: usize) {
     slot.open();
     loop {
         let mut begin = Instant::now();
-        while begin.elapsed() < CORES.spin_time {
+        while begin.elapsed() < cores::SPIN_TIME {
             if slot.try_run(number) {
                 begin = Instant::now();
             } else {

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::objects::accumulator::{Accumulator, Shape};
 use crate::objects::expression::{self, Expression, Refused};
 use crate::objects::stream::{Stream, given, gpuvec_stream};
-use crate::policy::CORES;
+use crate::policy::cores;
 use crate::process::memory;
 use crate::process::settings::{self, Placement};
 use arrayvec::ArrayVec;
@@ -173,7 +173,7 @@ fn add_chunks(
     mut states: OutputStates, arguments: &Arguments<'_>, call: &Call<'_>,
 ) -> Result<OutputStates, Error> {
     let Arguments { task, shape, reduced_axes, inputs, .. } = *arguments;
-    let elements = saturated_elements(shape).min(CORES.copied_chunk);
+    let elements = saturated_elements(shape).min(cores::COPIED_CHUNK);
     let source = |(input, array): (&Argument<'_>, &Array)| {
         let copy = array.device().map(|_| words(elements)).transpose()?;
         Ok((input.strides(shape), copy))
@@ -183,7 +183,7 @@ fn add_chunks(
         .zip(call.inputs())
         .map(source)
         .collect::<Result<ArrayVec<_, MOST_INPUTS>, Error>>()?;
-    for chunk in chunks(shape, CORES.copied_chunk as i64) {
+    for chunk in chunks(shape, cores::COPIED_CHUNK as i64) {
         let mut parts = ArrayVec::<Argument<'_>, MOST_INPUTS>::new();
         for (input, (strides, copy)) in inputs.iter().zip(&mut sources) {
             let steps = chunk.first.iter().zip(&*strides).map(|(index, stride)| index * stride);

@@ -26,7 +26,7 @@ use crate::cuda::{alloc, device, stream as cuda};
 use crate::error::Error;
 use crate::objects::expression::Expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
-use crate::policy::CORES;
+use crate::policy;
 use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 pub(crate) use accumulate::accumulate;
@@ -294,7 +294,7 @@ impl Reduction<'_> {
 
     /// True if bounded sums may take less time: for arrays in the caches of cores.
     fn may_be_bounded(&self) -> bool {
-        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= CORES.most_bounded)
+        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= policy::cores::MOST_BOUNDED)
             && self.work.reads_arrays_alone()
     }
 }

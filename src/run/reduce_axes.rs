@@ -19,7 +19,7 @@ use crate::cpu::expression::{
 };
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
-use crate::policy::CORES;
+use crate::policy::cores;
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View, are_columns};
@@ -74,12 +74,12 @@ impl Order {
     /// The order for inputs.
     fn of(axes: &Axes, inputs: &[View]) -> Self {
         let (kept, reduced) = (axes.kept(), axes.reduced());
-        if kept.elements() < CORES.least_columns {
+        if kept.elements() < cores::LEAST_COLUMNS {
             return Order::Rows;
         }
         let is_across = |view: &&View| are_columns(kept.strides(view), reduced.strides(view));
         let columns = inputs.iter().filter(is_across).count();
-        match 2 * columns > inputs.len() || reduced.elements() <= CORES.reduced_short_row {
+        match 2 * columns > inputs.len() || reduced.elements() <= cores::REDUCED_SHORT_ROW {
             true => Order::Columns,
             false => Order::Rows,
         }
@@ -105,7 +105,7 @@ impl<'a> ReduceAxes<'a> {
             }
         }
         let reductions = OutputStates::of(task.reductions());
-        let most_states = CORES.reduced_state_bytes / reductions.largest_bytes().unwrap_or(1);
+        let most_states = cores::REDUCED_STATE_BYTES / reductions.largest_bytes().unwrap_or(1);
         let order = Order::of(axes, inputs);
         let in_place = match order {
             Order::Columns => in_place(program, bindings, axes.kept(), inputs),
@@ -146,7 +146,7 @@ impl<'a> ReduceAxes<'a> {
     /// Divides the work among threads: into parts of the elements of each result, if there are too few results.
     pub(super) fn divide(&mut self, threads: usize) {
         if threads > 1 {
-            let units = (threads * CORES.chunks_per_core).min(self.elements / CORES.reduced_part);
+            let units = (threads * cores::CHUNKS_PER_CORE).min(self.elements / cores::REDUCED_PART);
             self.parts = units.div_ceil(self.kept.count()).clamp(1, self.reduced.count());
         }
     }
@@ -481,22 +481,25 @@ fn tile(
     axes: &Axes, inputs: &[View], order: Order, is_in_place: bool, most_states: usize,
 ) -> [usize; 2] {
     let (kept, reduced) = (axes.kept(), axes.reduced());
-    let most_columns = CORES.reduced_columns.min(most_states);
+    let most_columns = cores::REDUCED_COLUMNS.min(most_states);
     // Blocks of a length are about as long as each other.
     let balanced = |length: usize, most: usize| length.div_ceil(length.div_ceil(most));
     let innermost = |space: &Space| space.lengths().last().map_or(1, |length| *length);
     match order {
         Order::Columns if is_in_place => {
-            [balanced(innermost(kept), most_columns), innermost(reduced).min(CORES.reduced_rows)]
+            [balanced(innermost(kept), most_columns), innermost(reduced).min(cores::REDUCED_ROWS)]
         }
         Order::Columns => {
             let results = balanced(kept.elements(), most_columns);
-            [results, (4 * CORES.strided_block / results).max(1)]
+            [results, (4 * cores::STRIDED_BLOCK / results).max(1)]
         }
         Order::Rows => {
             let is_direct = |view| reduced.access(view) == Access::Direct;
-            let most =
-                if inputs.iter().all(is_direct) { CORES.reduced_tile } else { CORES.strided_block };
+            let most = if inputs.iter().all(is_direct) {
+                cores::REDUCED_TILE
+            } else {
+                cores::STRIDED_BLOCK
+            };
             [(most / reduced.elements()).min(most_states), most]
         }
     }
@@ -507,7 +510,7 @@ fn tile(
 fn in_place(
     program: &BlockProgram, bindings: &[Binding], kept: &Space, inputs: &[View],
 ) -> ArrayVec<(Type, [usize; 2]), MOST_SUMS> {
-    let is_long = kept.lengths().last().is_some_and(|length| *length >= CORES.least_columns);
+    let is_long = kept.lengths().last().is_some_and(|length| *length >= cores::LEAST_COLUMNS);
     if !is_long || !inputs.iter().all(|view| kept.inner(view) == Inner::Unit) {
         return ArrayVec::new();
     }

@@ -4,7 +4,7 @@ use crate::call::chunk::Chunk;
 use crate::call::{Binding, Call, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{BlockProgram, GRAIN, Range, Scratch};
 use crate::cpu::{Grid, gather, scatter};
-use crate::policy::CORES;
+use crate::policy::cores;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Block, Blocks, Inner, Space, View};
 use std::collections::TryReserveError;
@@ -151,7 +151,7 @@ impl<'a> Copies<'a> {
 /// The blocks of a walk, whose elements and copies stay in a core's first cache.
 fn blocks(space: &Space, inputs: &[View], outputs: &[View]) -> Blocks {
     let views = || inputs.iter().chain(outputs);
-    let whole = space.blocks(CORES.whole_block);
+    let whole = space.blocks(cores::WHOLE_BLOCK);
     if views().all(|view| whole.full().access(view) != Access::Gathered) {
         return whole;
     }
@@ -159,17 +159,17 @@ fn blocks(space: &Space, inputs: &[View], outputs: &[View]) -> Blocks {
         let stride = space.strides(view).last().map_or(0, |stride| stride.unsigned_abs());
         match space.inner(view) {
             Inner::Unit | Inner::Zero => view.element_bytes,
-            Inner::Strided => view.element_bytes + stride.min(CORES.cache_line),
+            Inner::Strided => view.element_bytes + stride.min(cores::CACHE_LINE),
         }
     };
-    let [least, most] = CORES.strided_blocks;
-    let elements = CORES.strided_block_bytes / views().map(touched).sum::<usize>();
+    let [least, most] = cores::STRIDED_BLOCKS;
+    let elements = cores::STRIDED_BLOCK_BYTES / views().map(touched).sum::<usize>();
     let of_rows = views().map(|view| elements_of_rows(space, view)).max().unwrap_or(0);
     let elements = (elements - elements % GRAIN).clamp(least, most);
-    space.blocks(elements.max(of_rows.min(CORES.transposed_block)))
+    space.blocks(elements.max(of_rows.min(cores::TRANSPOSED_BLOCK)))
 }
 
-/// The elements of a block with `CORES.transposed_rows` rows, of a view whose nearest elements are in several rows; of
+/// The elements of a block with `cores::TRANSPOSED_ROWS` rows, of a view whose nearest elements are in several rows; of
 /// other views, 0.
 fn elements_of_rows(space: &Space, view: &View) -> usize {
     let strides = space.strides(view).iter().map(|stride| stride.unsigned_abs());
@@ -178,7 +178,7 @@ fn elements_of_rows(space: &Space, view: &View) -> usize {
     let mut elements = 0;
     for (length, stride) in axes {
         if stride != 0 && stride < least {
-            (least, elements) = (stride, row * length.min(&CORES.transposed_rows));
+            (least, elements) = (stride, row * length.min(&cores::TRANSPOSED_ROWS));
         }
         row *= length;
     }

@@ -7,7 +7,7 @@ use crate::call::{Argument, Call, Extent, MAX_OUTPUTS, TaskKind};
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::objects::stream::gpuvec_stream;
-use crate::policy::CORES;
+use crate::policy::cores;
 use crate::process::settings::Placement;
 use arrayvec::ArrayVec;
 
@@ -41,8 +41,8 @@ pub(super) fn store(
     run(&of_contiguous(call.task(), &[n as i64], &[], &outputs), steps, stream)?;
     last_run::clear();
     let (space, views) = (strides.axes().kept(), &strides.views()[call.inputs().len()..]);
-    let blocks = space.blocks(CORES.strided_block);
-    let mut values = [0u64; CORES.strided_block];
+    let blocks = space.blocks(cores::STRIDED_BLOCK);
+    let mut values = [0u64; cores::STRIDED_BLOCK];
     let buffer = values.as_mut_ptr().cast();
     for (number, output) in call.outputs_of(Extent::Results) {
         let (view, result) = (&views[number], (&raw const results[number]).cast());

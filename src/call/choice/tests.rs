@@ -160,7 +160,7 @@ fn the_driver_is_opened_once_calls_have_lost_what_that_costs() {
     let (formula, host) = (formula(HEAVY, &TWO), Host::with(0, true));
     let (calls, lost) = until_moved(&formula, 1_000_000, &host, Reason::NoDriverYet);
     let loss = lost / calls as f32;
-    assert!(calls > 10 && lost <= GPU.opening_ns && lost + 2.0 * loss > GPU.opening_ns);
+    assert!(calls > 10 && lost <= gpu::OPENING_NS && lost + 2.0 * loss > gpu::OPENING_NS);
     assert_eq!(host.devices().open, 1);
 }
 
@@ -234,8 +234,8 @@ proptest! {
         let chunk = plan.chunk.min(n);
         let bytes = chunk * (elements.iter().map(|element| element.bytes()).sum::<usize>() + 8);
         match plan.transfers.slot_kind() {
-            SlotKind::Staged => prop_assert!(bytes <= GPU.staged_slot_bytes),
-            SlotKind::Dma => prop_assert!(bytes <= GPU.dma_slot_bytes),
+            SlotKind::Staged => prop_assert!(bytes <= gpu::STAGED_SLOT_BYTES),
+            SlotKind::Dma => prop_assert!(bytes <= gpu::DMA_SLOT_BYTES),
             SlotKind::InPlace => prop_assert!(!plan.transfers.any(Transfer::Dma)),
         }
         // Buffers of each array begin at multiples of a pack.

@@ -325,9 +325,9 @@ proptest! {
             match plan.transfers.slot_kind() {
                 SlotKind::Staged => {
                     let staged = count(Transfer::Staged) * bytes;
-                    prop_assert!(staged.max(direct) <= GPU.staged_slot_bytes);
+                    prop_assert!(staged.max(direct) <= gpu::STAGED_SLOT_BYTES);
                 }
-                SlotKind::Dma => prop_assert!(direct <= GPU.dma_slot_bytes),
+                SlotKind::Dma => prop_assert!(direct <= gpu::DMA_SLOT_BYTES),
                 SlotKind::InPlace => prop_assert_eq!(direct, 0),
             }
         }
@@ -354,7 +354,7 @@ proptest! {
     fn each_core_has_a_chunk_of_some_size_to_take(n in 1usize..1 << 40) {
         let OnCores { threads, partition } =
             with_call(Op::DotF32, n, [Pageable; 3], |call| on_cores(call, Choice::Cores, &with(0)));
-        let [least, most] = CORES.chunk;
+        let [least, most] = cores::CHUNK;
         let first = partition.in_order().next().unwrap().len();
         prop_assert!((least.min(n)..=most).contains(&first));
         prop_assert!(threads == 1 || partition.chunks() >= threads);
@@ -467,8 +467,8 @@ proptest! {
         let slots = gpus * plan.threads * plan.slots;
         prop_assert!(next == plan.least_chunk || slots * next <= left / 2);
         let core_time = plan.core_chunk as f64 * core_ns;
-        prop_assert!(core_time <= 2.01 * f64::from(CORES.shared_ns)
-            || plan.core_chunk == CORES.shared_chunk);
+        prop_assert!(core_time <= 2.01 * f64::from(cores::SHARED_NS)
+            || plan.core_chunk == cores::SHARED_CHUNK);
     }
 
     /// Covers calls in which the devices do at least half of the work.
@@ -481,7 +481,7 @@ proptest! {
         let gpu_ns = gpus as f64 * (1.0 - part) / (part * cores_rate);
         let ideal = n as f64 * (1.0 - part) / cores_rate;
         let shortest = (plan.threads * plan.slots * plan.least_chunk) as f64 * gpu_ns;
-        let slack = shortest + 2.0 * f64::from(CORES.shared_ns);
+        let slack = shortest + 2.0 * f64::from(cores::SHARED_NS);
         let time = simulated(&plan, n, core_ns, gpu_ns);
         prop_assert!(time <= 1.2 * ideal + slack, "{time} ns, at best {ideal}, slack {slack}, {plan:?}");
     }

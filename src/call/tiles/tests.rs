@@ -137,7 +137,7 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &TilePlan, transfers: &
         }
         ends.sort_unstable();
         assert!(ends.windows(2).all(|pair| pair[0][1] <= pair[1][0]), "{ends:?}");
-        assert!(ends.iter().all(|end| end[1] <= GPU.staged_slot_bytes), "{ends:?}");
+        assert!(ends.iter().all(|end| end[1] <= gpu::STAGED_SLOT_BYTES), "{ends:?}");
     }
     if tiles.count() <= 5000 {
         assert_eq!(elements, call.n());

@@ -14,7 +14,7 @@
 
 use super::{Columns, Inputs, Vectorised};
 use crate::arch::{InstructionSet, Isa, Vector, Vectorized, stay_a_loop};
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
 use std::ops::{Add, Range, Sub};
@@ -387,7 +387,7 @@ impl<K: LaneKind> LaneSums<K> {
         self.had_terms = self.most_terms > 0;
         self.most_terms += columns.rows();
         let inexact = self.add_as_is(isa, first, columns);
-        if self.has_pairs || inexact <= columns.len() / CORES.few_inexact {
+        if self.has_pairs || inexact <= columns.len() / cores::FEW_INEXACT {
             return inexact;
         }
         self.has_pairs = true;

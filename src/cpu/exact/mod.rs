@@ -22,7 +22,7 @@ mod uniform_exponent;
 mod window;
 
 use crate::arch::Isa;
-use crate::policy::CORES;
+use crate::policy::cores;
 pub(crate) use bounded::Bounded;
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 pub(crate) use lanes::{LaneKind, LaneSums, Lanes, NoLanes, row};
@@ -177,7 +177,7 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
             skipped = if held > 0 { 0 } else { skipped };
             continue;
         }
-        if skipped == 0 && block.len() > CORES.fewest_in_parts {
+        if skipped == 0 && block.len() > cores::FEWEST_IN_PARTS {
             // No window holds the whole block, but a window may hold most of it.
             skipped = 1;
             inputs = inputs.after(deposit_parts::<K, C>(isa, state, block));
@@ -185,8 +185,8 @@ pub(crate) fn accumulate<K: Vectorised, C: Conditions>(
         }
         // The following blocks probably fit no window, either.
         let block = inputs.first((1 + skipped) * block.len());
-        skipped = CORES.most_skipped.min(2 * skipped + 1);
-        if block.len() > CORES.few_deposits {
+        skipped = cores::MOST_SKIPPED.min(2 * skipped + 1);
+        if block.len() > cores::FEW_DEPOSITS {
             let term = |i: usize| K::term_of(block.a[i], block.b[i]);
             bins.get_or_insert(Bins::EMPTY).deposit(state, block.len(), term);
         } else {
@@ -212,8 +212,8 @@ fn deposit_parts<K: Vectorised, C: Conditions>(
     isa: Isa, state: &mut State<K>, block: Inputs<'_, K::Element>,
 ) -> usize {
     let (mut window, mut rest, mut not_held) = (Window::exact(), block, 0);
-    while rest.len() > 0 && not_held < CORES.most_unheld_parts {
-        let part = rest.first(CORES.unheld_part);
+    while rest.len() > 0 && not_held < cores::MOST_UNHELD_PARTS {
+        let part = rest.first(cores::UNHELD_PART);
         let held = window.hold::<K, C>(isa, part);
         state.count(held);
         window.empty(state);
@@ -234,7 +234,7 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
     {
         return value;
     }
-    if K::PRODUCTS && inputs.len() >= CORES.bounded_from {
+    if K::PRODUCTS && inputs.len() >= cores::BOUNDED_FROM {
         let mut sum = Bounded::<K>::ZERO;
         sum.accumulate(isa, inputs);
         if let Some(value) = sum.value() {
@@ -250,7 +250,7 @@ pub(crate) fn value<K: Vectorised, C: Conditions>(
         {
             return value;
         }
-        if inputs.len() > CORES.one_window {
+        if inputs.len() > cores::ONE_WINDOW {
             break;
         }
         window = Window::exact();

@@ -3,7 +3,7 @@
 use super::window::REACH;
 use super::{Conditions, Inputs, Vectorised};
 use crate::arch::{InstructionSet, Vector, prefetch};
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_exact::power;
 use std::iter::zip;
 
@@ -41,7 +41,7 @@ pub(super) fn uniform_sum<K: Vectorised, C: Conditions, S: InstructionSet>(
                 *sum = *sum + half;
             }
             *extremes = S::F64::extremes(*extremes, row);
-            prefetch(row.as_ptr().wrapping_byte_add(CORES.uniform_ahead));
+            prefetch(row.as_ptr().wrapping_byte_add(cores::UNIFORM_AHEAD));
         }
     }
     let field = |exponent: i32| (exponent.clamp(0, 255) as u32) << 24;

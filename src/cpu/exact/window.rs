@@ -3,7 +3,7 @@
 use super::uniform_exponent::uniform_sum;
 use super::{Conditions, Inputs, Vectorised};
 use crate::arch::{InstructionSet, Isa, Vector, Vectorized, prefetch};
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_exact::{Float, LEVEL_BITS, State, round_window};
 use std::iter::zip;
 use std::marker::PhantomData;
@@ -106,7 +106,7 @@ impl Window {
         let unit = match self.unit {
             Some(unit) => unit,
             None => {
-                let sample = inputs.first(CORES.window_sample);
+                let sample = inputs.first(cores::WINDOW_SAMPLE);
                 self.failed = sample.len();
                 let Some(unit) = choose::<K, C>(isa, sample, self.is_bounded) else { return 0 };
                 *self.unit.insert(unit)
@@ -198,7 +198,7 @@ impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, 
                     held += block.len();
                     continue;
                 }
-                witnessed = CORES.most_witnessed;
+                witnessed = cores::MOST_WITNESSED;
             }
             witnessed = witnessed.saturating_sub(1);
             let Some(sums) = sums::<K, C, S, BOUNDED>(set, unit, block) else {
@@ -288,7 +288,7 @@ const fn rows<K: Vectorised, S: InstructionSet>() -> usize {
 fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
-    let (chains, levels, ahead) = (chains::<K>(), levels::<K>(BOUNDED), CORES.window_ahead);
+    let (chains, levels, ahead) = (chains::<K>(), levels::<K>(BOUNDED), cores::WINDOW_AHEAD);
     // A sum reads the two halves of its block side by side, so that the processor fetches two streams, as for a product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
     let step = chains / streams * S::F64::LANES;

@@ -5,7 +5,7 @@ use super::loops::{GRAIN, Loop};
 use super::operations::{copy, load, operation, store};
 use crate::arch::Isa;
 use crate::call::{MAX_OUTPUTS, picoseconds as cost};
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_expr::{
     Element, Form, Input, Node, NodeId, Op, Output, OutputKind, Program, Reduction, Source, Type,
 };
@@ -336,20 +336,20 @@ impl<'p> Compiler<'p> {
         if is_alone {
             let output = self.compiled.arrays.last();
             let is_searched =
-                self.compiled.cost >= CORES.searched_cost && output == Some(&size_of::<f64>());
+                self.compiled.cost >= cores::SEARCHED_COST && output == Some(&size_of::<f64>());
             return if is_searched {
-                CORES.searched_block
+                cores::SEARCHED_BLOCK
             } else {
                 usize::MAX - usize::MAX % GRAIN
             };
         }
-        let [few_buffers, more_buffers, reduction] = CORES.expression_block_bytes;
+        let [few_buffers, more_buffers, reduction] = cores::EXPRESSION_BLOCK_BYTES;
         let block = match self.compiled.reduced[..] {
             [] if registers <= 1 => few_buffers,
             [] => more_buffers,
             _ => reduction,
         };
-        let most = block.min(CORES.expression_bytes / registers.max(1));
+        let most = block.min(cores::EXPRESSION_BYTES / registers.max(1));
         (most / self.compiled.register_bytes).max(GRAIN) / GRAIN * GRAIN
     }
 }

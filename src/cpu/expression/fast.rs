@@ -5,14 +5,14 @@
 
 use super::loops::{Args, Body, GRAIN, Operand, PerElement};
 use crate::arch::{InstructionSet, Isa, Pair, Vectorized, Vectors, stay_a_loop};
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_math::fast::Halves;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The most elements of a block.
-const BLOCK: usize = 3 * CORES.fast_part;
+const BLOCK: usize = 3 * cores::FAST_PART;
 /// The most elements that a fast loop computes at once.
 const MOST_LANES: usize = 2 * GRAIN;
 /// The words of a bit of each.
@@ -147,7 +147,7 @@ fn run<S: InstructionSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Arg
     }
     let mut waiting = Waiting { inputs: [1.0; GRAIN], places: [ptr::null_mut(); GRAIN], count: 0 };
     let mut inputs = MaybeUninit::<[f32; BLOCK]>::uninit();
-    let (mut start, mut most) = (0, CORES.fast_part);
+    let (mut start, mut most) = (0, cores::FAST_PART);
     while start < len {
         let count = most.min(len - start);
         let mut block_x = x.from(start);
@@ -165,12 +165,12 @@ fn run<S: InstructionSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Arg
         most = BLOCK;
         if 2 * crowded > count {
             // Right behind such a block more are likely.
-            for _ in 0..CORES.fast_exact_parts {
-                let count = CORES.fast_part.min(len - start);
+            for _ in 0..cores::FAST_EXACT_PARTS {
+                let count = cores::FAST_PART.min(len - start);
                 run_exact(x.from(start), place(start), count);
                 start += count;
             }
-            most = CORES.fast_part;
+            most = cores::FAST_PART;
         }
     }
     waiting.finish(S::CHUNKS.long, run_exact);

@@ -2,7 +2,7 @@
 
 use super::value::{NanMasks, Value};
 use crate::arch::{InstructionSet, Isa, Vectorized, stay_a_loop};
-use crate::policy::CORES;
+use crate::policy::cores;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::slice;
@@ -172,7 +172,7 @@ fn body<S: InstructionSet, K: PerElement, const CHUNK: usize>(set: S, args: &Arg
 fn canonical<S: InstructionSet, T: Value>(set: S, args: &Args) {
     // SAFETY: the arguments promise `len` results, which are written, and to which nothing refers.
     let results = unsafe { slice::from_raw_parts_mut(args.out.cast::<T>(), args.len) };
-    let start = results.as_ptr().align_offset(CORES.cache_line).min(args.len);
+    let start = results.as_ptr().align_offset(cores::CACHE_LINE).min(args.len);
     let lines = &results[start..];
     let (has_nan, rest) = set.run(Search(lines));
     let end = if has_nan { start } else { args.len - rest };

@@ -3,7 +3,7 @@
 
 use super::erased::ErasedStates;
 use super::moments::Moments;
-use crate::policy::CORES;
+use crate::policy::cores;
 use arrayvec::ArrayVec;
 use gpuvec_expr::{MAX_OUTPUTS, Output};
 use std::collections::TryReserveError;
@@ -90,7 +90,7 @@ impl OutputStates {
     /// and take them in turn; reductions of different outputs are faster with all values at once.
     pub(crate) fn reduced_at_once(&self) -> usize {
         let share_values = self.outputs.iter().any(|output| output.moments.is_some());
-        if share_values { CORES.reduced_at_once } else { usize::MAX }
+        if share_values { cores::REDUCED_AT_ONCE } else { usize::MAX }
     }
 
     /// Completes the states, before they are merged into others.

@@ -7,7 +7,7 @@ use super::two_parts::OfSum;
 use crate::arch::Isa;
 use crate::cpu::exact::{self, Bounded, Columns, Inputs, Vectorised};
 use crate::cpu::fold::{fold, fold_columns};
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_exact::{Dot, State, Sum};
 use gpuvec_expr::{Reduction, Type};
 use gpuvec_ops::{
@@ -324,8 +324,8 @@ where
         for (part, start) in values
             .of::<O::Element>()
             .a()
-            .chunks(CORES.indexed_values)
-            .zip((first..).step_by(CORES.indexed_values))
+            .chunks(cores::INDEXED_VALUES)
+            .zip((first..).step_by(cores::INDEXED_VALUES))
         {
             let best = fold(isa, O::default(), Inputs::new(part, part));
             if !wins(best, start, *state) {

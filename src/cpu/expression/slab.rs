@@ -2,7 +2,7 @@
 
 use crate::arch::Isa;
 use crate::cpu::exact::{self, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised};
-use crate::policy::CORES;
+use crate::policy::cores;
 use gpuvec_exact::{Dot, Float, State};
 use gpuvec_ops::{Element, Indexed};
 use std::collections::TryReserveError;
@@ -110,9 +110,9 @@ impl<S: SlabState> Slab<S> {
 fn add_column<K: Vectorised>(
     isa: Isa, state: &mut State<K>, columns: Columns<'_, K::Element>, column: usize,
 ) {
-    let mut terms = [[K::Element::from_encoding(0); CORES.column_rows]; 2];
-    for start in (0..columns.rows()).step_by(CORES.column_rows) {
-        let rows = start..columns.rows().min(start + CORES.column_rows);
+    let mut terms = [[K::Element::from_encoding(0); cores::COLUMN_ROWS]; 2];
+    for start in (0..columns.rows()).step_by(cores::COLUMN_ROWS) {
+        let rows = start..columns.rows().min(start + cores::COLUMN_ROWS);
         let len = rows.len();
         for (place, row) in rows.enumerate() {
             let row = columns.row(row);
@@ -148,8 +148,8 @@ impl<K: LaneKind> SumKind for K {
     fn add_columns(
         isa: Isa, slab: &mut Slab<State<K>>, first: usize, columns: Columns<'_, K::Element>,
     ) {
-        for start in (0..columns.rows()).step_by(CORES.column_rows) {
-            let columns = columns.part(start..columns.rows().min(start + CORES.column_rows));
+        for start in (0..columns.rows()).step_by(cores::COLUMN_ROWS) {
+            let columns = columns.part(start..columns.rows().min(start + cores::COLUMN_ROWS));
             if !slab.lanes.has_room(columns.rows()) {
                 slab.empty_lanes();
             }
