@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import numpy as np
 
 from ._arrays import check_dtype, check_equal_types
+
+# Not when an operation is first called: a forked child would wait for ever for a module that another thread imports.
+from ._declarations import declared, element_type
+from ._expressions import compiled
 from ._library import NUMBERS, OPERATIONS, native
 from ._numbers import rounded
 from ._streams import Stream, check_stream
@@ -60,8 +64,6 @@ class Operation:
         reduced: tuple[Axis, bool] | None = None,
     ) -> Any:
         """Calls the operation with arrays of any kind; raises an error if they are wrong."""
-        from ._declarations import element_type
-
         check_stream(stream)
         inputs = {
             # A NumPy scalar counts as an array.
@@ -88,10 +90,6 @@ class Operation:
         """Returns the formula for an element type."""
         formula = self._formulas.get(dtype)
         if formula is None:
-            # Imported late, to keep the import of the package short.
-            from ._declarations import declared
-            from ._expressions import compiled
-
             inputs: dict[str, Any] = dict.fromkeys("ab"[: self._inputs], dtype)
             if "alpha" in self._text:
                 inputs["alpha"] = float

@@ -328,10 +328,13 @@ impl<'a> Job<'a> {
     }
 }
 
+/// Kernels store states in vectors of at most these bytes.
+const STATE_ALIGNMENT: usize = 16;
+
 /// The offsets of contiguous arrays in the buffers of their transfers, and of states behind each other, with the bytes
 /// of all states.
 fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARRAYS>, usize) {
-    let [mut staged, mut copied, mut states] = [0; 3];
+    let [mut staged, mut copied, mut states] = [0_usize; 3];
     let mut next = |(number, (array, transfer)): (usize, (&Array, Transfer))| {
         let elements = array.element_bytes() * plan.chunk;
         let (end, bytes) = match transfer {
@@ -340,8 +343,9 @@ fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARR
             Transfer::Dma => (&mut copied, elements),
             Transfer::State => (&mut states, state_bytes(call, number - call.inputs().len())),
         };
-        *end += bytes;
-        *end - bytes
+        let offset = end.next_multiple_of(STATE_ALIGNMENT);
+        *end = offset + bytes;
+        offset
     };
     let offsets = call.arrays().zip(plan.transfers.all()).enumerate().map(&mut next).collect();
     (offsets, states)
