@@ -13,7 +13,8 @@ import numpy as np
 
 from ._arrays import check_dtype, check_equal_types
 
-# Not when an operation is first called: a forked child would wait for ever for a module that another thread imports.
+# Not at an operation's first call: a forked child would wait for ever for a module that another
+# thread imports.
 from ._declarations import declared, element_type
 from ._expressions import compiled
 from ._library import NUMBERS, OPERATIONS, native
@@ -121,7 +122,6 @@ def _spread(
     name: str, a: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool, ddof: int
 ) -> Any:
     """Evaluates a variance or a standard deviation."""
-    from ._declarations import element_type
     from ._evaluate import evaluate
 
     check_stream(stream)
