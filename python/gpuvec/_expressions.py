@@ -40,7 +40,7 @@ from ._declarations import (
 )
 from ._device_array import DeviceArray
 from ._errors import Error, check, failure
-from ._library import functions, native, ordinal
+from ._library import functions, native, ordinal, runs
 from ._numbers import rounded
 from ._owned import Owned
 from ._queue import call
@@ -182,12 +182,6 @@ class Expression:
         """Returns the formula as the extension module calls it; None without the module."""
         if native is None:
             return None
-        run = _address(functions.gpuvec_expr_run_outputs), _address(functions.gpuvec_expr_run_nd)
-        own = None
-        if self._own:
-            function, arrays = getattr(functions, self._own), len(self._counted)
-            factors = function.argtypes[: len(self._names) - arrays]
-            own = _address(function), arrays, sum(map(ctypes.sizeof, factors))
         inputs = [
             (name, dtype_of(code), form_of(code), name in self._counted)
             for name, code in zip(self._names, self._codes)
@@ -200,7 +194,7 @@ class Expression:
         # Not a method: the formula would own the expression that owns it.
         calls = tuple(partial(each, self._names, self._outputs) for each in (queued, named_failure))
         what = inputs, outputs, self._is_tuple, limits, calls
-        return native.Formula(run, own, self._handle, *what)
+        return native.Formula(runs(), None, self._handle, *what)
 
     @property
     def text(self) -> str:
@@ -519,10 +513,6 @@ def compiled(
     expression = Expression.__new__(Expression)
     expression._compile(text, names, codes, *operation)
     return expression
-
-
-def _address(function: Any) -> int | None:
-    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def _holds(target: Shape, shape: Shape) -> bool:

@@ -228,6 +228,17 @@ functions = _load(_path)
 native: Any = _load_native(_path)
 
 
+def address_of(function: Any) -> int | None:
+    """Returns the address of a function, for the extension module."""
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def runs() -> tuple[int | None, int | None]:
+    """Returns the addresses of the functions that run expressions, for the extension module."""
+    run = functions.gpuvec_expr_run_outputs, functions.gpuvec_expr_run_nd
+    return address_of(run[0]), address_of(run[1])
+
+
 def library_path() -> str:
     """Return the path of the loaded library, for linkers and other bindings.
 

@@ -6,19 +6,17 @@ The extension module calls an operation on ordinary arrays, at about the cost of
 
 from __future__ import annotations
 
+import ctypes
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
 from ._arrays import check_dtype, check_equal_types
-
-# Not at an operation's first call: a forked child would wait for ever for a module that another
-# thread imports.
-from ._declarations import declared, element_type
-from ._expressions import compiled
-from ._library import NUMBERS, OPERATIONS, native
+from ._errors import failure
+from ._library import NUMBERS, OPERATIONS, address_of, functions, native, runs
 from ._numbers import rounded
+from ._queue import call
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
@@ -38,11 +36,14 @@ _TYPES: tuple[np.dtype[Any], ...] = (*map(np.dtype, NUMBERS.values()), *_OF_FORM
 class Operation:
     """An operation: a formula for each element type."""
 
-    __slots__ = ("_formulas", "_functions", "_inputs", "_name", "_text", "_types", "call")
+    __slots__ = (
+        *("_formulas", "_functions", "_inputs", "_is_reduction", "_name", "_text", "_types"),
+        "call",
+    )
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._text, self._inputs, _, elements = OPERATIONS[name]
+        self._text, self._inputs, self._is_reduction, elements = OPERATIONS[name]
         # The names of the library's own functions.
         self._functions = {np.dtype(NUMBERS[one]): f"gpuvec_{name}_{one}" for one in elements}
         has_integers = "i32" in elements
@@ -52,8 +53,27 @@ class Operation:
         # An operation on one array gets that array as `a` and as `b`.
         self.call: Callable[..., Any] = self.general
         if native is not None:
-            dtypes, formula = list(self._types), lambda dtype: self._formula(dtype)._short
-            self.call = native.Operation(self._inputs, dtypes, formula, self.general).call
+            types = [(dtype, self._own(dtype, elements)) for dtype in self._types]
+            formula = lambda dtype: self._formula(dtype)._short  # noqa: E731
+            self.call = native.Operation(self._inputs, types, formula, self.general).call
+
+    def _own(self, dtype: np.dtype[Any], elements: dict[str, str]) -> Any:
+        """Returns the library's own function for a type, if there is one, for the extension module.
+
+        Its first call imports nothing: a forked child would wait for ever for a module that
+        another thread of the parent was importing.
+        """
+        if dtype not in self._functions:
+            return None
+        function, names = getattr(functions, self._functions[dtype]), "ab"[: self._inputs]
+        factor = ctypes.sizeof(function.argtypes[0]) if "alpha" in self._text else 0
+        own = address_of(function), self._inputs, factor
+        result = next(out for one, out in elements.items() if np.dtype(NUMBERS[one]) == dtype)
+        inputs = [(name, dtype, "array", True) for name in names]
+        outputs = [(np.dtype(NUMBERS[result]), self._is_reduction)]
+        is_dot = self._name == "dot"
+        limits = 1 if is_dot else 2**31 - 1, not is_dot, False, self._is_reduction
+        return native.Formula(runs(), own, 0, inputs, outputs, False, limits, (call, failure))
 
     def general(
         self,
@@ -65,6 +85,8 @@ class Operation:
         reduced: tuple[Axis, bool] | None = None,
     ) -> Any:
         """Calls the operation with arrays of any kind; raises an error if they are wrong."""
+        from ._declarations import element_type
+
         check_stream(stream)
         inputs = {
             # A NumPy scalar counts as an array.
@@ -91,6 +113,10 @@ class Operation:
         """Returns the formula for an element type."""
         formula = self._formulas.get(dtype)
         if formula is None:
+            # Imported late, to keep the import of the package short.
+            from ._declarations import declared
+            from ._expressions import compiled
+
             inputs: dict[str, Any] = dict.fromkeys("ab"[: self._inputs], dtype)
             if "alpha" in self._text:
                 inputs["alpha"] = float
@@ -122,6 +148,7 @@ def _spread(
     name: str, a: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool, ddof: int
 ) -> Any:
     """Evaluates a variance or a standard deviation."""
+    from ._declarations import element_type
     from ._evaluate import evaluate
 
     check_stream(stream)

@@ -312,8 +312,7 @@ def test_kernels_that_devices_load():
     """Each kernel has a line when a device first needs it; and the release of memory has one."""
     found = events("add(10), add(10), gpuvec.trim()", GPUVEC_PLACEMENT="gpu", **environment())
     loaded, call = [f"loaded {name} on device 0" for name in ("probe", "add_f32")], "call"
-    assert found[:-1] == ['compiled "a + b"', *loaded, call, call]
-    assert found[-1].startswith("trimmed ")
+    assert found[:-1] == [*loaded, call, call] and found[-1].startswith("trimmed ")
 
 
 @needs_fake_driver
@@ -341,8 +340,8 @@ def test_the_reason_of_a_fallback():
 def test_the_reason_why_no_gpu_is_used():
     """A driver that shows no device is a line, once."""
     script = "gpuvec.init(), gpuvec.why_cpu(), add(10)"
-    [failed, *others] = events(script, **environment(DEVICES=0))
-    assert failed.startswith("failed to open a GPU: ") and others == ['compiled "a + b"', "call"]
+    [failed, call] = events(script, **environment(DEVICES=0))
+    assert failed.startswith("failed to open a GPU: ") and call == "call"
 
 
 @pytest.mark.parametrize("lines", ["run", "all"])
@@ -368,7 +367,7 @@ def test_a_file_has_the_lines_of_threads_and_children(lines, tmp_path):
     script = f"import os\nos.chdir({str(tmp_path)!r})\n" + textwrap.dedent(script)
     assert stderr_of(script, GPUVEC_LOG=f"{lines}:a:log") == ""
     first, *others = path.read_text().splitlines()
-    found = [LINE.fullmatch(line) for line in others if not EVENT.fullmatch(line)]
+    found = [LINE.fullmatch(line) for line in others]
     assert first == "before" and all(found)
     assert sorted(line["n"] for line in found) == ["10"] * 801 + ["11"]
 

@@ -80,7 +80,7 @@ impl Work {
 
 #[pymethods]
 impl Formula {
-    /// Makes the formula of an expression's handle, which outlives it.
+    /// Makes the formula of an expression's handle, which outlives it, or of an operation's own function alone.
     ///
     /// `functions` has the addresses of `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`, and `own`, if it is not
     /// None, the address of an operation's function, its number of inputs, and the size of its factor. Each input has
@@ -151,7 +151,7 @@ impl Formula {
 
 impl Formula {
     /// Runs the expression. Returns `None` if an array has another type than the input, or if shapes do not fit.
-    fn run<'py>(
+    pub(crate) fn run<'py>(
         &self, arrays: &[Array<'py>], scalars: &[u64], call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(shapes) = self.shapes(arrays, call) else { return Ok(None) };
@@ -177,19 +177,9 @@ impl Formula {
         Ok(Some(PyTuple::new(call.out.py(), results)?.into_any()))
     }
 
-    /// Calls an operation's own function or, if that does not fit, runs the expression.
-    pub(crate) fn run_operation<'py>(
-        &self, arrays: &[Array<'py>], factor: Option<f64>, call: &Call<'_, 'py>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match self.run_own(arrays, factor.unwrap_or(0.0), call)? {
-            None => self.run(arrays, factor.map(f64::to_bits).as_slice(), call),
-            result => Ok(result),
-        }
-    }
-
     /// Calls an operation's own function, as [`Self::run`] runs its expression. Returns `None` also unless all arrays
     /// are contiguous and of one shape, and all axes are reduced or none.
-    fn run_own<'py>(
+    pub(crate) fn run_own<'py>(
         &self, arrays: &[Array<'py>], factor: f64, call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (Some(own), [output]) = (self.own, self.outputs.as_slice()) else { return Ok(None) };

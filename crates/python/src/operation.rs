@@ -15,22 +15,28 @@ pub(crate) struct Operation {
     general: Py<PyAny>,
 }
 
-/// An operation for an element type: its formula, once it was needed.
+/// An operation for an element type.
 struct Typed {
     dtype: Py<PyAny>,
+    /// The library's own function for contiguous arrays, if it has one.
+    own: Option<Py<Formula>>,
+    /// The formula for other arrays, once it was needed.
     formula: PyOnceLock<Py<Formula>>,
 }
 
 #[pymethods]
 impl Operation {
-    /// Makes an operation of `inputs` arrays for element types. `formula(dtype)` returns the [`Formula`], and
-    /// `general` is called with arguments that are not ordinary arrays.
+    /// Makes an operation of `inputs` arrays for element types, each with its own function or None. `formula(dtype)`
+    /// returns the [`Formula`], and `general` is called with arguments that are not ordinary arrays.
     #[new]
     fn new(
-        py: Python<'_>, inputs: usize, dtypes: Vec<Py<PyAny>>, formula: Py<PyAny>,
-        general: Py<PyAny>,
+        py: Python<'_>, inputs: usize, types: Vec<(Py<PyAny>, Option<Py<Formula>>)>,
+        formula: Py<PyAny>, general: Py<PyAny>,
     ) -> PyResult<Self> {
-        let typed = dtypes.into_iter().map(|dtype| Typed { dtype, formula: PyOnceLock::new() });
+        let typed = types.into_iter().map(|(dtype, own)| {
+            let formula = PyOnceLock::new();
+            Typed { dtype, own, formula }
+        });
         Ok(Operation { numpy: NumPy::get(py)?, inputs, typed: typed.collect(), formula, general })
     }
 
@@ -52,25 +58,37 @@ impl Operation {
 }
 
 impl Operation {
-    /// Calls the formula; returns `None` unless the inputs are ordinary arrays of one type that fit.
+    /// Calls the operation's own function, or runs the formula; returns `None` unless the inputs are ordinary arrays of
+    /// one type that fit.
     fn run<'py>(
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, factor: Option<f64>,
         call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(first) = self.numpy.found(a, call.native)? else { return Ok(None) };
-        let Some(formula) = self.formula(&first)? else { return Ok(None) };
+        let typed = self.typed.iter().find(|typed| first.has_dtype(&typed.dtype));
+        let Some(typed) = typed else { return Ok(None) };
         if self.inputs == 1 {
-            return formula.run_operation(&[first], factor, call);
+            return self.run_on(typed, &[first], factor, call);
         }
         let Some(second) = self.numpy.found(b, call.native)? else { return Ok(None) };
-        formula.run_operation(&[first, second], factor, call)
+        self.run_on(typed, &[first, second], factor, call)
     }
 
-    /// Returns the formula for an array's type.
-    fn formula(&self, array: &Array) -> PyResult<Option<&Formula>> {
-        let typed = self.typed.iter().find(|typed| array.has_dtype(&typed.dtype));
-        let Some(Typed { dtype, formula }) = typed else { return Ok(None) };
-        let py = array.owner.py();
+    fn run_on<'py>(
+        &self, typed: &Typed, arrays: &[Array<'py>], factor: Option<f64>, call: &Call<'_, 'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if let Some(own) = &typed.own
+            && let Some(result) = own.get().run_own(arrays, factor.unwrap_or(0.0), call)?
+        {
+            return Ok(Some(result));
+        }
+        let formula = self.formula(typed, arrays[0].owner.py())?;
+        formula.map_or(Ok(None), |it| it.run(arrays, factor.map(f64::to_bits).as_slice(), call))
+    }
+
+    /// Returns the formula for an element type.
+    fn formula<'t>(&self, typed: &'t Typed, py: Python<'_>) -> PyResult<Option<&'t Formula>> {
+        let Typed { dtype, formula, .. } = typed;
         if formula.get(py).is_none() {
             let new = self.formula.bind(py).call1((dtype,))?.cast_into::<Formula>()?;
             // Another thread may have set it meanwhile, to the same formula. (Making it inside the cell would run
