@@ -97,5 +97,5 @@ unsafe fn operation<O: Operation, const COUNT: usize>(
 ) -> Result<(), Error> {
     let inputs = inputs.map(|input| input.cast());
     // SAFETY: this function's promise.
-    unsafe { run::operation(O::OP, op.alpha(), &inputs, out.cast(), n, stream) }
+    unsafe { run::operation(O::OP, op.alpha(), inputs, out.cast(), n, stream) }
 }

@@ -58,7 +58,9 @@ impl<'a> Argument<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Arguments<'a> {
     pub(crate) task: Task<'a>,
-    /// The lengths of the axes. Contiguous arrays have one.
+    /// The number of elements, if the arrays are known to be contiguous. Reductions then reduce all of them.
+    pub(crate) contiguous: Option<usize>,
+    /// The lengths of the axes of other arrays.
     pub(crate) shape: &'a [i64],
     /// A bit for each axis that reductions reduce.
     pub(crate) reduced_axes: u64,
@@ -71,14 +73,17 @@ type Arrays = ArrayVec<Array, MAX_ARRAYS>;
 
 /// Finds the memory kinds of arrays. (Not a closure, which short calls of contiguous arrays would not inline, since
 /// strided arrays use it, too.)
-pub(crate) trait KindOf {
-    /// The kind of memory that contains an array.
-    fn kind_of(&mut self, array: &Array) -> Result<MemoryKind, Error>;
+pub(crate) trait FindKinds {
+    /// Stores the kind of memory that contains each array, which is pageable before.
+    fn find(&self, arrays: &mut [Array]) -> Result<(), Error>;
 }
 
-impl<F: FnMut(&Array) -> Result<MemoryKind, Error>> KindOf for F {
-    fn kind_of(&mut self, array: &Array) -> Result<MemoryKind, Error> {
-        self(array)
+impl<F: Fn(&Array) -> Result<MemoryKind, Error>> FindKinds for F {
+    fn find(&self, arrays: &mut [Array]) -> Result<(), Error> {
+        arrays.iter_mut().try_for_each(|array| {
+            array.kind = self(array)?;
+            Ok(())
+        })
     }
 }
 
@@ -86,17 +91,25 @@ impl<F: FnMut(&Array) -> Result<MemoryKind, Error>> KindOf for F {
 type Work<'f> = &'f mut dyn FnMut(&Call<'_>) -> Result<(), Error>;
 
 impl<'a> Arguments<'a> {
+    /// The arguments of a call on `n` elements of contiguous arrays.
+    pub(crate) const fn contiguous(
+        task: Task<'a>, n: usize, inputs: &'a [Argument<'a>], outputs: &'a [Argument<'a>],
+    ) -> Self {
+        let contiguous = Some(n);
+        Arguments { task, contiguous, shape: &[], reduced_axes: 0, inputs, outputs }
+    }
+
     /// Checks the arguments, and calls `work` with the call, which takes over their promise. Asks `kinds` for the memory
     /// kind of each array. Returns `None` if there is nothing to do.
     #[inline(always)]
     pub(crate) fn check<R>(
-        &self, mut kinds: impl KindOf, work: impl FnOnce(&Call<'_>) -> Result<R, Error>,
+        &self, kinds: impl FindKinds, work: impl FnOnce(&Call<'_>) -> Result<R, Error>,
     ) -> Result<Option<R>, Error> {
-        if let Some(n) = self.contiguous_elements() {
-            return self.check_contiguous(n, &mut kinds, work);
+        if let Some(n) = self.contiguous.or_else(|| self.contiguous_elements()) {
+            return self.check_contiguous(n, &kinds, work);
         }
         let (mut work, mut result) = (Some(work), None);
-        self.check_strided(&mut kinds, &mut |call| {
+        self.check_strided(&kinds, &mut |call| {
             result = work.take().map(|work| work(call)).transpose()?;
             Ok(())
         })?;
@@ -120,23 +133,20 @@ impl<'a> Arguments<'a> {
     /// of 1.1.
     #[inline(always)]
     fn check_contiguous<R>(
-        &self, n: usize, kinds: &mut (impl KindOf + ?Sized),
+        &self, n: usize, kinds: &(impl FindKinds + ?Sized),
         work: impl FnOnce(&Call<'_>) -> Result<R, Error>,
     ) -> Result<Option<R>, Error> {
         let (task, mut arrays) = (self.task, Arrays::new());
         if n == 0 && !task.has_empty_result() {
             return Err(Error::Empty);
         }
-        let mut written = self.outputs.iter().filter(|output| output.layout.extent.elements(n) > 0);
-        if written.clone().next().is_none() {
-            return Ok(None);
-        }
-        for input in self.inputs.iter().filter(|_| n > 0) {
+        for input in if n > 0 { self.inputs } else { &[] } {
             arrays.push(array(task, input, n)?);
         }
         let count = arrays.len();
-        written.try_for_each(|output| {
+        for output in self.outputs {
             match output.layout.extent {
+                Extent::Elements if n == 0 => continue,
                 Extent::Elements => {}
                 Extent::Results => {
                     if count == 0 {
@@ -150,26 +160,19 @@ impl<'a> Arguments<'a> {
                 }
             }
             arrays.push(array(task, output, n)?);
-            Ok(())
-        })?;
-        let checked = Call::of(task, n, &arrays, count);
-        if matches!(task, Task::Copy) && checked.is_in_place() {
+        }
+        let (inputs, outputs) = arrays.split_at(count);
+        if outputs.is_empty() || (matches!(task, Task::Copy) && inputs[0].is(&outputs[0])) {
             return Ok(None);
         }
-        checked.refuse_overlap()?;
-        for array in &mut arrays {
-            // Pageable is the default: no store for it.
-            match kinds.kind_of(array)? {
-                MemoryKind::Pageable => {}
-                other => array.kind = other,
-            }
-        }
+        refuse_overlap(inputs, outputs)?;
+        kinds.find(&mut arrays)?;
         work(&Call::of(task, n, &arrays, count)).map(Some)
     }
 
     /// Checks arrays of any strides. Not inlined, so that contiguous arrays need less stack.
     #[inline(never)]
-    fn check_strided(&self, kinds: &mut dyn KindOf, work: Work<'_>) -> Result<(), Error> {
+    fn check_strided(&self, kinds: &dyn FindKinds, work: Work<'_>) -> Result<(), Error> {
         // In place: to return them would take as much stack once more.
         let mut views = ArrayVec::<View, MAX_ARRAYS>::new_const();
         views.extend(self.arrays().map(|_| View::default()));
@@ -185,15 +188,14 @@ impl<'a> Arguments<'a> {
     /// one call.
     #[inline(never)]
     fn check_views(
-        &self, axes: &Axes, views: &[View], kinds: &mut dyn KindOf, work: Work<'_>,
+        &self, axes: &Axes, views: &[View], kinds: &dyn FindKinds, work: Work<'_>,
     ) -> Result<(), Error> {
         let mut arrays = Arrays::new();
         for (&Argument { name, layout, .. }, view) in self.arrays().zip(views) {
             let (address, bytes) = (view.lowest, view.end - view.lowest);
-            let mut array = Array { name, address, layout, bytes, kind: MemoryKind::Pageable };
-            array.kind = kinds.kind_of(&array)?;
-            arrays.push(array);
+            arrays.push(Array { name, address, layout, bytes, kind: MemoryKind::Pageable });
         }
+        kinds.find(&mut arrays)?;
         let n = axes.kept().elements() * axes.reduced().elements().max(1);
         let strides = Some(Strides::new(axes, views));
         work(&Call { strides, ..Call::of(self.task, n, &arrays, self.inputs.len()) })
@@ -202,7 +204,7 @@ impl<'a> Arguments<'a> {
     /// Checks arrays of `n` elements whose axes were merged into one. Not inlined, as `check_views`.
     #[inline(never)]
     fn check_merged(
-        &self, n: usize, views: &[View], kinds: &mut dyn KindOf, work: Work<'_>,
+        &self, n: usize, views: &[View], kinds: &dyn FindKinds, work: Work<'_>,
     ) -> Result<(), Error> {
         let first = |(array, view): (&Argument<'a>, &View)| {
             let pointer = std::ptr::with_exposed_provenance_mut(view.first);
@@ -301,24 +303,6 @@ impl<'a> Call<'a> {
         Call { task, n, arrays, inputs, outputs, strides: None }
     }
 
-    /// Fails if an output overlaps an input without being exactly that input, or another output. (The output of
-    /// a reduction may be an input's first element.)
-    fn refuse_overlap(&self) -> Result<(), Error> {
-        for (number, output) in self.outputs.iter().enumerate() {
-            for input in self.inputs {
-                if input.overlaps(output) && !may_share(input, output) {
-                    return Err(Error::Overlap { output: output.name, input: input.name });
-                }
-            }
-            for other in &self.outputs[..number] {
-                if other.overlaps(output) {
-                    return Err(Error::OutputsOverlap { output: output.name, other: other.name });
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The same call, whose work [takes the states](super::ChunkWork::take_states) of the results. The outputs' views
     /// only give their order. Cores do not take over such a call from GPUs: the taken states would count twice.
     pub(crate) fn for_states(&self) -> Self {
@@ -414,6 +398,25 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Fails if an output overlaps an input without being exactly that input, or another output. (The output of
+/// a reduction may be an input's first element.)
+#[inline(always)]
+fn refuse_overlap(inputs: &[Array], outputs: &[Array]) -> Result<(), Error> {
+    for (number, output) in outputs.iter().enumerate() {
+        for input in inputs {
+            if input.overlaps(output) && !may_share(input, output) {
+                return Err(Error::Overlap { output: output.name, input: input.name });
+            }
+        }
+        for other in &outputs[..number] {
+            if other.overlaps(output) {
+                return Err(Error::OutputsOverlap { output: output.name, other: other.name });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// True if an output may share an input's memory: it is the same array or, for a reduction, its first element.
 fn may_share(input: &Array, output: &Array) -> bool {
     match output.layout.extent {
@@ -440,12 +443,6 @@ fn array(task: Task<'_>, argument: &Argument<'_>, n: usize) -> Result<Array, Err
         return Err(Error::Misaligned { argument: name, address, alignment: element_bytes });
     }
     Ok(Array { name, address, layout, bytes, kind: MemoryKind::Pageable })
-}
-
-/// The shape of contiguous arrays of `n` elements, of which one has this layout.
-#[inline(always)]
-pub(crate) fn contiguous(task: Task<'_>, n: usize, layout: Layout) -> Result<[i64; 1], Error> {
-    i64::try_from(n).map(|n| [n]).map_err(|_| too_long(task, n, layout))
 }
 
 fn too_long(task: Task<'_>, n: usize, Layout { element_bytes, .. }: Layout) -> Error {
@@ -478,9 +475,7 @@ pub(crate) mod tests {
         kind_of: impl Fn(&Array) -> Result<MemoryKind, Error>,
         then: impl FnOnce(&Call<'_>) -> Result<R, Error>,
     ) -> Result<Option<R>, Error> {
-        let shape = &contiguous(task, n, outputs[0].layout)?;
-        let reduced_axes = task.kind().reduced_axes(1);
-        Arguments { task, shape, reduced_axes, inputs, outputs }.check(kind_of, then)
+        Arguments::contiguous(task, n, inputs, outputs).check(kind_of, then)
     }
 
     /// A call on arrays at these addresses, which no test follows.

@@ -14,7 +14,7 @@ mod tiles;
 mod transfer;
 
 pub(crate) use array::{Array, Extent, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
-pub(crate) use checked::{Argument, Arguments, Call, KindOf, contiguous};
+pub(crate) use checked::{Argument, Arguments, Call, FindKinds};
 pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
 pub(crate) use task::{ChunkWork, KernelStates, Task, TaskKind};

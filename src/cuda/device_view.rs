@@ -90,6 +90,10 @@ impl StagingLayout {
         part: &Part<'_>, number: usize, element_bytes: usize, in_memory_order: bool,
     ) -> Self {
         let (lengths, strides) = (part.lengths(), part.strides(number));
+        if matches!(part, Part::Chunk { .. }) && strides[0] != 0 {
+            let (strides, steps) = (strides[..1].iter().copied().collect(), strides);
+            return StagingLayout { lengths, strides, element_bytes, steps };
+        }
         let mut axes: ArrayVec<usize, MAX_AXES> = ArrayVec::new();
         for axis in (0..lengths.len()).filter(|axis| strides[*axis] != 0) {
             let is_inside = |other: &usize| {

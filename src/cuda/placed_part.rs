@@ -187,7 +187,6 @@ impl<'a> PlacedPart<'a> {
     /// completion by the flags.
     pub(super) fn queue(mut self, task: Task<'_>, wrote: &mut bool) -> Result<u32, Error> {
         const NO_SCRATCH: Error = Error::Internal { text: "a reduction without memory" };
-        let inputs: Addresses = self.inputs.iter().map(DeviceView::address).collect();
         let mut warps = 0;
         let (stream, mut scratch) = (self.target.stream, self.target.scratch.take());
         for (task, outputs) in task.kernels() {
@@ -200,6 +199,7 @@ impl<'a> PlacedPart<'a> {
                     let scratch = scratch.as_deref_mut().ok_or(NO_SCRATCH)?;
                     let [output] = outputs else { return Err(enqueue::NO_OUTPUT) };
                     let output = &self.outputs[*output];
+                    let inputs = self.inputs.iter().map(DeviceView::address).collect();
                     warps = if self.is_chunk {
                         scratch.lend(stream, |lent| self.reduce_all(task, &inputs, output, lent))?
                     } else {
@@ -272,26 +272,26 @@ impl<'a> PlacedPart<'a> {
         if !self.has_elements {
             return Ok(0);
         }
+        let views = self.inputs.iter().chain(outputs.iter().map(|output| &self.outputs[*output]));
+        if self.is_chunk {
+            return self.map_contiguous(
+                task,
+                &views.map(DeviceView::address).collect(),
+                self.lengths[0],
+            );
+        }
         let mut placed = DeviceViews::new(&self.lengths);
-        self.inputs.iter().for_each(|input| placed.push(*input));
-        outputs.iter().for_each(|output| placed.push(self.outputs[*output]));
+        views.for_each(|view| placed.push(*view));
         let inputs = self.inputs.len();
         if self.kept < self.lengths.len() {
             placed.sort_by(inputs);
         }
-        let Target { device, stream, flags, .. } = self.target;
+        let Target { device, stream, .. } = self.target;
         let block_limit = self.target.block_limits.of(task);
         placed.merge();
         let (arrays, n) = (placed.addresses(), placed.elements());
-        if let (Task::Copy, true, &[from, to]) = (task, self.target.copies_by_driver, &arrays[..]) {
-            // SAFETY: the promise of `new`.
-            return unsafe { enqueue::copy(device, stream, from, to, n) }.map(|()| 0);
-        }
         if placed.is_contiguous() {
-            let (arrays, contents) = (&arrays[..], Contents::Elements);
-            let launch = Launch { task, arrays, inputs, first: 0, n, contents, block_limit, flags };
-            // SAFETY: the promise of `new`.
-            return unsafe { enqueue(device, stream, launch) };
+            return self.map_contiguous(task, &arrays, n);
         }
         let Task::Evaluate(Evaluation { bindings, .. }) = task else {
             return Err(Error::Internal { text: "a copy with strides" });
@@ -314,5 +314,19 @@ impl<'a> PlacedPart<'a> {
         // SAFETY: the promise of `new`; the variant has these parameters.
         unsafe { kernels.launch(task, form, blocks, stream, &mut parameters, None)? };
         Ok(0)
+    }
+
+    /// The same for `n` elements of contiguous arrays at these addresses, the inputs first.
+    fn map_contiguous(&self, task: Task<'_>, arrays: &Addresses, n: usize) -> Result<u32, Error> {
+        let Target { device, stream, flags, .. } = self.target;
+        if let (Task::Copy, true, &[from, to]) = (task, self.target.copies_by_driver, &arrays[..]) {
+            // SAFETY: the promise of `new`.
+            return unsafe { enqueue::copy(device, stream, from, to, n) }.map(|()| 0);
+        }
+        let (inputs, contents) = (self.inputs.len(), Contents::Elements);
+        let block_limit = self.target.block_limits.of(task);
+        let launch = Launch { task, arrays, inputs, first: 0, n, contents, block_limit, flags };
+        // SAFETY: the promise of `new`.
+        unsafe { enqueue(device, stream, launch) }
     }
 }

@@ -53,8 +53,8 @@ impl Extent {
 
     /// True if one of the addresses may be in memory of the kind.
     #[inline(always)]
-    pub(crate) fn may_have_any(&self, addresses: [usize; 2]) -> bool {
+    pub(crate) fn may_have_any(&self, [first, last]: [usize; 2]) -> bool {
         let noted = self.lowest.load(Ordering::Relaxed)..=self.highest.load(Ordering::Relaxed);
-        addresses.iter().any(|address| noted.contains(address))
+        noted.contains(&first) || noted.contains(&last)
     }
 }

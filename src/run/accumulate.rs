@@ -7,7 +7,7 @@
 
 use super::arguments::saturated_elements;
 use super::log::{self, Subject};
-use super::memory_kinds::LazyKinds;
+use super::memory_kinds::MemoryKinds;
 use super::reduce_axes::ReduceAxes;
 use super::work::{CpuProgram, Evaluating, MISSING, NO_BUFFERS, ReducingSeveral};
 use super::{Runner, execute, last_run, run};
@@ -50,7 +50,8 @@ pub(crate) fn accumulate(
     let task = Task::Evaluate(Evaluation { formula, bindings });
     // SAFETY: nothing is written there. The placeholder has the accumulator's axes, and puts the states in their order.
     let results = unsafe { Argument::new("state", accumulator.address(), formula.output, None) };
-    let arguments = Arguments { task, shape, reduced_axes, inputs, outputs: &[results] };
+    let outputs = &[results];
+    let arguments = Arguments { task, contiguous: None, shape, reduced_axes, inputs, outputs };
     let add_all = |call: &Call<'_>| {
         let (sums, n) = match call.strides() {
             None => (1, call.n()),
@@ -83,7 +84,7 @@ pub(crate) fn accumulate(
         }
         Ok(())
     };
-    if arguments.check(LazyKinds::new(task, placement), add_all)?.is_none() {
+    if arguments.check(MemoryKinds { task, placement }, add_all)?.is_none() {
         last_run::clear();
     }
     Ok(())
@@ -197,9 +198,8 @@ fn add_chunks(
         }
         let part = Arguments { shape: &chunk.lengths, inputs: &parts, ..*arguments };
         let first = chunk.first_kept(shape, reduced_axes);
-        let added = part.check(LazyKinds::new(task, Placement::Cpu), |call| {
-            add(states, first, call, Placement::Cpu, None)
-        })?;
+        let kinds = MemoryKinds { task, placement: Placement::Cpu };
+        let added = part.check(kinds, |call| add(states, first, call, Placement::Cpu, None))?;
         states = added.ok_or(MISSING)?;
     }
     Ok(states)
@@ -215,7 +215,8 @@ fn copied<'a>(
     // SAFETY: there are as many words as elements.
     let copy = unsafe { Argument::new("copy", words.as_ptr().cast(), formula.output, None) };
     let task = Task::Evaluate(Evaluation { formula, bindings: &[Binding::Array] });
-    let arguments = Arguments { task, shape, reduced_axes: 0, inputs: &[part], outputs: &[copy] };
+    let (inputs, outputs) = (&[part], &[copy]);
+    let arguments = Arguments { task, contiguous: None, shape, reduced_axes: 0, inputs, outputs };
     run(&arguments, CpuProgram::Blocks(&expression.blocks), null_mut())?;
     Ok(copy)
 }

@@ -183,6 +183,7 @@ impl<'a> BoundArguments<'a> {
         let (formula, bindings) = (&given.expression.formula, &self.bindings);
         Arguments {
             task: Task::Evaluate(Evaluation { formula, bindings }),
+            contiguous: None,
             shape: given.shape,
             reduced_axes: given.reduced_axes,
             inputs: &self.inputs,

@@ -19,7 +19,7 @@ mod work;
 use crate::call::plan::{Fallback, OnCores, OnStream, Plan, on_cores, on_stream, plan};
 use crate::call::{
     Argument, Arguments, Binding, Call, ChunkWork, Evaluation, Extent, Formula, Layout, Task,
-    TaskKind, choose, contiguous, fastest_cores,
+    TaskKind, choose, fastest_cores,
 };
 use crate::cpu::expression::{Add, BlockReduction, Reducer, ReductionVisitor, States, visit};
 use crate::cuda::{alloc, device, stream as cuda};
@@ -39,7 +39,7 @@ use gpuvec_ops::{Accumulator, Element, Op};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
-use memory_kinds::LazyKinds;
+use memory_kinds::MemoryKinds;
 use std::ffi::c_void;
 
 use reduce_axes::ReduceAxes;
@@ -51,26 +51,22 @@ use work::{CpuProgram, Evaluating, NoWork, Reducing, ReducingSeveral, Whole};
 /// # Safety
 /// As [`Argument::new`]. There are as many inputs as the operation has.
 #[inline(never)]
-pub(crate) unsafe fn operation(
-    op: Op, alpha: u64, inputs: &[*const c_void], out: *mut c_void, n: usize,
+pub(crate) unsafe fn operation<const COUNT: usize>(
+    op: Op, alpha: u64, inputs: [*const c_void; COUNT], out: *mut c_void, n: usize,
     stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Operation(op), n);
-    let (formula, count) = (Formula::of(op), inputs.len());
+    let formula = Formula::of(op);
     let bindings = [Binding::Array, Binding::Array, Binding::Scalar(alpha)];
-    let bindings = &bindings[2 - count..][..count + usize::from(formula.has_alpha)];
+    let bindings = &bindings[2 - COUNT..][..COUNT + usize::from(formula.has_alpha)];
     let task = Task::Evaluate(Evaluation { formula, bindings });
     let layout = Layout::contiguous(op.element_bytes());
     // SAFETY: this function's promise.
     let argument = |name, pointer, layout| unsafe { Argument::new(name, pointer, layout, None) };
-    let all = [0, count - 1].map(|i| argument(["a", "b"][i], inputs[i], layout));
+    let inputs = std::array::from_fn::<_, COUNT, _>(|i| argument(["a", "b"][i], inputs[i], layout));
     let outputs = [argument("out", out, formula.output)];
-    let shape = contiguous(task, n, layout)?;
-    run(
-        &of_contiguous(task, &shape, &all[..count], &outputs),
-        CpuProgram::Operation { op, alpha },
-        stream,
-    )
+    let arguments = Arguments::contiguous(task, n, &inputs, &outputs);
+    run(&arguments, CpuProgram::Operation { op, alpha }, stream)
 }
 
 /// Copies bytes from the first of two arguments to the other, or queues that on a stream.
@@ -78,15 +74,7 @@ pub(crate) fn copy(
     [src, dst]: [Argument<'_>; 2], bytes: usize, stream: *mut gpuvec_stream,
 ) -> Result<(), Error> {
     log::begin(Subject::Copy, bytes);
-    let shape = contiguous(Task::Copy, bytes, Layout::contiguous(1))?;
-    run(&of_contiguous(Task::Copy, &shape, &[src], &[dst]), CpuProgram::Copy, stream)
-}
-
-/// The arguments of a call on contiguous arrays.
-fn of_contiguous<'a>(
-    task: Task<'a>, shape: &'a [i64; 1], inputs: &'a [Argument<'a>], outputs: &'a [Argument<'a>],
-) -> Arguments<'a> {
-    Arguments { task, shape, reduced_axes: task.kind().reduced_axes(1), inputs, outputs }
+    run(&Arguments::contiguous(Task::Copy, bytes, &[src], &[dst]), CpuProgram::Copy, stream)
 }
 
 /// Makes the driver of a device compile an expression, where there is a GPU.
@@ -106,7 +94,8 @@ fn run(
 ) -> Result<(), Error> {
     let placement = settings::placement()?;
     let of_stream = given(stream)?;
-    let ran = arguments.check(LazyKinds::new(arguments.task, placement), |call| {
+    let kinds = MemoryKinds { task: arguments.task, placement };
+    let ran = arguments.check(kinds, |call| {
         if let Some(Stream::Gpu(stream)) = of_stream.as_deref()
             && let Some(plan) = on_stream(call, placement, stream.ordinal())
         {

@@ -2,8 +2,8 @@
 
 use super::strided_iter::address;
 use super::work::CpuProgram;
-use super::{last_run, of_contiguous, run};
-use crate::call::{Argument, Call, Extent, MAX_OUTPUTS, TaskKind};
+use super::{last_run, run};
+use crate::call::{Argument, Arguments, Call, Extent, MAX_OUTPUTS, TaskKind};
 use crate::cpu::{Grid, gather, scatter};
 use crate::error::Error;
 use crate::objects::stream::gpuvec_stream;
@@ -34,11 +34,11 @@ pub(super) fn store(
     let mut results = [0u64; MAX_OUTPUTS];
     let places = call.outputs().iter().zip(&mut results).map(|(output, result)| {
         let place = (&raw mut *result).cast_const().cast();
-        // SAFETY: a result is no longer than a word, and outlives the call.
+        // SAFETY: the place has a word, and no result is longer. It exists until the call returns.
         unsafe { Argument::new(output.name, place, output.layout, None) }
     });
     let outputs: ArrayVec<_, MAX_OUTPUTS> = places.collect();
-    run(&of_contiguous(call.task(), &[n as i64], &[], &outputs), steps, stream)?;
+    run(&Arguments::contiguous(call.task(), n, &[], &outputs), steps, stream)?;
     last_run::clear();
     let (space, views) = (strides.axes().kept(), &strides.views()[call.inputs().len()..]);
     let blocks = space.blocks(cores::STRIDED_BLOCK);

@@ -72,6 +72,7 @@ impl Case {
         let bindings = &[Binding::Array; 2][..inputs];
         let arguments = Arguments {
             task: Task::Evaluate(Evaluation { formula, bindings }),
+            contiguous: None,
             shape: &self.shape,
             reduced_axes: self.reduced,
             inputs: &arguments[..inputs],
