@@ -3,7 +3,7 @@
 //! The driver takes up to a millisecond to map memory and to unmap it, and the results of a loop's calls have
 //! the same sizes again and again. A block serves only allocations of exactly its size, so that the driver
 //! still knows the end of every array. The blocks of a device go back to the driver, the oldest first, when
-//! they exceed the limits in src/policy/gpus.rs, and all of them when the device is out of memory. No lock is held
+//! they exceed the limits in src/policy/gpu.rs, and all of them when the device is out of memory. No lock is held
 //! during a call of the driver.
 
 use super::owned::OwnedMemory;
