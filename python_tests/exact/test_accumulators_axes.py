@@ -501,7 +501,7 @@ def test_results_need_room(kind):
             status = lib.gpuvec_accumulator_serialize(sums.handle, room, size)
             assert status == Status.ERROR_VALUE
             assert (
-                last_error().startswith(f"size is {size}, and ") and str(4 * each) in last_error()
+                last_error().startswith(f"size is {size}, but ") and str(4 * each) in last_error()
             )
     assert memory.raw == bytes(5000)
 
