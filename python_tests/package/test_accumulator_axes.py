@@ -189,7 +189,11 @@ def test_wrong_arguments_are_named():
             lambda: from_bytes(bytes(304), 3),
         ),
         (ValueError, "^state has 1824 bytes", lambda: from_bytes(state, 5)),
-        (ValueError, "bytes without states do not say what they are sums of", lambda: from_bytes(b"", 0)),
+        (
+            ValueError,
+            "bytes without states do not say what they are sums of",
+            lambda: from_bytes(b"", 0),
+        ),
         (
             ValueError,
             "at index 1 of state cannot",
