@@ -273,8 +273,8 @@ impl Kernels {
         };
         let parameter = |value: &mut u64| std::ptr::from_mut(value).cast();
         let partition = partition.map(|partition| std::ptr::from_ref(partition).cast_mut().cast());
-        let mut parameters: ArrayVec<*mut c_void, MAX_STRIDED_PARAMETERS> =
-            values.iter_mut().map(parameter).chain(partition).collect();
+        let mut parameters = ArrayVec::<*mut c_void, MAX_STRIDED_PARAMETERS>::new();
+        parameters.extend(values.iter_mut().map(parameter).chain(partition));
         let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the driver reads the kernel's parameters before it returns: the structure, and each other one in
         // its size from the low end of a local word. Kernels declare their types. The rest is this function's promise.
