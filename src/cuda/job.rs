@@ -283,9 +283,7 @@ impl<'a> Job<'a> {
         &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, mut merging: Merging,
     ) -> Result<(), Error> {
         let Some((strides, _)) = self.tiles else { return Ok(()) };
-        let (mut results, count) = (Vec::new(), tile.kept().elements());
-        results.try_reserve_exact(count).map_err(|_| NO_STATES)?;
-        results.resize(count, 0);
+        let mut results = memory::filled(0, tile.kept().elements()).map_err(|_| NO_STATES)?;
         for (of_states, output) in self.reduced().enumerate() {
             merging.states.results(of_states, &mut results);
             let number = self.call.inputs().len() + output;

@@ -61,9 +61,7 @@ fn unpacked() -> Result<&'static [u8], Error> {
         let (bytes, purpose) = (2 * UNPACKED_BYTES + BUFFERS, "the kernels' images");
         let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
         Vec::<u8>::new().try_reserve_exact(bytes).map_err(none_left)?;
-        let mut images = Vec::new();
-        images.try_reserve_exact(UNPACKED_BYTES).map_err(none_left)?;
-        images.resize(UNPACKED_BYTES, 0);
+        let mut images = memory::filled(0, UNPACKED_BYTES).map_err(none_left)?;
         LzmaReader::new_mem_limit(PACKED, u32::MAX, None)
             .and_then(|mut reader| reader.read_exact(&mut images))
             .map_err(|_| Error::Internal { text: "the kernels' images do not unpack" })?;
