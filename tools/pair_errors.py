@@ -30,11 +30,7 @@ CHUNK = 1_000_000
 NEAR = 2.0**-50
 PRECISION = 400
 WIDE = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}
-EXACT = {
-    "pow": lambda x, y: x**y,
-    "atan2": gmpy2.atan2,
-    "hypot": gmpy2.hypot,
-}
+EXACT = {"pow": lambda x, y: x**y, "atan2": gmpy2.atan2, "hypot": gmpy2.hypot}
 
 
 def sizes(random: np.random.Generator, count: int) -> np.ndarray:

@@ -187,10 +187,4 @@ def of_erf(recording) -> Iterator:
         yield partial(of_small, recording, erf), interval
 
 
-FUNCTIONS = {
-    "asin": of_asin,
-    "acos": of_acos,
-    "atan": of_atan,
-    "atan2": of_atan2,
-    "erf": of_erf,
-}
+FUNCTIONS = {"asin": of_asin, "acos": of_acos, "atan": of_atan, "atan2": of_atan2, "erf": of_erf}

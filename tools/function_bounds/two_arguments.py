@@ -71,8 +71,7 @@ class Number:
     def times(self, other: "Number") -> "Number":
         """Returns the exact product of computed numbers."""
         return Number(
-            self.exact * other.exact,
-            self.error * other.size() + largest(self.exact) * other.error,
+            self.exact * other.exact, self.error * other.size() + largest(self.exact) * other.error
         )
 
     def over(self, other: "Number") -> "Number":
