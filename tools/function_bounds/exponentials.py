@@ -46,7 +46,7 @@ EXACT = {
     "expm1": lambda x: x.exp() - 1,
     "sinh": lambda x: (x.exp() - (-x).exp()) / 2,
     "cosh": lambda x: (x.exp() + (-x).exp()) / 2,
-    "tanh": lambda x: 1 - 2 / ((x * 2).exp() + 1),
+    "tanh": lambda x: ((x * 2).exp() - 1) / ((x * 2).exp() + 1),
 }
 # The functions that are taken one K after the other: the range of K, the last argument, and the
 # ends of the interval beyond which results, as floats, do not change.
