@@ -57,6 +57,8 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_accumulator_deserialize_nd,
     (function)gpuvec_accumulator_destroy,
     (function)gpuvec_expr_compile,
+    (function)gpuvec_expr_compile_by,
+    (function)gpuvec_expr_run_by,
     (function)gpuvec_expr_run,
     (function)gpuvec_expr_run_outputs,
     (function)gpuvec_expr_run_nd,

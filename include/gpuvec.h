@@ -56,6 +56,8 @@
  * Expressions:
  *
  *     gpuvec_expr_compile                Compiles an expression and stores its handle in expr
+ *     gpuvec_expr_compile_by             Compiles reductions by key and stores their handle in expr
+ *     gpuvec_expr_run_by                 Reduces the elements of each key
  *     gpuvec_expr_run                    Evaluates an expression for each of n elements, or reduces them
  *     gpuvec_expr_run_outputs            Evaluates an expression with several outputs in one pass
  *     gpuvec_expr_run_nd                 Evaluates an expression on arrays of any strides
@@ -162,6 +164,9 @@
  * program needs a library of the same version of the interface that is at least as new as its header.
  */
 #define GPUVEC_ABI_VERSION 1
+
+/** A flag of `gpuvec_expr_run_by`: elements whose keys are outside the groups are left out. */
+#define GPUVEC_IGNORE_OUTSIDE 1
 
 /** The device number that means all devices. */
 #define GPUVEC_ALL_DEVICES -1
@@ -920,6 +925,44 @@ gpuvec_status gpuvec_expr_compile(const char *text,
                                   const int32_t *types,
                                   size_t count,
                                   struct gpuvec_expr **expr);
+
+/**
+ * Compiles reductions by key and stores their handle in `expr`.
+ *
+ * Each formula of `text` is one reduction, such as `"sum(x*w); max(x)"`. `by` is a formula of the same inputs, whose
+ * values are integers: each element's key, such as `"k"` for an array of keys, or `"i64(floor((x - low) * scale))"`
+ * for a histogram. Run the expression with `gpuvec_expr_run_by`. Otherwise as `gpuvec_expr_compile`.
+ */
+gpuvec_status gpuvec_expr_compile_by(const char *text,
+                                     const char *by,
+                                     const char *const *names,
+                                     const int32_t *types,
+                                     size_t count,
+                                     struct gpuvec_expr **expr);
+
+/**
+ * Reduces the elements of each key.
+ *
+ * `shape` points to the lengths of the `ndim` axes of the inputs, as for `gpuvec_expr_run_nd`, and `reduced_axes` has
+ * a bit for each axis along which elements with the same key are combined, at least one. `groups` is the number of
+ * keys, which are from 0 to `groups - 1`. Each output has the axes that are not reduced, and an axis of length
+ * `groups` in the place of the first reduced one; its strides are along these axes. It overlaps no input and no other
+ * output.
+ *
+ * With the flag `GPUVEC_IGNORE_OUTSIDE`, elements with other keys are left out.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a key is outside the groups, and then writes nothing; or another error
+ * of `gpuvec_expr_run_nd`.
+ */
+gpuvec_status gpuvec_expr_run_by(struct gpuvec_expr *expr,
+                                 int32_t ndim,
+                                 const int64_t *shape,
+                                 const struct gpuvec_array *inputs,
+                                 const struct gpuvec_array *outputs,
+                                 uint64_t reduced_axes,
+                                 size_t groups,
+                                 int32_t flags,
+                                 struct gpuvec_stream *stream);
 
 /**
  * Evaluates an expression for each of `n` elements, or reduces them.

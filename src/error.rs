@@ -266,6 +266,12 @@ pub(crate) enum Error {
     #[error("there are no elements, but a minimum or maximum needs one: pass at least one element")]
     Empty,
 
+    #[error(
+        "the key of element {index} is {key}, but there are {groups} groups: pass keys from 0 to one less, or leave \
+         such elements out with GPUVEC_IGNORE_OUTSIDE"
+    )]
+    Key { index: usize, key: i64, groups: usize },
+
     #[error("the expression is wrong")]
     Expression,
 
@@ -400,6 +406,7 @@ impl Error {
             | Error::HasShape
             | Error::KeptAxes { .. }
             | Error::KeptLength { .. }
+            | Error::Key { .. }
             | Error::SecondInput { .. }
             | Error::StateBytes { .. } => GPUVEC_ERROR_VALUE,
             Error::State(_) | Error::StateAt { .. } => GPUVEC_ERROR_STATE,

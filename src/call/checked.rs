@@ -121,6 +121,7 @@ impl<'a> Arguments<'a> {
     #[inline(always)]
     fn contiguous_elements(&self) -> Option<usize> {
         let is_contiguous = self.shape.len() <= 1
+            && self.task.kind() != TaskKind::Grouped
             && self.reduced_axes == self.task.kind().reduced_axes(self.shape.len())
             && [self.inputs, self.outputs]
                 .iter()
@@ -148,7 +149,7 @@ impl<'a> Arguments<'a> {
             match output.layout.extent {
                 Extent::Elements if n == 0 => continue,
                 Extent::Elements => {}
-                Extent::Results => {
+                Extent::Results | Extent::Groups => {
                     if count == 0 {
                         // The same limit as for values in an array.
                         let of_array = Layout::contiguous(output.layout.element_bytes);
@@ -254,7 +255,11 @@ impl<'a> Arguments<'a> {
                 let value = reduced_axes.cast_signed();
                 Err(Error::Value { argument: "reduced_axes", value, expected })
             }
-            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced | TaskKind::Mixed => {
+            TaskKind::Copy
+            | TaskKind::Elementwise
+            | TaskKind::Reduced
+            | TaskKind::Grouped
+            | TaskKind::Mixed => {
                 Ok(axes)
             }
         }
@@ -266,6 +271,7 @@ impl<'a> Arguments<'a> {
         let has_one_axis = match self.task.kind() {
             TaskKind::Copy | TaskKind::Elementwise => true,
             TaskKind::Reduced | TaskKind::Mixed => axes.kept().elements() == 1,
+            TaskKind::Grouped => false,
         };
         let mut arrays = self.arrays().zip(views);
         has_one_axis
@@ -273,7 +279,7 @@ impl<'a> Arguments<'a> {
                 is_direct(axes.kept(), view)
                     && match array.layout.extent {
                         Extent::Elements => is_direct(axes.reduced(), view),
-                        Extent::Results => true,
+                        Extent::Results | Extent::Groups => true,
                     }
             })
     }
@@ -424,6 +430,7 @@ fn may_share(input: &Array, output: &Array) -> bool {
         Extent::Results => {
             input.address == output.address && input.element_bytes() == output.element_bytes()
         }
+        Extent::Groups => false,
     }
 }
 

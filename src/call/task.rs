@@ -23,6 +23,8 @@ pub(crate) enum TaskKind {
     Elementwise,
     /// Each output has the results of a reduction.
     Reduced,
+    /// Each output has the results of a reduction by key.
+    Grouped,
     /// Some outputs are elementwise, and some are reduced.
     Mixed,
 }
@@ -33,6 +35,7 @@ impl TaskKind {
         match extent {
             Extent::Elements => TaskKind::Elementwise,
             Extent::Results => TaskKind::Reduced,
+            Extent::Groups => TaskKind::Grouped,
         }
     }
 
@@ -41,7 +44,7 @@ impl TaskKind {
     pub(crate) const fn reduced_axes(self, axes: usize) -> u64 {
         match self {
             TaskKind::Copy | TaskKind::Elementwise => 0,
-            TaskKind::Reduced | TaskKind::Mixed => (1 << axes) - 1,
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => (1 << axes) - 1,
         }
     }
 

@@ -93,7 +93,7 @@ impl<'a> Strides<'a> {
     /// The most results of a launch. An elementwise kernel numbers all their elements.
     fn most_results(&self, task: Task<'_>) -> usize {
         let n = match task.kind() {
-            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced => 1,
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced | TaskKind::Grouped => 1,
             TaskKind::Mixed => self.reduced().elements(),
         };
         (MOST_ELEMENTS / n.max(1)).max(1)
@@ -322,7 +322,7 @@ impl Shape<'_> {
     fn stages_elements(&self) -> bool {
         let writes_elements = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => true,
-            TaskKind::Reduced => false,
+            TaskKind::Reduced | TaskKind::Grouped => false,
         };
         self.staged().any(|(number, _)| number < self.call.inputs().len() || writes_elements)
     }
@@ -332,7 +332,7 @@ impl Shape<'_> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
         let room = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise => gpu::STAGED_SLOT_BYTES,
-            TaskKind::Reduced | TaskKind::Mixed => gpu::STAGED_SLOT_BYTES - STATES_BYTES,
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => gpu::STAGED_SLOT_BYTES - STATES_BYTES,
         };
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }

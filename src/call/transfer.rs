@@ -135,7 +135,7 @@ impl Transfers {
         let staged = [Transfer::Staged, Transfer::Dma].into_iter().filter(|_| are_staged);
         let state = match kind {
             TaskKind::Copy | TaskKind::Elementwise => None,
-            TaskKind::Reduced | TaskKind::Mixed => Some(Transfer::State),
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => Some(Transfer::State),
         };
         let arrays = staged.chain(state).collect();
         Transfers { arrays, inputs: 0 }
@@ -174,7 +174,7 @@ fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
         TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
             (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise
         }
-        TaskKind::Reduced => call.max_bytes() > reduction,
+        TaskKind::Reduced | TaskKind::Grouped => call.max_bytes() > reduction,
     };
     pays && !is_staged(call)
 }

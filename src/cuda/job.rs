@@ -241,7 +241,7 @@ impl<'a> Job<'a> {
     fn packed(&self, part: &Part<'_>, number: usize) -> StagingLayout {
         let in_memory_order = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise => false,
-            TaskKind::Reduced | TaskKind::Mixed => true,
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => true,
         };
         StagingLayout::of(part, number, self.call.array(number).element_bytes(), in_memory_order)
     }

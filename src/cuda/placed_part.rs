@@ -193,7 +193,7 @@ impl<'a> PlacedPart<'a> {
                     warps = self.map(task, outputs)?;
                     *wrote = true;
                 }
-                TaskKind::Reduced => {
+                TaskKind::Reduced | TaskKind::Grouped => {
                     let scratch = scratch.as_deref_mut().ok_or(NO_SCRATCH)?;
                     let [output] = outputs else { return Err(enqueue::NO_OUTPUT) };
                     let output = &self.outputs[*output];

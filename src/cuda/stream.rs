@@ -231,7 +231,7 @@ impl Stream {
     ) -> Result<Option<MutexGuard<'_, Option<Scratch>>>, Error> {
         match task.kind() {
             TaskKind::Copy | TaskKind::Elementwise => return Ok(None),
-            TaskKind::Reduced | TaskKind::Mixed => {}
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => {}
         }
         self.refuse_capture()?;
         let mut made = self.scratch();

@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod arguments;
+mod by_key;
 mod cores;
 mod dlpack;
 mod gpus;
@@ -30,6 +31,7 @@ use crate::process::settings::{self, Placement};
 use crate::process::warmup;
 pub(crate) use accumulate::accumulate;
 pub use arguments::gpuvec_array;
+pub(crate) use by_key::{Groups, evaluate_by_key};
 pub(crate) use arguments::{Given, INPUT_NAMES, OUTPUT_NAMES, Pointers};
 pub(crate) use dlpack::evaluate_tensors;
 use gpus::Failure;
@@ -174,7 +176,7 @@ impl Runner<'_> {
         self.call.strides().is_some()
             && match self.call.task().kind() {
                 TaskKind::Copy | TaskKind::Elementwise => false,
-                TaskKind::Reduced | TaskKind::Mixed => true,
+                TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => true,
             }
     }
 

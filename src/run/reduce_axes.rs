@@ -14,8 +14,10 @@ use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
+use crate::arch::Isa;
 use crate::cpu::expression::{
-    BlockProgram, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
+    BlockProgram, ErasedStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
+    Values,
 };
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
@@ -58,6 +60,10 @@ pub(super) struct ReduceAxes<'a> {
     merged: Mutex<Option<OutputStates>>,
     /// The number of the first state, if the caller wants states in place of results.
     first_wanted: Option<usize>,
+    /// The groups of each result, if elements have keys.
+    groups: Option<usize>,
+    /// The index of the first element whose key is outside the groups, and the key.
+    outside: Mutex<Option<(usize, i64)>>,
     units_done: AtomicUsize,
     /// True if a worker lacked memory and left its units undone.
     lacked_memory: AtomicBool,
@@ -100,7 +106,7 @@ impl<'a> ReduceAxes<'a> {
         let (mut results, mut elementwise) = (ArrayVec::new(), ArrayVec::new());
         for (layout, view) in formula.outputs().zip(outputs) {
             match layout.extent {
-                Extent::Results => results.push(view),
+                Extent::Results | Extent::Groups => results.push(view),
                 Extent::Elements => elementwise.push(view),
             }
         }
@@ -130,6 +136,8 @@ impl<'a> ReduceAxes<'a> {
             results: axes.kept().elements(),
             merged: Mutex::default(),
             first_wanted: None,
+            groups: None,
+            outside: Mutex::default(),
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
@@ -141,6 +149,23 @@ impl<'a> ReduceAxes<'a> {
         self.first_wanted = Some(first);
         *inner(&mut self.merged) = Some(states);
         self
+    }
+
+    /// Makes the work add each element to the state of its key: of each result, a state for each of `groups` keys.
+    pub(super) fn by_key(mut self, groups: usize, states: OutputStates) -> Self {
+        self.groups = Some(groups);
+        self.in_place.clear();
+        self.adding_to(states, 0)
+    }
+
+    /// The index of the first element whose key is outside the groups, and the key.
+    pub(super) fn outside(&mut self) -> Option<(usize, i64)> {
+        *inner(&mut self.outside)
+    }
+
+    /// The number of states of each result.
+    fn states_of_result(&self) -> usize {
+        self.groups.unwrap_or(1)
     }
 
     /// Divides the work among threads. If there are too few results, their elements are divided into parts.
@@ -189,6 +214,33 @@ impl<'a> ReduceAxes<'a> {
     /// True if each tile has all elements of its results, one result after another.
     fn has_whole_rows(&self) -> bool {
         self.order == Order::Rows && self.reduced.count() == 1 && self.first_wanted.is_none()
+    }
+
+    /// Adds values of a tile, from number `start` on, to the states of their keys.
+    fn add_by_key(
+        &self, states: &mut dyn ErasedStates, groups: usize, tile: &Tile<'_>, isa: Isa,
+        values: Values<'_>, start: usize,
+    ) {
+        let len = tile.row();
+        for part in parts(start..start + values.len(), len, Order::Rows) {
+            let (row, place) = (part.start / len, part.start % len);
+            let [result, index] = match tile.order {
+                Order::Rows => [row, place],
+                Order::Columns => [place, row],
+            };
+            let [step, index_step] = match tile.order {
+                Order::Rows => [0, 1],
+                Order::Columns => [groups, 0],
+            };
+            let (first, index) = (result * groups, tile.first + index);
+            let groups = Groups { first, step, count: groups, index, index_step };
+            let values = values.part(part.start - start, part.len());
+            if let Some(place) = states.add_by_key(groups, isa, values) {
+                let found = (index + place * index_step, values.keys()[place]);
+                let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+                *outside = Some(outside.map_or(found, |other| other.min(found)));
+            }
+        }
     }
 
     fn units(&self) -> usize {
@@ -282,7 +334,7 @@ impl<'a> Worker<'a> {
         Ok(Worker {
             of,
             scratch: of.program.scratch(elements)?,
-            states: of.reductions.identities(of.kept.elements())?,
+            states: of.reductions.identities(of.kept.elements() * of.states_of_result())?,
             results: results.collect::<Result<_, _>>()?,
             copies: memory::filled(0, copies)?,
         })
@@ -315,9 +367,10 @@ impl<'a> Worker<'a> {
             }
         } else {
             self.states.complete();
-            let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number);
+            let states = of.states_of_result();
+            let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number) * states;
             let mut merged = of.merged.lock().unwrap_or_else(PoisonError::into_inner);
-            merged.iter_mut().for_each(|all| all.merge(first, &self.states, len));
+            merged.iter_mut().for_each(|all| all.merge(first, &self.states, len * states));
         }
         of.units_done.fetch_add(1, Ordering::Relaxed);
     }
@@ -347,6 +400,9 @@ impl<'a> Worker<'a> {
             // The output with the sums of whole rows as results.
             let of_rows = if has_whole_rows { all.only_output_of(number) } else { None };
             let states = all.sum_mut(number);
+            if let Some(groups) = self.of.groups {
+                return self.of.add_by_key(states, groups, tile, isa, values, start);
+            }
             for part in parts(start..start + values.len(), len, tile.order) {
                 let (row, place) = (part.start / len, part.start % len);
                 let values = values.part(part.start - start, part.len());

@@ -73,6 +73,8 @@ pub(super) struct Reduced {
     pub(super) ty: Type,
     /// Their places; of one value, twice.
     pub(super) places: [Place; 2],
+    /// The place of the keys, if each element has one.
+    pub(super) keys: Option<Place>,
 }
 
 /// A loop and the places on which it works.
@@ -283,12 +285,14 @@ impl<'p> Compiler<'p> {
     }
 
     fn reduce(&mut self, reduction: Reduction, output: &Output) {
-        let (ty, operands) = (output.ty, output.operands());
-        let places = [operands[0], operands[operands.len() - 1]].map(|operand| {
+        let (ty, values) = (output.ty, output.values());
+        let mut place = |ty, operand| {
             let place = self.values[usize::from(operand)];
             if place.is_uniform { self.copied(ty, place) } else { place }
-        });
-        self.compiled.reduced.push(Reduced { ty, places });
+        };
+        let places = [values[0], values[values.len() - 1]].map(|value| place(ty, value));
+        let keys = output.key().map(|key| place(Type::I64, key));
+        self.compiled.reduced.push(Reduced { ty, places, keys });
         self.compiled.cost += cost::reduction(reduction, ty);
     }
 

@@ -24,6 +24,10 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
     fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize);
 
+    /// Adds each value to the state of its key. Returns the place of the first value whose key is outside the groups;
+    /// such values are left out.
+    fn add_by_key(&mut self, groups: Groups, isa: Isa, values: Values<'_>) -> Option<usize>;
+
     /// The bits of the result of values that are all elements.
     fn row(&self, isa: Isa, values: Values<'_>) -> u64;
 
@@ -48,6 +52,29 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
 
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
+}
+
+/// The states of groups to which values are added.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups {
+    /// The number of the first value's state of key 0.
+    pub(crate) first: usize,
+    /// The number of states from a value's to the next one's of the same key.
+    pub(crate) step: usize,
+    /// The number of groups: keys are less.
+    pub(crate) count: usize,
+    /// The index of the first value among the elements of its states.
+    pub(crate) index: usize,
+    /// The distance of the indexes of a value and the next one.
+    pub(crate) index_step: usize,
+}
+
+impl Groups {
+    /// The number of the state for the value of a place and key. `None` for a key outside the groups.
+    fn state(self, place: usize, key: i64) -> Option<usize> {
+        let key = usize::try_from(key).ok().filter(|key| *key < self.count)?;
+        Some(self.first + place * self.step + key)
+    }
 }
 
 impl dyn ErasedStates {
@@ -132,6 +159,20 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
 
     fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize) {
         R::add_columns(isa, &mut self.slab, state, columns, first);
+    }
+
+    fn add_by_key(&mut self, groups: Groups, isa: Isa, values: Values<'_>) -> Option<usize> {
+        let mut outside = None;
+        for (place, &key) in values.keys().iter().enumerate() {
+            match groups.state(place, key) {
+                Some(state) => {
+                    let index = groups.index + place * groups.index_step;
+                    R::add(isa, self.slab.state(state), values.part(place, 1), index);
+                }
+                None => _ = outside.get_or_insert(place),
+            }
+        }
+        outside
     }
 
     fn row(&self, isa: Isa, values: Values<'_>) -> u64 {

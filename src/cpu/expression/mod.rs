@@ -32,7 +32,7 @@ mod two_parts;
 mod value;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use erased::{ErasedStates, begun_states};
+pub(crate) use erased::{ErasedStates, Groups, begun_states};
 pub(crate) use loops::GRAIN;
 pub(crate) use output_states::{MOST_SUMS, OutputStates};
 pub(crate) use reduce::{

@@ -21,10 +21,11 @@ impl Moments {
     /// The computation of an output, if it has several sums.
     pub(super) fn of(output: &Output) -> Option<Self> {
         match (output.kind, output.sums()) {
-            (OutputKind::Reduced { reduction, ddof }, sums @ [_, _, ..]) => {
-                Some(Moments { reduction, ddof: ddof.into(), ty: output.ty, sums })
-            }
-            (OutputKind::Elementwise | OutputKind::Reduced { .. } | OutputKind::Single, _) => None,
+            (
+                OutputKind::Reduced { reduction, ddof } | OutputKind::Grouped { reduction, ddof },
+                sums @ [_, _, ..],
+            ) => Some(Moments { reduction, ddof: ddof.into(), ty: output.ty, sums }),
+            (_, [] | [_]) | (OutputKind::Elementwise | OutputKind::Single, _) => None,
         }
     }
 

@@ -23,17 +23,29 @@ use std::slice::from_raw_parts;
 pub(crate) struct Values<'a> {
     ty: Type,
     addresses: [*const u8; 2],
+    /// NULL without keys.
+    keys: *const i64,
     len: usize,
     lifetime: PhantomData<&'a [u8]>,
 }
 
 impl<'a> Values<'a> {
-    /// The values at two addresses.
+    /// The values at two addresses, and their keys at a third one, which is NULL without keys.
     ///
     /// # Safety
-    /// Both have `len` values of this type, aligned as values are; for the lifetime nothing changes them.
-    pub(crate) unsafe fn new(ty: Type, addresses: [*const u8; 2], len: usize) -> Self {
-        Values { ty, addresses, len, lifetime: PhantomData }
+    /// The first two have `len` values of this type, and the third as many i64, aligned as values are. For the lifetime
+    /// nothing changes them.
+    pub(crate) unsafe fn new(ty: Type, [a, b, keys]: [*const u8; 3], len: usize) -> Self {
+        Values { ty, addresses: [a, b], keys: keys.cast(), len, lifetime: PhantomData }
+    }
+
+    /// The keys. None if the values have no keys.
+    pub(crate) fn keys(self) -> &'a [i64] {
+        match self.keys.is_null() {
+            true => &[],
+            // SAFETY: `new` was promised as many keys.
+            false => unsafe { from_raw_parts(self.keys, self.len) },
+        }
     }
 
     pub(crate) fn len(self) -> usize {
@@ -47,7 +59,9 @@ impl<'a> Values<'a> {
     pub(crate) fn part(self, first: usize, len: usize) -> Self {
         assert!(first + len <= self.len, "a part of the values");
         let addresses = self.addresses.map(|address| address.wrapping_add(first * self.ty.bytes()));
-        Values { addresses, len, ..self }
+        let has_keys = !self.keys.is_null();
+        let keys = if has_keys { self.keys.wrapping_add(first) } else { self.keys };
+        Values { addresses, keys, len, ..self }
     }
 
     /// The values with their type.
