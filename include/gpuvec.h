@@ -165,9 +165,6 @@
  */
 #define GPUVEC_ABI_VERSION 1
 
-/** A flag of `gpuvec_expr_run_by`: elements whose keys are outside the groups are left out. */
-#define GPUVEC_IGNORE_OUTSIDE 1
-
 /** The device number that means all devices. */
 #define GPUVEC_ALL_DEVICES -1
 
@@ -836,6 +833,9 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  * operand, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
  */
 #define GPUVEC_NUMBER 512
+
+/** A flag of `gpuvec_expr_run_by`: elements whose keys are outside the groups are left out. */
+#define GPUVEC_IGNORE_OUTSIDE 1
 
 /** The type of the elements of an expression's input or output. */
 enum gpuvec_type

@@ -366,11 +366,16 @@ impl<'a> Worker<'a> {
                 of.store(&block, output, &mut results[..len]);
             }
         } else {
-            self.states.complete();
             let states = of.states_of_result();
             let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number) * states;
             let mut merged = of.merged.lock().unwrap_or_else(PoisonError::into_inner);
-            merged.iter_mut().for_each(|all| all.merge(first, &self.states, len * states));
+            let Some(all) = &mut *merged else { return };
+            if of.groups.is_some() {
+                all.absorb(first, &mut self.states, len * states);
+            } else {
+                self.states.complete();
+                all.merge(first, &self.states, len);
+            }
         }
         of.units_done.fetch_add(1, Ordering::Relaxed);
     }

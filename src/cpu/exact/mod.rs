@@ -14,6 +14,7 @@
 //! these modes around every call.
 
 mod bounded;
+mod cells;
 mod lanes;
 mod short_sum;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod window;
 use crate::arch::Isa;
 use crate::policy::cores;
 pub(crate) use bounded::Bounded;
+pub(crate) use cells::{Cells, Cellular, move_to};
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 pub(crate) use lanes::{LaneKind, LaneSums, Lanes, NoLanes, row};
 use short_sum::{longest, short_sum};
@@ -79,6 +81,11 @@ impl<'a, T: Copy> Inputs<'a, T> {
     /// The elements after the first `elements`.
     fn after(self, elements: usize) -> Self {
         Inputs { a: &self.a[elements..], b: &self.b[elements..] }
+    }
+
+    /// The `len` elements from number `start` on.
+    fn part(self, start: usize, len: usize) -> Self {
+        Inputs { a: &self.a[start..start + len], b: &self.b[start..start + len] }
     }
 
     /// The first `elements`, or all if there are fewer.

@@ -40,6 +40,13 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// If the others have another type.
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
+    /// Adds the elements of the first `count` of other states to the states from number `first` on. The others lose
+    /// them.
+    ///
+    /// # Panics
+    /// If the others have another type.
+    fn absorb(&mut self, first: usize, others: &mut dyn ErasedStates, count: usize);
+
     /// Adds the elements of states that a kernel wrote, a state every `stride` bytes, to those from number `first` on.
     /// Returns the bytes of a kernel's state.
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize;
@@ -71,7 +78,8 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// The number of the state for the value of a place and key. `None` for a key outside the groups.
-    fn state(self, place: usize, key: i64) -> Option<usize> {
+    #[inline(always)]
+    pub(super) fn state(self, place: usize, key: i64) -> Option<usize> {
         let key = usize::try_from(key).ok().filter(|key| *key < self.count)?;
         Some(self.first + place * self.step + key)
     }
@@ -162,17 +170,7 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
     }
 
     fn add_by_key(&mut self, groups: Groups, isa: Isa, values: Values<'_>) -> Option<usize> {
-        let mut outside = None;
-        for (place, &key) in values.keys().iter().enumerate() {
-            match groups.state(place, key) {
-                Some(state) => {
-                    let index = groups.index + place * groups.index_step;
-                    R::add(isa, self.slab.state(state), values.part(place, 1), index);
-                }
-                None => _ = outside.get_or_insert(place),
-            }
-        }
-        outside
+        R::add_by_key(isa, &mut self.slab, groups, values)
     }
 
     fn row(&self, isa: Isa, values: Values<'_>) -> u64 {
@@ -189,6 +187,13 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
         }
     }
 
+    fn absorb(&mut self, first: usize, others: &mut dyn ErasedStates, count: usize) {
+        let any: &mut dyn Any = others;
+        let typed: &mut Self = any.downcast_mut().expect("states of the same type");
+        self.slab.absorb_cells(first, &mut typed.slab, count);
+        self.merge(first, typed, count);
+    }
+
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize {
         let States { from_words, merge, word_bytes, .. } = States::of::<R::Accumulator>();
         for (state, words) in (first..).zip(words.chunks(stride)) {
@@ -198,6 +203,9 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
     }
 
     fn result(&mut self, state: usize) -> u64 {
+        if let Some((parts, terms)) = self.slab.in_cell(state) {
+            return self.converted(R::of_parts(parts, terms).bits());
+        }
         let result = R::Accumulator::finish(self.slab.whole(state));
         self.converted(result.bits())
     }

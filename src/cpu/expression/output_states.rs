@@ -109,6 +109,17 @@ impl OutputStates {
         }
     }
 
+    /// Adds the elements of the first `count` states of others to the states from number `first` on. The others lose
+    /// them.
+    ///
+    /// # Panics
+    /// If the others are states of other reductions.
+    pub(crate) fn absorb(&mut self, first: usize, others: &mut Self, count: usize) {
+        for (states, others) in self.sums.iter_mut().zip(&mut others.sums) {
+            states.absorb(first, &mut **others, count);
+        }
+    }
+
     /// Adds the elements of states that kernels wrote for an output, of `bytes` bytes each, to those from number
     /// `first` on. A kernel's state has the words of each sum, one after the other.
     pub(crate) fn merge_words(&mut self, output: usize, first: usize, words: &[u8], bytes: usize) {

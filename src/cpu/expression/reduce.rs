@@ -1,6 +1,7 @@
 //! The reductions of expressions: a block's results go into the state of an accumulator.
 
 use super::compile::BlockProgram;
+use super::erased::Groups;
 use super::run::{Range, Scratch};
 use super::slab::{Slab, SlabState, SumKind};
 use super::two_parts::OfSum;
@@ -167,6 +168,23 @@ pub(crate) trait BlockReduction: 'static {
         first: usize,
     );
 
+    /// Adds each value to the state of its key. Returns the place of the first value whose key is outside the groups.
+    fn add_by_key(
+        isa: Isa, slab: &mut Slab<StateOf<Self>>, groups: Groups, values: Values<'_>,
+    ) -> Option<usize> {
+        let mut outside = None;
+        for (place, &key) in values.keys().iter().enumerate() {
+            match groups.state(place, key) {
+                Some(state) => {
+                    let index = groups.index + place * groups.index_step;
+                    Self::add(isa, slab.state(state), values.part(place, 1), index);
+                }
+                None => _ = outside.get_or_insert(place),
+            }
+        }
+        outside
+    }
+
     /// The result of values that are all elements.
     fn row(isa: Isa, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
         let mut state = Self::Accumulator::IDENTITY;
@@ -262,6 +280,12 @@ where
         isa: Isa, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         K::add_columns(isa, slab, state, columns.typed());
+    }
+
+    fn add_by_key(
+        isa: Isa, slab: &mut Slab<State<K>>, groups: Groups, values: Values<'_>,
+    ) -> Option<usize> {
+        slab.add_by_key(isa, groups, values.of(), values.keys())
     }
 
     fn row(isa: Isa, values: Values<'_>) -> A::Result {

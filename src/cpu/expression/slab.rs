@@ -1,7 +1,10 @@
 //! States of a reduction, one for each result, with the lanes in which sums are kept as long as these hold them.
 
 use crate::arch::Isa;
-use crate::cpu::exact::{self, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised};
+use super::erased::Groups;
+use crate::cpu::exact::{
+    self, Cells, Cellular, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised, move_to,
+};
 use crate::policy::cores;
 use crate::process::memory;
 use gpuvec_exact::{Dot, Float, State};
@@ -12,10 +15,19 @@ use std::collections::TryReserveError;
 pub(crate) trait SlabState: Copy + Send + Sync + 'static {
     /// The lanes of states.
     type Lanes: Lanes<Self>;
+
+    /// Adds the sum of a cell: units, the exponent of a unit, and terms.
+    fn add_cell(&mut self, _: (i128, i32, usize)) {
+        unreachable!("this state has no cells")
+    }
 }
 
 impl<K: LaneKind> SlabState for State<K> {
     type Lanes = LaneSums<K>;
+
+    fn add_cell(&mut self, cell: (i128, i32, usize)) {
+        move_to(self, cell);
+    }
 }
 
 impl<T: Element> SlabState for Indexed<T> {
@@ -39,12 +51,15 @@ pub(crate) struct Slab<S: SlabState> {
     /// True for each state with elements. Other states are not initialized.
     is_begun: Vec<bool>,
     lanes: S::Lanes,
+    /// Sums of groups.
+    cells: Cells,
 }
 
 impl<S: SlabState> Slab<S> {
     /// No states.
     pub(super) fn new(identity: fn() -> S) -> Self {
-        Slab { identity, states: Vec::new(), is_begun: Vec::new(), lanes: S::Lanes::default() }
+        let (lanes, cells) = (S::Lanes::default(), Cells::default());
+        Slab { identity, states: Vec::new(), is_begun: Vec::new(), lanes, cells }
     }
 
     /// That number of states without elements.
@@ -52,13 +67,15 @@ impl<S: SlabState> Slab<S> {
         let mut lanes = S::Lanes::default();
         lanes.reserve(count)?;
         let states = memory::filled((self.identity)(), count)?;
-        Ok(Slab { identity: self.identity, states, is_begun: memory::filled(false, count)?, lanes })
+        let (is_begun, cells) = (memory::filled(false, count)?, Cells::default());
+        Ok(Slab { identity: self.identity, states, is_begun, lanes, cells })
     }
 
     /// Forgets all elements.
     pub(super) fn clear(&mut self) {
         self.is_begun.fill(false);
         self.lanes.clear();
+        self.cells.clear();
     }
 
     /// A state, without what is in its lane.
@@ -89,13 +106,43 @@ impl<S: SlabState> Slab<S> {
     pub(super) fn whole(&mut self, number: usize) -> &mut S {
         self.state(number);
         self.lanes.empty(number, &mut self.states[number]);
+        if !self.cells.is_empty() {
+            self.states[number].add_cell(self.cells.take(number));
+        }
         &mut self.states[number]
+    }
+
+    /// The sum of a group in two parts, and its number of terms, if its cell has all of it.
+    pub(super) fn in_cell(&self, number: usize) -> Option<([f64; 2], usize)> {
+        let is_there = !self.cells.is_empty() && !self.is_begun[number] && self.cells.has_parts();
+        is_there.then(|| self.cells.parts(number))
     }
 
     /// Moves all terms of lanes to the states.
     pub(super) fn empty_lanes(&mut self) {
-        (0..self.states.len()).for_each(|number| _ = self.whole(number));
+        if self.lanes_or_cells_have_terms() {
+            (0..self.states.len()).for_each(|number| _ = self.whole(number));
+        }
         self.lanes.clear();
+        self.cells.clear();
+    }
+
+    fn lanes_or_cells_have_terms(&self) -> bool {
+        !self.cells.is_empty() || self.lanes.sums(0).is_none_or(|(_, terms)| terms > 0)
+    }
+
+    /// Adds the terms of the first `count` other cells to the sums from number `first` on: to cells, if these have the
+    /// same unit. Otherwise moves the terms to the other states.
+    pub(super) fn absorb_cells(&mut self, first: usize, others: &mut Self, count: usize) {
+        if others.cells.is_empty() {
+            return;
+        }
+        if self.cells.reserve(self.states.len()).is_ok()
+            && self.cells.absorb(first, &others.cells, count)
+        {
+            others.cells.clear();
+        }
+        others.empty_lanes();
     }
 
     /// The states with elements and their numbers; their lanes are empty.
@@ -122,7 +169,7 @@ fn add_column<K: Vectorised>(
 }
 
 /// A kind of exact sums of columns and of rows. By default there are no lanes.
-pub(crate) trait SumKind: Vectorised {
+pub(crate) trait SumKind: Cellular {
     /// Adds columns to the sums from number `first` on.
     fn add_columns(
         isa: Isa, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, Self::Element>,
@@ -137,6 +184,37 @@ pub(crate) trait SumKind: Vectorised {
     /// The sum of a row in two parts, if lanes hold it.
     fn row(_: Isa, _: Inputs<'_, Self::Element>) -> Option<[f64; 2]> {
         None
+    }
+}
+
+impl<K: Cellular> Slab<State<K>>
+where
+    State<K>: SlabState,
+{
+    /// Adds each term to the sum of its key. Returns the place of the first term whose key is outside the groups.
+    pub(super) fn add_by_key(
+        &mut self, isa: Isa, groups: Groups, inputs: Inputs<'_, K::Element>, keys: &[i64],
+    ) -> Option<usize> {
+        let mut outside = None;
+        let mut rest = Vec::new();
+        if K::HAS_TERMS && self.cells.reserve(self.states.len()).is_ok() {
+            if !self.cells.has_room(inputs.len()) {
+                self.empty_lanes();
+            }
+            let place = |place: usize| groups.state(place, keys[place]);
+            self.cells.add::<K>(isa, inputs, place, |place| rest.push(place));
+        } else {
+            rest.extend(0..inputs.len());
+        }
+        for place in rest {
+            match groups.state(place, keys[place]) {
+                Some(number) => {
+                    self.state(number).deposit(K::term_of(inputs.a()[place], inputs.b()[place]));
+                }
+                None => _ = outside.get_or_insert(place),
+            }
+        }
+        outside
     }
 }
 
