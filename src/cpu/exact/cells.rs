@@ -4,6 +4,7 @@
 //! is in this unit. Terms with lower bits, or too large ones, go to the states of their groups.
 
 use super::{Inputs, LaneKind, Vectorised};
+use crate::cpu::expression::Groups;
 use crate::arch::{InstructionSet, Isa, Vectorized};
 use crate::process::memory;
 use gpuvec_exact::{Kind, State};
@@ -37,6 +38,7 @@ pub(crate) struct Cells {
 struct Split {
     low: [u64; BLOCK],
     high: [u64; BLOCK],
+    /// True if cells hold all terms, and all keys are in the groups.
     fits: bool,
 }
 
@@ -113,15 +115,14 @@ impl Cells {
         self.terms + terms <= MOST_TERMS
     }
 
-    /// Adds terms to the cells that `place` gives for their indexes; calls `rest` with the indexes of terms that the
-    /// cells do not hold.
+    /// Adds each term to the cell of its key; calls `rest` with the places of terms that the cells do not hold.
     pub(crate) fn add<K: Cellular>(
-        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>, place: impl Fn(usize) -> Option<usize>,
+        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>, groups: Groups, keys: &[i64],
         mut rest: impl FnMut(usize),
     ) {
         for start in (0..inputs.len()).step_by(BLOCK) {
             let len = BLOCK.min(inputs.len() - start);
-            let block = inputs.part(start, len);
+            let (block, keys) = (inputs.part(start, len), &keys[start..start + len]);
             if self.terms == 0 {
                 let Some(top) = top::<K>(block) else {
                     (start..start + len).for_each(&mut rest);
@@ -130,22 +131,34 @@ impl Cells {
                 let above = top + MARGIN;
                 self.unit = above + (-above).rem_euclid(STEP) - BITS;
             }
-            let split = isa.run(Splitting::<K> { inputs: block, unit: self.unit });
-            for i in 0..len {
-                let fits = split.fits || fits(K::term(block.a()[i], block.b()[i]), self.unit);
-                match place(start + i) {
-                    Some(number) if fits => {
-                        let cell = &mut self.cells[number];
-                        let (low, carry) = cell[0].overflowing_add(split.low[i]);
-                        let high = cell[1].wrapping_add(split.high[i]).wrapping_add(carry.into());
-                        *cell = [low, high, cell[2] + 1];
+            let count = groups.count as u64;
+            let split = isa.run(Splitting::<K> { inputs: block, keys, count, unit: self.unit });
+            let integers = || split.low.iter().zip(&split.high);
+            if split.fits && groups.step == 0 {
+                let cells = &mut self.cells[groups.first..][..groups.count];
+                for (key, (low, high)) in keys.iter().zip(integers()) {
+                    add(&mut cells[*key as usize], *low, *high);
+                }
+            } else {
+                for (i, (low, high)) in integers().enumerate().take(len) {
+                    match groups.state(start + i, keys[i]) {
+                        Some(number) if fits(K::term(block.a()[i], block.b()[i]), self.unit) => {
+                            add(&mut self.cells[number], *low, *high);
+                        }
+                        _ => rest(start + i),
                     }
-                    _ => rest(start + i),
                 }
             }
             self.terms += len;
         }
     }
+}
+
+/// Adds an integer of two words, one term, to a cell.
+#[inline(always)]
+fn add(cell: &mut Cell, low: u64, high: u64) {
+    let (low, carry) = cell[0].overflowing_add(low);
+    *cell = [low, cell[1].wrapping_add(high).wrapping_add(carry.into()), cell[2] + 1];
 }
 
 /// Kinds of sums whose terms are f64.
@@ -200,6 +213,8 @@ fn power(exponent: i32) -> f64 {
 /// Splits terms into words.
 struct Splitting<'a, K: Kind> {
     inputs: Inputs<'a, K::Element>,
+    keys: &'a [i64],
+    count: u64,
     unit: i32,
 }
 
@@ -226,6 +241,7 @@ impl<K: Cellular> Vectorized for Splitting<'_, K> {
             *low = (lower ^ sign).wrapping_sub(sign);
             *high = (upper ^ sign).wrapping_add(sign & u64::from(lower == 0));
         }
+        all = self.keys.iter().fold(all, |all, key| all & ((*key as u64) < self.count));
         split.fits = all;
         split
     }

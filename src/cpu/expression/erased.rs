@@ -79,7 +79,7 @@ pub(crate) struct Groups {
 impl Groups {
     /// The number of the state for the value of a place and key. `None` for a key outside the groups.
     #[inline(always)]
-    pub(super) fn state(self, place: usize, key: i64) -> Option<usize> {
+    pub(crate) fn state(self, place: usize, key: i64) -> Option<usize> {
         let key = usize::try_from(key).ok().filter(|key| *key < self.count)?;
         Some(self.first + place * self.step + key)
     }

@@ -10,6 +10,7 @@ use crate::process::memory;
 use gpuvec_exact::{Dot, Float, State};
 use gpuvec_ops::{Element, Indexed};
 use std::collections::TryReserveError;
+use std::mem::MaybeUninit;
 
 /// A state in a [`Slab`], which may have a lane beside it.
 pub(crate) trait SlabState: Copy + Send + Sync + 'static {
@@ -47,7 +48,7 @@ without_lanes! { State<Dot<f64>> f32 f64 i32 i64 }
 /// States, and lanes beside them. A result combines both.
 pub(crate) struct Slab<S: SlabState> {
     identity: fn() -> S,
-    states: Vec<S>,
+    states: Vec<MaybeUninit<S>>,
     /// True for each state with elements. Other states are not initialized.
     is_begun: Vec<bool>,
     lanes: S::Lanes,
@@ -66,7 +67,9 @@ impl<S: SlabState> Slab<S> {
     pub(super) fn identities(&self, count: usize) -> Result<Self, TryReserveError> {
         let mut lanes = S::Lanes::default();
         lanes.reserve(count)?;
-        let states = memory::filled((self.identity)(), count)?;
+        let mut states = Vec::new();
+        states.try_reserve_exact(count)?;
+        states.resize_with(count, MaybeUninit::uninit);
         let (is_begun, cells) = (memory::filled(false, count)?, Cells::default());
         Ok(Slab { identity: self.identity, states, is_begun, lanes, cells })
     }
@@ -81,15 +84,17 @@ impl<S: SlabState> Slab<S> {
     /// A state, without what is in its lane.
     pub(super) fn state(&mut self, number: usize) -> &mut S {
         if !std::mem::replace(&mut self.is_begun[number], true) {
-            self.states[number] = (self.identity)();
+            self.states[number].write((self.identity)());
         }
-        &mut self.states[number]
+        // SAFETY: a state that is begun is initialized.
+        unsafe { self.states[number].assume_init_mut() }
     }
 
     /// States, without what is in their lanes.
     pub(super) fn states(&mut self, first: usize, count: usize) -> &mut [S] {
         (first..first + count).for_each(|number| _ = self.state(number));
-        &mut self.states[first..][..count]
+        // SAFETY: states that are begun are initialized.
+        unsafe { self.states[first..][..count].assume_init_mut() }
     }
 
     /// The first sums in two parts, and the number of terms, if there are some: of those that are not in states.
@@ -105,11 +110,13 @@ impl<S: SlabState> Slab<S> {
     /// A state, with what was in its lane.
     pub(super) fn whole(&mut self, number: usize) -> &mut S {
         self.state(number);
-        self.lanes.empty(number, &mut self.states[number]);
+        // SAFETY: as in `state`.
+        let state = unsafe { self.states[number].assume_init_mut() };
+        self.lanes.empty(number, state);
         if !self.cells.is_empty() {
-            self.states[number].add_cell(self.cells.take(number));
+            state.add_cell(self.cells.take(number));
         }
-        &mut self.states[number]
+        state
     }
 
     /// The sum of a group in two parts, and its number of terms, if its cell has all of it.
@@ -147,7 +154,9 @@ impl<S: SlabState> Slab<S> {
 
     /// The states with elements and their numbers; their lanes are empty.
     pub(super) fn begun(&self) -> impl Iterator<Item = (usize, &S)> + Clone {
-        self.states.iter().enumerate().filter(|(number, _)| self.is_begun[*number])
+        let begun = self.states.iter().enumerate().filter(|(number, _)| self.is_begun[*number]);
+        // SAFETY: as in `state`.
+        begun.map(|(number, state)| (number, unsafe { state.assume_init_ref() }))
     }
 }
 
@@ -201,8 +210,7 @@ where
             if !self.cells.has_room(inputs.len()) {
                 self.empty_lanes();
             }
-            let place = |place: usize| groups.state(place, keys[place]);
-            self.cells.add::<K>(isa, inputs, place, |place| rest.push(place));
+            self.cells.add::<K>(isa, inputs, groups, keys, |place| rest.push(place));
         } else {
             rest.extend(0..inputs.len());
         }
@@ -238,8 +246,7 @@ impl<K: LaneKind> SumKind for K {
                     continue;
                 }
                 slab.lanes.restore(number..number + 1);
-                slab.whole(number);
-                add_column(isa, &mut slab.states[number], columns, column);
+                add_column(isa, slab.whole(number), columns, column);
             }
         }
     }
