@@ -36,10 +36,9 @@ pub(crate) struct Cells {
 
 /// Terms as integers, each in two words.
 struct Split {
+    terms: [f64; BLOCK],
     low: [u64; BLOCK],
     high: [u64; BLOCK],
-    /// True if cells hold all terms, and all keys are in the groups.
-    fits: bool,
 }
 
 impl Cells {
@@ -120,6 +119,7 @@ impl Cells {
         &mut self, isa: Isa, inputs: Inputs<'_, K::Element>, groups: Groups, keys: &[i64],
         mut rest: impl FnMut(usize),
     ) {
+        let mut split = Split { terms: [0.0; BLOCK], low: [0; BLOCK], high: [0; BLOCK] };
         for start in (0..inputs.len()).step_by(BLOCK) {
             let len = BLOCK.min(inputs.len() - start);
             let (block, keys) = (inputs.part(start, len), &keys[start..start + len]);
@@ -132,9 +132,10 @@ impl Cells {
                 self.unit = above + (-above).rem_euclid(STEP) - BITS;
             }
             let count = groups.count as u64;
-            let split = isa.run(Splitting::<K> { inputs: block, keys, count, unit: self.unit });
+            let (unit, into) = (self.unit, &mut split);
+            let all_fit = isa.run(Splitting::<K> { inputs: block, keys, count, unit, into });
             let integers = || split.low.iter().zip(&split.high);
-            if split.fits && groups.step == 0 {
+            if all_fit && groups.step == 0 {
                 let cells = &mut self.cells[groups.first..][..groups.count];
                 for (key, (low, high)) in keys.iter().zip(integers()) {
                     add(&mut cells[*key as usize], *low, *high);
@@ -216,34 +217,38 @@ struct Splitting<'a, K: Kind> {
     keys: &'a [i64],
     count: u64,
     unit: i32,
+    into: &'a mut Split,
 }
 
 impl<K: Cellular> Vectorized for Splitting<'_, K> {
-    type Result = Split;
+    /// True if cells hold all terms, and all keys are in the groups.
+    type Result = bool;
 
     #[inline(always)]
-    fn run<S: InstructionSet>(self, _: S) -> Split {
-        let mut split = Split { low: [0; BLOCK], high: [0; BLOCK], fits: true };
-        let (a, b) = (self.inputs.a(), self.inputs.b());
-        let outs = split.low.iter_mut().zip(&mut split.high);
-        let mut all = true;
-        for ((a, b), (low, high)) in a.iter().zip(b).zip(outs) {
-            let term = K::term(*a, *b);
-            let bits = term.to_bits();
-            let stored = bits >> 52 & 0x7FF;
-            let magnitude = bits & ((1 << 52) - 1) | (u64::from(stored != 0) << 52);
-            let shift = (stored.max(1) as i64 - 1075 - i64::from(self.unit)) as u64;
-            all &= (shift <= (BITS - 53) as u64) | (magnitude == 0);
-            let shift = if magnitude == 0 { 0 } else { shift };
-            let lower = if shift < 64 { magnitude << (shift & 63) } else { 0 };
-            let upper = if shift < 64 { magnitude >> 1 >> (63 - (shift & 63)) } else { 0 };
-            let sign = (bits.cast_signed() >> 63).cast_unsigned();
-            *low = (lower ^ sign).wrapping_sub(sign);
-            *high = (upper ^ sign).wrapping_add(sign & u64::from(lower == 0));
+    fn run<S: InstructionSet>(self, _: S) -> bool {
+        let Splitting { inputs, unit, into: Split { terms, low, high }, .. } = self;
+        for ((a, b), term) in inputs.a().iter().zip(inputs.b()).zip(&mut *terms) {
+            *term = K::term(*a, *b);
         }
-        all = self.keys.iter().fold(all, |all, key| all & ((*key as u64) < self.count));
-        split.fits = all;
-        split
+        terms[inputs.len()..].fill(0.0);
+        // Vectors of integers: no branches, and a constant number of terms.
+        let lowest = i64::from(unit) + 1075;
+        let mut unfit = 0;
+        for i in 0..BLOCK {
+            let bits = terms[i].to_bits();
+            let stored = bits >> 52 & 0x7FF;
+            let is_normal = u64::from(stored != 0);
+            let magnitude = bits & ((1 << 52) - 1) | is_normal << 52;
+            let shift = (stored + 1 - is_normal).wrapping_sub(lowest.cast_unsigned());
+            unfit |= u64::from(shift > (BITS - 53) as u64) & u64::from(magnitude != 0);
+            let lower = magnitude.unbounded_shl(shift as u32);
+            let upper = magnitude.unbounded_shr(64_u64.wrapping_sub(shift) as u32);
+            let sign = (bits.cast_signed() >> 63).cast_unsigned();
+            low[i] = (lower ^ sign).wrapping_sub(sign);
+            high[i] = (upper ^ sign).wrapping_add(sign & u64::from(lower == 0));
+        }
+        let all = unfit == 0;
+        self.keys.iter().fold(all, |all, key| all & ((*key as u64) < self.count))
     }
 }
 
