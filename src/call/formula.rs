@@ -20,7 +20,7 @@ pub(crate) struct Formula {
     pub(crate) op: Option<Op>,
     /// The reduction, and the type of the values that it takes, if that is the only output.
     pub(crate) reduction: Option<(Reduction, Type)>,
-    /// The kind of its calls, by the extents of all outputs.
+    /// The kind of its calls, by the kinds of all outputs.
     pub(crate) kind: TaskKind,
     /// True if the last input is a factor of the call.
     pub(crate) has_alpha: bool,
@@ -78,7 +78,7 @@ static OPERATIONS: [Formula; Op::ALL.len()] = {
         };
         formula.has_alpha = op.has_alpha();
         formula.output = Layout::of(kind, op.output_bytes());
-        formula.kind = TaskKind::of(formula.output.extent);
+        formula.kind = TaskKind::of(kind);
         formula.state_bytes = op.state_bytes();
         formula.has_empty_result = op.has_empty_result();
         formula.cost = cost(op);
@@ -131,13 +131,13 @@ impl Formula {
     fn of_program(number: u64, program: Program, cost: usize) -> Self {
         let layout = |output: &Output| Layout::of(output.kind, output.element.bytes());
         let (first, others) = program.outputs().split_first().expect("a program has an output");
+        let kinds = others.iter().map(|other| TaskKind::of(other.kind));
+        let kind = kinds.fold(TaskKind::of(first.kind), TaskKind::and);
         let others: Vec<_> = others.iter().map(layout).collect();
-        let first = layout(first);
-        let kinds = others.iter().map(|other| TaskKind::of(other.extent));
         Formula {
             reduction: program.reduction(),
-            kind: kinds.fold(TaskKind::of(first.extent), TaskKind::and),
-            output: first,
+            kind,
+            output: layout(first),
             several: match others[..] {
                 [] => None,
                 _ => Some(Box::new(Several { others, kernels: Vec::new() })),

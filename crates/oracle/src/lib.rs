@@ -16,7 +16,7 @@ mod value;
 pub use reduction::reduced;
 pub use value::Value;
 
-use gpuvec_expr::{Element, Output, Program, Reduction, Source};
+use gpuvec_expr::{Element, Output, OutputKind, Program, Reduction, Source};
 
 /// The results of a program for one element; `inputs` has the bits of each input's element.
 #[must_use]
@@ -47,9 +47,12 @@ pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
         let operands = first..first + output.operands().len();
         first = operands.end;
         let values: Vec<Vec<Value>> = all.iter().map(|of| of[operands.clone()].to_vec()).collect();
-        match output.reduction() {
-            Some(reduction) => reduced(reduction, output.ty, &values).into_iter().collect(),
-            None => values.iter().map(|of_element| of_element[0]).collect::<Vec<_>>(),
+        let of_all = |reduction| reduced(reduction, output.ty, &values);
+        match output.kind {
+            OutputKind::Elementwise => values.iter().map(|of_element| of_element[0]).collect(),
+            OutputKind::Reduced { .. } | OutputKind::Single => {
+                output.reduction().and_then(of_all).into_iter().collect()
+            }
         }
     };
     let values: Vec<Vec<Value>> = program.outputs().iter().map(of_output).collect();

@@ -7,7 +7,7 @@ use crate::arch::Isa;
 use crate::call::{MAX_OUTPUTS, picoseconds as cost};
 use crate::policy::cores;
 use gpuvec_expr::{
-    Element, Form, Input, Node, NodeId, Op, Output, OutputKind, Program, Reduction, Source, Type,
+    Element, Form, Input, Node, NodeId, Op, Output, OutputKind, Program, Source, Type,
 };
 use std::collections::TryReserveError;
 
@@ -271,8 +271,9 @@ impl<'p> Compiler<'p> {
         // A copy of each value that is reduced or stored, and the store.
         self.compiled.steps.try_reserve(3 * MAX_OUTPUTS)?;
         for output in self.program.outputs() {
-            if let Some(reduction) = output.reduction() {
-                self.reduce(reduction, output);
+            match output.kind {
+                OutputKind::Elementwise => {}
+                OutputKind::Reduced { .. } | OutputKind::Single => self.reduce(output),
             }
         }
         self.store();
@@ -282,14 +283,15 @@ impl<'p> Compiler<'p> {
         Ok(self.compiled)
     }
 
-    fn reduce(&mut self, reduction: Reduction, output: &Output) {
+    fn reduce(&mut self, output: &Output) {
         let (ty, operands) = (output.ty, output.operands());
         let places = [operands[0], operands[operands.len() - 1]].map(|operand| {
             let place = self.values[usize::from(operand)];
             if place.is_uniform { self.copied(ty, place) } else { place }
         });
         self.compiled.reduced.push(Reduced { ty, places });
-        self.compiled.cost += cost::reduction(reduction, ty);
+        self.compiled.cost +=
+            output.reduction().map_or(0, |reduction| cost::reduction(reduction, ty));
     }
 
     /// Writes the outputs that no loop has written. If there are several, outputs that are in input arrays are copied
