@@ -37,11 +37,10 @@ def by_encoding(x, change):
 
 def show(doc, name, value, visibility="pub(super)"):
     """Prints a number, or the numbers of a table or a polynomial, as a constant of Rust."""
-    kind, text = "f32", value
     if isinstance(value, (list, tuple)):
         kind, text = f"[f32; {len(value)}]", f"[{', '.join(map(literal, value))}]"
     else:
-        text = literal(value)
+        kind, text = "f32", literal(value)
     print(f"/// {doc}\n{visibility} const {name}: {kind} = {text};")
 
 
@@ -55,11 +54,11 @@ def literal(value):
     return f"{mantissa}e{int(exponent)}"
 
 
-def polynomial(doc, name, *polynomial):
-    """Prints a polynomial with its greatest weighted error."""
-    coefficients, error = minimax(*polynomial, nearest=nearest)
-    bits = float(log(error, 2))
-    show(f"{doc}, with an error of 2^{bits:.1f}.", name, [float(c) for c in coefficients])
+def polynomial(doc, name, *sought, before=()):
+    """Prints a polynomial with its greatest weighted error, after known coefficients."""
+    coefficients, error = minimax(*sought, nearest=nearest)
+    coefficients = [*before, *map(float, coefficients)]
+    show(f"{doc}, with an error of 2^{float(log(error, 2)):.1f}.", name, coefficients)
 
 
 # The results of powers are biased by this share, down.
@@ -94,60 +93,33 @@ def exponential():
     show("The bias, as a share.", "EXP_BIAS", nearest(EXP_BIAS))
     powers = [exp(step * i) for i in range(16)]
     show("2^(i/16).", "EXP_POWERS", [nearest(power) for power in powers], "pub")
-    show(
-        "The same with encodings less by i · 2^19, which a place shifted by 19 bits adds again.",
-        "EXP_SHIFTED_POWERS",
-        [by_encoding(power, -i << 19) for i, power in enumerate(powers)],
-    )
-    show(
-        "The logarithm of 2^(i/16) over its part in `EXP_POWERS`.",
-        "EXPM1_RESTS",
-        [nearest(log(power / nearest(power))) for power in powers],
-    )
-    show(
-        "The same with a bias.",
-        "EXP_RESTS",
-        [nearest(log(power / nearest(power)) - EXP_BIAS) for power in powers],
-    )
+    doc = "The same with encodings less by i · 2^19, which a place shifted by 19 bits adds again."
+    shifted = [by_encoding(power, -i << 19) for i, power in enumerate(powers)]
+    show(doc, "EXP_SHIFTED_POWERS", shifted)
+    rests = [log(power / nearest(power)) for power in powers]
+    doc = "The logarithm of 2^(i/16) over its part in `EXP_POWERS`."
+    show(doc, "EXPM1_RESTS", [nearest(rest) for rest in rests])
+    show("The same with a bias.", "EXP_RESTS", [nearest(rest - EXP_BIAS) for rest in rests])
     radius = step / 2 * mpf("1.001")
     polynomial(
-        "e^r = 1 + r + r² EXP(r)",
-        "EXP",
+        *("e^r = 1 + r + r² EXP(r)", "EXP"),
         lambda r: (exp(r) - 1 - r) / r**2 if r else mpf(1) / 2,
-        lambda r: r**2,
-        -radius,
-        radius,
-        3,
+        *(lambda r: r**2, -radius, radius, 3),
     )
-    coefficients, error = minimax(
+    polynomial(
+        *("2^f = 1 + f LN_2 + f EXP2(f)", "EXP2"),
         lambda f: (2**f - 1 - f * log(2)) / f**2 if f else log(2) ** 2 / 2,
-        lambda f: f**2,
-        -EXP2_RADIUS,
-        EXP2_RADIUS,
-        3,
-        nearest=nearest,
-    )
-    show(
-        f"2^f = 1 + f LN_2 + f EXP2(f), with an error of 2^{float(log(error, 2)):.1f}.",
-        "EXP2",
-        [ln_2_low, *map(float, coefficients)],
+        *(lambda f: f**2, -EXP2_RADIUS, EXP2_RADIUS, 3),
+        before=[ln_2_low],
     )
     offsets, powers = zip((0.0, 1.0), *(power_with_exact_slope(i, ln_2) for i in range(1, 16)))
     show("Offsets from sixteenths.", "EXP2_OFFSETS", offsets)
-    show(
-        "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to"
-        " 2^-35.9.",
-        "EXP2_POWERS",
-        powers,
-    )
+    doc = "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to"
+    show(f"{doc} 2^-35.9.", "EXP2_POWERS", powers)
     polynomial(
-        "e^r = 1 + r + r²/2 + r³ (1 + r/2) EXPM1(r), relative to r",
-        "EXPM1",
+        *("e^r = 1 + r + r²/2 + r³ (1 + r/2) EXPM1(r), relative to r", "EXPM1"),
         lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3 / (1 + r / 2) if r else mpf(1) / 6,
-        lambda r: r**2,
-        -radius,
-        radius,
-        3,
+        *(lambda r: r**2, -radius, radius, 3),
     )
 
 
@@ -254,13 +226,14 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
         return (scale * (log(1 + r / at_1) - r / at_1) - unit * r**2) / r**2
 
     polynomial(
-        f"The rest is r² {name}(r), relative to the logarithm",
-        name,
+        *(f"The rest is r² {name}(r), relative to the logarithm", name),
         rest,
-        lambda r: weight(r) / scale,
-        min(low for _, low, _ in cells),
-        max(high for _, _, high in cells),
-        4,
+        *(
+            lambda r: weight(r) / scale,
+            min(low for _, low, _ in cells),
+            max(high for _, _, high in cells),
+            4,
+        ),
     )
 
 
@@ -281,25 +254,17 @@ def logarithm_of_sum():
     ends = [32 + i + mpf("0.5") + shift for i in range(-1, 32)]
     pairs = [((a - slack) / 32, (b + slack) / 32) for a, b in zip(ends, ends[1:])]
     cells = [inverse_between(low, high, 1) for low, high in pairs]
-    show(
-        "c, next to 1 / m for the significands m of a cell, with encodings greater by i · 2^18.",
-        "LOG1P_INVERSE",
-        [by_encoding(c, i << 18) for i, (c, _, _) in enumerate(cells)],
-    )
+    doc = "c, next to 1 / m for the significands m of a cell, with encodings greater by i · 2^18."
+    show(doc, "LOG1P_INVERSE", [by_encoding(c, i << 18) for i, (c, _, _) in enumerate(cells)])
     step, step_low = (part / 32 for part in in_two_parts_over(unit, log(2), bias))
     show("log 2 over the unit and 32, in its first bits.", "LOG1P_STEP", step)
     show("The rest of it, not over the unit, and its bias.", "LOG1P_STEP_LOW", step_low)
     entries = [in_two_parts_over(unit, -log(mpf(c)), bias) for c, _, _ in cells]
-    show(
-        "-log c over the unit, in its first bits, less i times that.",
-        "LOG1P_TABLE",
-        [high - i * step for i, (high, _) in enumerate(entries)],
-    )
-    show(
-        "The rest of it, not over the unit, and its bias, less i times the rest of that.",
-        "LOG1P_TABLE_LOW",
-        [nearest(low - i * step_low) for i, (_, low) in enumerate(entries)],
-    )
+    highs = [high - i * step for i, (high, _) in enumerate(entries)]
+    show("-log c over the unit, in its first bits, less i times that.", "LOG1P_TABLE", highs)
+    lows = [nearest(low - i * step_low) for i, (_, low) in enumerate(entries)]
+    doc = "The rest of it, not over the unit, and its bias, less i times the rest of that."
+    show(doc, "LOG1P_TABLE_LOW", lows)
 
     def weight(r):
         """The cube of r over the least logarithm of an argument with it."""
@@ -310,13 +275,9 @@ def logarithm_of_sum():
         return abs(r) ** 3 / min(least) if r and least else mpf(0)
 
     polynomial(
-        "log(1 + r) = r - r²/2 + r³ LOG1P(r), relative to the logarithm",
-        "LOG1P",
+        *("log(1 + r) = r - r²/2 + r³ LOG1P(r), relative to the logarithm", "LOG1P"),
         lambda r: (log(1 + r) - r + r**2 / 2) / r**3 if r else mpf(1) / 3,
-        weight,
-        min(low for _, low, _ in cells),
-        max(high for _, _, high in cells),
-        3,
+        *(weight, min(low for _, low, _ in cells), max(high for _, _, high in cells), 3),
     )
 
 
@@ -369,11 +330,11 @@ def trigonometric():
 
     greatest = (SIN_STEP / 2 * mpf("1.002") + SIN_SHIFT) ** 2
     first = nearest(-mpf(1) / 6)
-    [second], error = minimax(
-        lambda z: (of_sine(z) - first) / z, lambda z: z, mpf("1e-12"), greatest, 1, nearest=nearest
+    polynomial(
+        *("sin r = r + r³ SIN(r²), relative to r³", "SIN"),
+        *(lambda z: (of_sine(z) - first) / z, lambda z: z, mpf("1e-12"), greatest, 1),
+        before=[first],
     )
-    doc = f"sin r = r + r³ SIN(r²), relative to r³, with an error of 2^{float(log(error, 2)):.1f}."
-    show(doc, "SIN", [first, float(second)])
     # Fitted to half a step, since the greatest shifts are where the cosine's part is small.
     usual = (SIN_STEP / 2 * mpf("1.001")) ** 2
     coefficients, _ = minimax(of_cosine, lambda z: z**2 / 2, 0, usual, 2, nearest=nearest)
@@ -415,13 +376,9 @@ def inverse_tangent():
     show("The rest of them, and the bias.", "ATAN_LOW", rests)
     print(f"// |t| is at most {float(greatest):.4f}.")
     polynomial(
-        "atan t = t + t³ ATAN(t²), relative to t³",
-        "ATAN",
+        *("atan t = t + t³ ATAN(t²), relative to t³", "ATAN"),
         lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z if z else -mpf(1) / 3,
-        lambda z: 1,
-        0,
-        greatest**2,
-        3,
+        *(lambda z: 1, 0, greatest**2, 3),
     )
 
 
@@ -646,13 +603,9 @@ def hyperbolic_tangent():
         return mpf(max(slopes) * r**3)
 
     polynomial(
-        "tanh r = r + r³ TANH(r²), relative to the result",
-        "TANH",
+        *("tanh r = r + r³ TANH(r²), relative to the result", "TANH"),
         lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z,
-        weight,
-        mpf("1e-12"),
-        mpf(max(radii)) ** 2,
-        4,
+        *(weight, mpf("1e-12"), mpf(max(radii)) ** 2, 4),
     )
 
 
@@ -685,20 +638,13 @@ def tangent():
     pairs = [(0.0, 1.0)] + [with_exact_quotient(step * i) for i in range(1, 8)] + [(1.0, 1.0)]
     pairs += [(cosine, sine) for sine, cosine in reversed(pairs[:8])]
     pairs += [(sine, -cosine) for sine, cosine in reversed(pairs[1:16])]
-    show(
-        "Multiples of sin(iπ/32), whose quotients are tangents within 2^-42.",
-        "TAN_SIN",
-        [sine for sine, _ in pairs],
-    )
+    doc = "Multiples of sin(iπ/32), whose quotients are tangents within 2^-42."
+    show(doc, "TAN_SIN", [sine for sine, _ in pairs])
     show("The same multiples of cos(iπ/32).", "TAN_COS", [cosine for _, cosine in pairs])
     polynomial(
-        "tan r = r + r³ TAN(r²), relative to r³",
-        "TAN",
+        *("tan r = r + r³ TAN(r²), relative to r³", "TAN"),
         lambda z: (tan(sqrt(z)) / sqrt(z) - 1) / z,
-        lambda z: 1,
-        mpf("1e-12"),
-        (step / 2 * mpf("1.001")) ** 2,
-        3,
+        *(lambda z: 1, mpf("1e-12"), (step / 2 * mpf("1.001")) ** 2, 3),
     )
 
 
@@ -715,17 +661,13 @@ def root():
         return excesses.min(), excesses.max()
 
     start = min(range(0x2A4500, 0x2A6000, 8), key=lambda start: np.abs(excess(start)).max())
-    least, greatest = excess(start)
+    least, greatest = (mpf(end) * mpf("1.001") for end in excess(start))
     show("The encoding of 1, over 2^9, by 4/3, nearly, plus 2^23.", "ROOT_START", 2.0**23 + start)
     show("-1/3 over 2^9.", "ROOT_THIRD", nearest(mpf(-1) / 1536))
     polynomial(
-        "(1 + e)^(-2/3) = 1 + e ROOT(e), relative to it",
-        "ROOT",
+        *("(1 + e)^(-2/3) = 1 + e ROOT(e), relative to it", "ROOT"),
         lambda e: ((1 + e) ** (mpf(-2) / 3) - 1) / e if e else mpf(-2) / 3,
-        lambda e: abs(e) * (1 + e) ** (mpf(2) / 3),
-        mpf(least) * mpf("1.001"),
-        mpf(greatest) * mpf("1.001"),
-        4,
+        *(lambda e: abs(e) * (1 + e) ** (mpf(2) / 3), least, greatest, 4),
     )
 
 
