@@ -14,17 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import (
-    c_char_p,
-    c_double,
-    c_int,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Optional
@@ -103,7 +93,7 @@ class Run(ctypes.Structure):
 
     _fields_ = [
         ("backend", c_int32),
-        ("path", c_uint32),
+        ("path", ctypes.c_uint32),
         ("devices", c_uint64),
         ("threads", c_uint64),
     ]
