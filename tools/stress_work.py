@@ -14,7 +14,7 @@ from ctypes import byref, c_float
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
-from typing import Callable, Optional
+from typing import Callable, Optional, Union
 
 import numpy as np
 from arrays import call_at
@@ -61,14 +61,20 @@ class Ended(Exception):
 
 
 class Case:
-    """An operation with its inputs and its result."""
+    """An operation or an expression with its inputs and its result."""
 
-    def __init__(self, operation: Operation, n: int) -> None:
+    def __init__(self, operation: Union[Operation, Formula], n: int) -> None:
         self.operation, self.n = operation, n
-        self.inputs = list(operation.data(np.random.default_rng(n), n))
-        self.expected = operation.oracle(*self.inputs)
-        self.arity = operation.shape.arity if operation.may_be_in_place else 0
-        self.takes_stream = operation.takes_stream
+        if isinstance(operation, Formula):
+            data = operation.data(n)
+            self.inputs, self.expected = list(data.values()), operation.expected(data)
+            self.arity, self.takes_stream = 0, True
+            self.compiled = Compiled(operation.text, operation.inputs)
+        else:
+            self.inputs = list(operation.data(np.random.default_rng(n), n))
+            self.expected = operation.oracle(*self.inputs)
+            self.arity = operation.shape.arity if operation.may_be_in_place else 0
+            self.takes_stream = operation.takes_stream
         # The inputs that all threads use: an address for each kind of memory.
         self.shared = [{"pageable": values.ctypes.data} for values in self.inputs]
 
@@ -77,23 +83,10 @@ class Case:
         return f"{self.operation} of {self.n}"
 
     def call(self, inputs: list[int], out: int, stream: Stream = None) -> int:
-        """Calls the operation; returns the status."""
+        """Calls the operation, or evaluates the expression; returns the status."""
+        if isinstance(self.operation, Formula):
+            return self.compiled.run(inputs, out, self.n, stream)
         return call_at(self.operation, *inputs, out, self.n, stream=stream)
-
-
-class FormulaCase(Case):
-    """An expression with its inputs and its result."""
-
-    def __init__(self, formula: Formula, n: int) -> None:
-        self.operation, self.n, data = formula, n, formula.data(n)
-        self.inputs, self.expected = list(data.values()), formula.expected(data)
-        self.arity, self.takes_stream = 0, True
-        self.shared = [{"pageable": values.ctypes.data} for values in self.inputs]
-        self.compiled = Compiled(formula.text, formula.inputs)
-
-    def call(self, inputs: list[int], out: int, stream: Stream = None) -> int:
-        """Evaluates the expression; returns the status."""
-        return self.compiled.run(inputs, out, self.n, stream)
 
 
 @dataclass(eq=False)
@@ -114,11 +107,10 @@ class Shared:
         most = max(SIZES) if not self.has_faults else MOST
         self.cases = [
             Case(operation, n)
-            for operation in OPERATIONS
+            for operation in (*OPERATIONS, *FORMULAS)
             for n in SIZES
             if n <= MOST or (n <= most and operation in SAMPLE)
         ]
-        self.cases += [FormulaCase(formula, n) for formula in FORMULAS for n in SIZES if n <= MOST]
         self.registered = np.empty(self.threads * PART_BYTES + 2 * PAGE, np.uint8)
         self.parts = self.registered.ctypes.data + -self.registered.ctypes.data % PAGE
         self.devices = 1 if self.has_faults else device_count()
