@@ -203,10 +203,8 @@ class Round:
             in_threads(lambda number: self.callers[number].work(stop), FAULTY_THREADS)  # noqa: B023
             if self.wrongs():
                 break
-        calls, faults = (
-            self.fake_driver.driver.fake_driver_calls(),
-            self.fake_driver.count("faults"),
-        )
+        calls = self.fake_driver.driver.fake_driver_calls()
+        faults = self.fake_driver.count("faults")
         wrong = self.wrongs()
         self.fake_driver.plan("")
         if not wrong:
