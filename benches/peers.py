@@ -18,7 +18,7 @@ from typing import Any, Optional
 import numpy as np
 from calls import Loops, compiled
 from cases import C_TYPES, DTYPES, REDUCTION, Data, Formula, address
-from device import device_if_any
+from device import device_if_any, image
 from harness import Call, Contender, batch_of, threads
 
 WHERE = "#define where(c, x, y) ((c) ? (x) : (y))\n"
@@ -437,8 +437,7 @@ class NaiveC(Peer):
         if case.kind == "device" or case.call not in ("add", "dot"):
             raise Unsupported
         name = f"{'fma_dot' if is_dot else 'plain_add'}_{case.dtype}"
-        image = data.arrays.device.image()
-        opened = Loops().open(image, name, data.out.itemsize, is_dot)
+        opened = Loops().open(image(), name, data.out.itemsize, is_dot)
         addresses = (*map(address, data.inputs.values()), address(data.out))
         naive = Loops().built.naive_call
         return Contender(self.name, Loops().calls(naive, *addresses, case.n, opened))

@@ -23,4 +23,5 @@ for line in sys.stdin:
 done
 strip "$bundle"/tests/*
 cargo run --release -q -p gpuvec_ptx --example formulas "$bundle/expressions"
+PYTHONPATH=benches:python_tests/support .venv/bin/python -c 'import device; device.BUNDLED.write_bytes(device.image())'
 du -sh "$bundle"

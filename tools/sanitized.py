@@ -11,7 +11,7 @@ calls and most reductions along axes, which the tests make there, too.
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Optional
 
@@ -80,22 +80,31 @@ PATHS = {PathBit.STAGED, PathBit.MAPPED, PathBit.DMA, PathBit.RESIDENT}
 taken: set[PathBit] = set()
 
 
-def operate(operation: Operation, n: int, layout: Layout, stream: Optional[int] = None) -> None:
-    """Makes one call, alone or queued; fails unless it writes the right result and nothing else."""
-    values = operation.data(np.random.default_rng(n), n)
-    expected = operation.oracle(*values)
+def check(
+    layout: Layout, values: Sequence, expected: np.ndarray, call: Callable[..., None]
+) -> None:
+    """Makes a call on arrays; fails unless it writes the right result and nothing else."""
     with Resources() as resources:
         *inputs, out = (
-            Surrounded(resources, *place, values)
-            for place, values in zip(layout, (*values, np.zeros_like(expected)))
+            Surrounded(resources, *place, content)
+            for place, content in zip(layout, (*values, np.zeros_like(expected)))
         )
-        addresses = (array.address for array in (*inputs, out))
-        ok(call_at(operation, *addresses, n, stream=stream))
-        taken.update(bit for bit in PathBit if last_run().path & bit)
-        ok(lib.gpuvec_stream_synchronize(stream))
+        call(*(array.address for array in (*inputs, out)))
         out.check(expected)
         for array, unchanged in zip(inputs, values):
             array.check(unchanged)
+
+
+def operate(operation: Operation, n: int, layout: Layout, stream: Optional[int] = None) -> None:
+    """Makes one call of an operation, alone or queued."""
+    values = operation.data(np.random.default_rng(n), n)
+
+    def call(*addresses: int) -> None:
+        ok(call_at(operation, *addresses, n, stream=stream))
+        taken.update(bit for bit in PathBit if last_run().path & bit)
+        ok(lib.gpuvec_stream_synchronize(stream))
+
+    check(layout, values, operation.oracle(*values), call)
 
 
 def every_kernel() -> Iterator[None]:
@@ -113,22 +122,15 @@ def every_kernel() -> Iterator[None]:
 
 
 def evaluate(text: str, inputs: dict[str, str], n: int, layout: Layout) -> None:
-    """Evaluates an expression on the GPU; fails unless it writes the cores' bits, and no more."""
+    """Evaluates an expression on the GPU, whose result has the cores' bits."""
     random = np.random.default_rng(n)
     data = [values(random, np.dtype(dtype), n) for dtype in inputs.values()]
-    with Compiled(text, inputs) as compiled, Resources() as resources:
+    with Compiled(text, inputs) as compiled:
         expected = np.empty(1 if compiled.is_reduction() else n, compiled.dtype())
         lib.gpuvec_set_placement(Place.CPU)
         ok(compiled.run([array.ctypes.data for array in data], expected.ctypes.data, n))
         lib.gpuvec_set_placement(Place.GPU)
-        *arrays, out = (
-            Surrounded(resources, *place, array)
-            for place, array in zip(layout, (*data, np.zeros_like(expected)))
-        )
-        ok(compiled.run([array.address for array in arrays], out.address, n))
-        out.check(expected)
-        for array, unchanged in zip(arrays, data):
-            array.check(unchanged)
+        check(layout, data, expected, lambda *at: ok(compiled.run([*at[:-1]], at[-1], n)))
 
 
 def expressions() -> Iterator[None]:
@@ -221,13 +223,12 @@ def copies() -> Iterator[None]:
         for source, to, stream in itertools.product(kinds, kinds, streams):
             bytes_, start, end = next(lengths)
             values = np.random.default_rng(bytes_).integers(0, 256, bytes_, np.uint8)
-            with Resources() as some:
-                from_array = Surrounded(some, source, start, values)
-                to_array = Surrounded(some, to, end, np.zeros_like(values))
-                ok(lib.gpuvec_copy(to_array.address, from_array.address, bytes_, stream))
+
+            def copy(at: int, out: int, size: int = bytes_, stream: Optional[int] = stream) -> None:
+                ok(lib.gpuvec_copy(out, at, size, stream))
                 ok(lib.gpuvec_stream_synchronize(stream))
-                to_array.check(values)
-                yield from_array.check(values)
+
+            yield check(((source, start), (to, end)), [values], values, copy)
 
 
 def chains() -> Iterator[None]:
