@@ -127,10 +127,6 @@ class Library:
         functions.gpuvec_copy.argtypes = [c_void_p, c_void_p, c_size_t, c_void_p]
         self.handles: dict[tuple, c_void_p] = {}
 
-    def has_gpu(self) -> bool:
-        """Returns whether there is a GPU; opens the driver."""
-        return self.functions.gpuvec_device_count() > 0
-
     def check(self, status: int) -> None:
         """Raises the last error if there is one."""
         if status:

@@ -236,8 +236,7 @@ def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
         **{
             f"query_{kind}_{count or 'alone'}": (
                 f"query of a {kind} pointer's memory kind: {what}",
-                loops.built.query_call if count else loops.built.one_query_call,
-                *(address, None, None, count, empty),
+                *(loops.built.query_call, address, None, None, count, empty),
             )
             for kind, address in {**addresses, "device": there.address}.items()
             for count, what in queries.items()

@@ -61,9 +61,8 @@ class DeviceMemory:
     @property
     def __cuda_array_interface__(self) -> dict:
         """The protocol by which libraries share device arrays."""
-        where = (self.address, False)
-        shape = (self.n,)
-        return {"shape": shape, "typestr": self.dtype.str, "data": where, "version": 3}
+        what = {"shape": (self.n,), "typestr": self.dtype.str, "version": 3}
+        return {**what, "data": (self.address, False)}
 
 
 class Device(Driver):
@@ -171,10 +170,8 @@ def driver_version() -> str:
     fields = "driver_version,pcie.link.gen.max,pcie.link.width.max"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    if done.returncode != 0:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
     driver, generation, width = (word.strip() for word in done.stdout.splitlines()[0].split(","))
     return f"{driver}, PCIe {generation} x{width}"

@@ -4,7 +4,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from ctypes import byref, c_int
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Optional
 
@@ -61,16 +60,14 @@ def functions(given: Namespace) -> Iterator[Row]:
         }
 
 
-def image_of(kernel: str) -> Path:
-    """Returns a kernel's PTX: make gpu-bundle wrote those of operations."""
-    folder = ROOT / "kernels/ptx" if kernel == COPY else FOLDER / "operations"
-    return folder / f"{kernel}.ptx"
-
-
 def resources_of(device: Device, kernel: str) -> Optional[tuple[int, int]]:
-    """Returns a kernel's registers per thread and its spilled bytes (local memory)."""
+    """Returns a kernel's registers per thread and its spilled bytes (local memory).
+
+    `make gpu-bundle` writes the PTX of operations.
+    """
+    folder = ROOT / "kernels/ptx" if kernel == COPY else FOLDER / "operations"
     try:
-        function = device.kernel(kernel, image_of(kernel).read_bytes())
+        function = device.kernel(kernel, (folder / f"{kernel}.ptx").read_bytes())
         values = [c_int(), c_int()]
         for value, attribute in zip(values, (REGISTERS, LOCAL_BYTES)):
             device.call("cuFuncGetAttribute", byref(value), attribute, function)

@@ -300,11 +300,6 @@ def failed_calls(data: Data) -> Lines:
     ]
 
 
-def repeat(_: Data) -> Lines:
-    """Shows the commands that repeat the run."""
-    return ["## Repeat the run", REPEAT]
-
-
 # The sections, each with the part of the data that it needs.
 SECTIONS = (
     ("machine", head),
@@ -312,7 +307,7 @@ SECTIONS = (
     ("first", first),
     ("ceilings", report.ceilings),
     ("targets", missed),
-    ("machine", repeat),
+    ("machine", lambda _: ["## Repeat the run", REPEAT]),
 )
 
 

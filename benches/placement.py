@@ -142,7 +142,7 @@ def answer(cases: list[list], chosen: list[list], placements: list[str]) -> Row:
         library.functions.gpuvec_init()
         opening = time.perf_counter() - start
         ready = dict.fromkeys(map(kernels_of, on_gpu), 0.0)
-    if on_gpu and library.has_gpu():
+    if on_gpu and library.functions.gpuvec_device_count():
         for case in dict.fromkeys(case._replace(n=min(FEW, case.n)) for case in on_gpu):
             ready[kernels_of(case)] += batch(case, "gpu")(1)
     times = [batches[one](1) for one in todo]
