@@ -48,11 +48,11 @@ class Formula:
         return sorted(set(re.findall(r"\b[a-d]\b", self.text)))
 
     def is_reduction(self) -> bool:
-        """Returns whether the result is one value."""
+        """True if the result is one value."""
         return bool(REDUCTION.match(self.text))
 
     def is_integer(self) -> bool:
-        """Returns whether the result is an integer of 64 bits."""
+        """True if the result is an integer of 64 bits."""
         return self.text.startswith(("argmin(", "count("))
 
     def function(self) -> str:

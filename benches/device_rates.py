@@ -26,7 +26,7 @@ PREFIX, COPY = "gpuvec_", "copy_bytes"
 
 
 def functions(given: Namespace) -> Iterator[Row]:
-    """Times functions of f32 by the clock, and the copy by turns.
+    """Times functions of f32 and a copy in turn, by the clock.
 
     A function's share of the copy's rate is the median over the pairs of arrays; the range of the
     pairs stands beside it.

@@ -209,7 +209,7 @@ def busy(count: int) -> Iterator[None]:
 
 
 def script(given: Namespace) -> Iterator[Row]:
-    """Times processes that make twenty adds of a million floats, by turns."""
+    """Times processes that make twenty adds of a million floats, with each placement in turn."""
     for _, placement in product(range(given.rounds), ("auto", "cpu")):
         environment = {**os.environ, "GPUVEC_PLACEMENT": placement, "GPUVEC_LIB": library_path()}
         command = [sys.executable, "-c", TWENTY_ADDS, str(ROOT / "python")]

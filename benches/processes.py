@@ -104,7 +104,7 @@ def first(given: Namespace) -> Iterator[Row]:
 
 
 def compile_times(given: Namespace) -> Iterator[Row]:
-    """Times the driver compiling formulas, of two libraries by turns; takes the least times."""
+    """Times the driver's compilation of formulas, for each library in turn; takes least times."""
     libraries = {"gpuvec": library_path()}
     libraries |= {f"gpuvec{suffix_of(path)}": path for path in given.against}
     texts = [formula(call).text for call in given.calls]

@@ -16,22 +16,22 @@ from mpmath import asin, atan, cos, exp, floor, log, mpf, pi, sin, sqrt, tan, ta
 
 
 def nearest(x):
-    """The nearest f32, as a float."""
+    """Returns the nearest f32, as a float."""
     return float(np.float32(float(x)))
 
 
 def multiple(x, unit):
-    """The nearest multiple of a unit, a power of two."""
+    """Returns the nearest multiple of a unit, a power of two."""
     return float(floor(x / unit + mpf("0.5")) * unit)
 
 
 def in_two_parts(x):
-    """The nearest f32, and the one nearest to the rest."""
+    """Returns the nearest f32, and the f32 nearest to the rest."""
     return [nearest(x), nearest(x - nearest(x))]
 
 
 def by_encoding(x, change):
-    """The f32 whose encoding is that of the nearest one and a change."""
+    """Returns the f32 whose encoding is that of the nearest f32 plus a change."""
     return float((np.float32(float(x)).view(np.int32) + np.int32(change)).view(np.float32))
 
 
@@ -45,7 +45,7 @@ def show(doc, name, value, visibility="pub(super)"):
 
 
 def literal(value):
-    """The shortest literal of an f32."""
+    """Returns the shortest literal of an f32."""
     assert np.float32(value) == value, value
     digits = np.format_float_scientific(np.float32(value), unique=True, trim="-", exp_digits=1)
     mantissa, exponent = digits.split("e")
@@ -70,7 +70,7 @@ EXP2_RADIUS = mpf(1) / 32 + mpf(2) ** -9
 
 
 def power_with_exact_slope(i, ln_2):
-    """An offset from i / 16 where the power of 2, and ln 2 times it, are nearly f32; the power."""
+    """Finds an offset from i / 16 where 2^x and ln 2 times it are nearly f32; returns both."""
     offsets = np.arange(-(1 << 19), (1 << 19) + 1) / 2.0**28
     powers = np.exp2(np.longdouble(i) / 16 + offsets)
     floats = powers.astype(np.float32).astype(float)
@@ -83,7 +83,7 @@ def power_with_exact_slope(i, ln_2):
 
 
 def exponential():
-    """The exponential: e^x = 2^(k/16) e^r."""
+    """Prints the exponential: e^x = 2^(k/16) e^r."""
     print("// exp")
     step = log(2) / 16
     show("1 / ln 2.", "LOG2_E", nearest(1 / log(2)))
@@ -128,7 +128,7 @@ CELLS = range(31, 63)
 
 
 def inverse(cell, at_1, steps):
-    """The multiple c of 1/128 with the least exact r = m c - at_1 in a cell; the ends of r."""
+    """Finds the multiple c of 1/128 with the least exact r = m c - at_1 in a cell, and r's ends."""
     ends = [max((cell - 0.5) / steps, 1), min((cell + 0.5) / steps, 2)]
     if cell in (31, 62):
         c = at_1 * 31 / cell
@@ -137,7 +137,7 @@ def inverse(cell, at_1, steps):
 
 
 def inverse_between(low, high, at_1):
-    """The same for significands m between two numbers."""
+    """Does the same for significands m between two numbers."""
 
     def greatest(c):
         return max(abs(m * c - at_1) for m in (low, high))
@@ -150,7 +150,7 @@ def inverse_between(low, high, at_1):
 
 
 def in_two_parts_over(unit, value, bias):
-    """A logarithm over the unit in its first bits, and the rest, with the bias."""
+    """Divides a logarithm by the unit; returns its first bits, and the rest with the bias."""
     high = multiple(value / unit, mpf(2) ** -16)
     return high, nearest(value * (1 - bias) - high * mpf(unit))
 
@@ -168,14 +168,14 @@ LOGARITHMS = {
 
 
 def logarithm():
-    """The logarithms: log x = k log 2 - log c + log(1 + r), with c from a table."""
+    """Prints the logarithms: log x = k log 2 - log c + log(1 + r), with c from a table."""
     print("\n// log")
     for name, base in LOGARITHMS.items():
         logarithm_to_base(name, *base)
 
 
 def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
-    """The tables and the polynomial of a logarithm: `scale` is that of e."""
+    """Prints the tables and the polynomial of a logarithm; `scale` is the logarithm of e."""
     base = name.lower()
     show("The bias, as a share.", f"{name}_BIAS", nearest(bias))
     # The low bits of a cell are its place.
@@ -186,7 +186,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     show(doc, f"{name}_INVERSE", inverses)
 
     def weight(r):
-        """The square of r over the least logarithm of an argument with it."""
+        """Divides the square of r by the least logarithm of an argument with this r."""
         others = [c for c, low, high in cells if low <= r <= high and c not in (at_1, at_1 / 2)]
         ends = [(at_1 + r) / c for c in others]
         least = min([abs(log(m / n)) for m in ends for n in (1, 2)], default=mpf(1))
@@ -220,7 +220,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     show(doc, f"{name}_SLOPE", nearest(slope))
 
     def rest(r):
-        """What the polynomial is for."""
+        """Returns the function that the polynomial approximates."""
         if not r:
             return -scale / 2 / at_1**2 - unit
         return (scale * (log(1 + r / at_1) - r / at_1) - unit * r**2) / r**2
@@ -243,7 +243,7 @@ LOG1P_BIAS, LOG1P_SHIFT = mpf("5.5e-11"), mpf("1.6e-6")
 
 
 def logarithm_of_sum():
-    """log(1 + u): the logarithm again, with cells that go on from one octave to the next one."""
+    """Prints log(1 + u): the logarithm with cells that go on from one octave to the next one."""
     print("\n// log1p, asinh, acosh, atanh")
     bias, unit = LOG1P_BIAS, mpf(-1) / 2
     show("The bias, as a share.", "LOG1P_BIAS", nearest(bias))
@@ -267,7 +267,7 @@ def logarithm_of_sum():
     show(doc, "LOG1P_TABLE_LOW", lows)
 
     def weight(r):
-        """The cube of r over the least logarithm of an argument with it."""
+        """Divides the cube of r by the least logarithm of an argument with this r."""
         others = [c for c, low, high in cells[1:] if low <= r <= high]
         least = [abs(log((1 + r) / c / octave)) for c in others for octave in (1, 2)]
         if cells[0][1] <= r <= cells[0][2]:
@@ -287,7 +287,7 @@ SIN_SHIFT = 2.0**-7
 
 
 def shifted_node(i):
-    """A shift from the i-th step where sine and cosine are nearly f32; both, and their error."""
+    """Finds a shift from the i-th step where sine and cosine are nearly f32, and their error."""
     shifts = np.arange(-(2.0**20), 2**20 + 1) / 2.0**27
     angles = np.longdouble(str(SIN_STEP * i)) + shifts
     nodes = [np.sin(angles), np.cos(angles)]
@@ -295,7 +295,7 @@ def shifted_node(i):
     errors = [(value - node).astype(float) for value, node in zip((sine, cosine), nodes)]
 
     def error_at(x):
-        """The error of the sine of an angle from the node's sine and cosine."""
+        """Returns the error of an angle's sine from the node's sine and cosine."""
         r = x - float(SIN_STEP * i) - shifts
         return abs(errors[0] * np.cos(r) + errors[1] * np.sin(r)) / math.sin(x)
 
@@ -305,7 +305,7 @@ def shifted_node(i):
 
 
 def trigonometric():
-    """The sine: sin x = S cos r + C sin r, where S and C are those of a node near kπ/16."""
+    """Prints sin x = S cos r + C sin r, where S and C are of a node near kπ/16."""
     print("\n// sin, cos")
     show("16 / π.", "SIN_STEPS", nearest(1 / SIN_STEP))
     show("π/16 in two parts.", "SIN_STEP", in_two_parts(SIN_STEP))
@@ -321,11 +321,11 @@ def trigonometric():
     show("The cosines there.", "COS_NODES", [1.0, *cosines, 0.0, *mirrored])
 
     def of_sine(z):
-        """What the sine's polynomial is for."""
+        """Returns the function that the sine's polynomial approximates."""
         return (sin(sqrt(z)) / sqrt(z) - 1) / z
 
     def of_cosine(z):
-        """What the cosine's polynomial is for."""
+        """Returns the function that the cosine's polynomial approximates."""
         return (cos(sqrt(z)) - 1 + z / 2) / z**2 * 2
 
     greatest = (SIN_STEP / 2 * mpf("1.002") + SIN_SHIFT) ** 2
@@ -354,7 +354,7 @@ ATAN_BIAS = mpf("3e-11")
 
 
 def inverse_tangent():
-    """The inverse tangent: atan x = atan b + atan t, where b, from a table, is next to x."""
+    """Prints atan x = atan b + atan t, where b, from a table, is next to x."""
     print("\n// atan")
     show("The bias, as a share.", "ATAN_BIAS", nearest(-ATAN_BIAS))
     # Places may err by 31 times 2^-11.
@@ -389,7 +389,7 @@ ASIN_STEPS = 62
 
 
 def sine_with_exact_slope(middle):
-    """A sine near another one, at which the derivative of the inverse sine is nearly an f32."""
+    """Finds a sine near another one where the inverse sine's derivative is nearly an f32."""
     sines = np.linspace(0.99 * middle, middle, 1 << 15).astype(np.float32).astype(float)
     slopes = 1 / np.sqrt((1 - sines) * (1 + sines))
     i = int(abs(slopes / slopes.astype(np.float32) - 1).argmin())
@@ -397,18 +397,18 @@ def sine_with_exact_slope(middle):
 
 
 class Series:
-    """Terms, a target that a sum of them approximates, and its share of a result, at points."""
+    """Has terms, a target that a sum of them approximates, and its share of a result, at points."""
 
     def __init__(self, terms, target, size):
         self.terms, self.target, self.size = np.stack(terms, 1), target, size
 
     def errors(self, coefficients):
-        """The errors of a sum with these coefficients, relative to the result."""
+        """Returns the errors of a sum with these coefficients, relative to the result."""
         rounded = np.array(coefficients).astype(np.float32)
         return abs(self.terms @ rounded - self.target) * self.size
 
     def fit(self):
-        """Coefficients by least squares, weighted by turns until errors are level (Lawson)."""
+        """Fits by least squares, with new weights until errors are level (Lawson)."""
         level, best = np.ones_like(self.size), (math.inf, [])
         for _ in range(300):
             scale = np.sqrt(level) * self.size
@@ -421,7 +421,7 @@ class Series:
         return best[1]
 
     def coefficients(self, known):
-        """The known coefficients, or new ones with --fit; prints their error."""
+        """Returns the known coefficients, or new ones with --fit; prints their error."""
         chosen = [nearest(c) for c in self.fit()] if "--fit" in sys.argv else known
         bits = math.log2(self.errors(chosen).max())
         print(f"// The series' error is 2^{bits:.1f} of the result.")
@@ -434,7 +434,7 @@ ASIN_SERIES = [0.49999958, 0.5000331, 0.6398621, 0.16666621, 0.3791931, 0.079696
 
 
 def asin_series(sines, slopes):
-    """The series of (asin u - asin c) / (D h) - 1 in w and q."""
+    """Makes the series of (asin u - asin c) / (D h) - 1 in w and q."""
     cells = np.arange(len(sines))[:, None]
     offsets = np.linspace(-0.5001, 0.5001, 80)[None, :]
     u = np.maximum(cells + offsets, 1e-4).ravel() / ASIN_STEPS
@@ -452,7 +452,7 @@ def asin_series(sines, slopes):
 
 
 def inverse_sine():
-    """The inverse sine: asin(c + h) = asin c + D h (1 + w W + q Q), q = (D h)², w = c D² h."""
+    """Prints asin(c + h) = asin c + D h (1 + w W + q Q), q = (D h)², w = c D² h."""
     print("\n// asin, acos")
     show("The bias of the inverse sine, as a share.", "ASIN_BIAS", nearest(-ASIN_BIAS))
     show("The bias of the inverse cosine, as a share.", "ACOS_BIAS", nearest(-ACOS_BIAS))
@@ -486,12 +486,12 @@ ERF_TERMS = [[2, 3, 4, 5], [0, 1, 2, 3, 4], [0, 1, 2]]
 
 
 def density(x):
-    """The derivative of the error function."""
+    """Returns the derivative of the error function."""
     return 2 / math.sqrt(math.pi) * math.exp(-x * x)
 
 
 def node_of_float(middle):
-    """A node nearby whose error function is nearest to an f32."""
+    """Finds a node nearby whose error function is nearest to an f32."""
     radius = max(0.002, 0.6 * 2**-24 / density(middle))
     nodes = np.linspace(middle - radius, middle + radius, 2**16).astype(np.float32)
     values = np.array([math.erf(node) for node in nodes.tolist()])
@@ -507,7 +507,7 @@ ERF_SERIES = [
 
 
 def erf_series(nodes, ends):
-    """The series of (erf x - erf c) / (D h) - 1 - w in w and h²."""
+    """Makes the series of (erf x - erf c) / (D h) - 1 - w in w and h²."""
     x = np.concatenate([np.linspace(a, b, 60) for a, b in zip(ends, ends[1:])])[1:]
     node = np.repeat(nodes, 60)[1:]
     h = x - node
@@ -522,7 +522,7 @@ def erf_series(nodes, ends):
 
 
 def error_function():
-    """The error function: erf(c + h) = erf c + D h (1 + w + w² F(w) + h² (G(w) + h² H(w)))."""
+    """Prints erf(c + h) = erf c + D h (1 + w + w² F(w) + h² (G(w) + h² H(w)))."""
     print("\n// erf")
     show("Steps for small arguments.", "ERF_SLOPE", ERF_SLOPE)
     show("The decrease of the steps.", "ERF_CURVE", ERF_CURVE)
@@ -548,17 +548,17 @@ def error_function():
 
 
 def logarithm_by_bits(x):
-    """The encoding of an f32 as a number of binades: a logarithm that is linear inside of each."""
+    """Returns an f32's encoding as a number of binades: a logarithm that is linear in each."""
     return float(np.float32(x).view(np.int32)) / 2**23
 
 
 def number_by_bits(binades):
-    """The inverse of `logarithm_by_bits`."""
+    """Inverts `logarithm_by_bits`."""
     return float(2 ** (np.floor(binades) - 127) * (1 + binades % 1))
 
 
 def value_near(low, high):
-    """An argument of tanh near the middle of an interval, whose value is almost an f32: the two."""
+    """Finds an argument near an interval's middle whose tanh is almost an f32; returns both."""
     middle, half = (low + high) / 2, (high - low) / 2
     for share in (0.02, 0.05, 0.1, 0.2, 0.5):
         ends = np.float32(np.tanh([middle - half * share, middle + half * share])).view(np.int32)
@@ -572,7 +572,7 @@ def value_near(low, high):
 
 
 def hyperbolic_tangent():
-    """The hyperbolic tangent: that of a + r from those of a, in a table, and r."""
+    """Prints tanh(a + r), which is computed from tanh a, in a table, and tanh r."""
     print("\n// tanh")
     greatest, offset, steps = 9.125, 0.375, 838 / 125.5
     first = steps * logarithm_by_bits(offset)
@@ -594,7 +594,7 @@ def hyperbolic_tangent():
         assert max(a - low, high - a) < np.spacing(np.float32(low)) * 2**24
 
     def weight(z):
-        """The share of r³ in the result where it is greatest."""
+        """Returns the share of r³ in the result where it is greatest."""
         r = float(sqrt(z))
         slopes = [1 / r if r < ends[0] + slack[0] else 0.0]
         for (a, _), radius in zip(entries[1:], radii):
@@ -610,7 +610,7 @@ def hyperbolic_tangent():
 
 
 def hyperbolic_sine_and_cosine():
-    """Hyperbolic sine and cosine, by the exponential's powers and their inverses."""
+    """Prints the inverses of the exponential's powers, for hyperbolic sine and cosine."""
     print("\n// sinh, cosh")
     powers = [mpf(nearest(exp(log(2) / 16 * i))) for i in range(16)]
     inverses = [in_two_parts(1 / (4 * power)) for power in powers]
@@ -619,7 +619,7 @@ def hyperbolic_sine_and_cosine():
 
 
 def with_exact_quotient(angle):
-    """Two f32 whose quotient is the tangent of an angle below π/4, within 2^-42."""
+    """Finds two f32 whose quotient is the tangent of an angle below π/4, within 2^-42."""
     cosines = np.arange(1 << 22, dtype=np.int32) + np.float32(0.5).view(np.int32)
     cosines = cosines.view(np.float32).astype(float)
     products = cosines * float(tan(angle))
@@ -630,7 +630,7 @@ def with_exact_quotient(angle):
 
 
 def tangent():
-    """The tangent: that of a + r from multiples of the sine and cosine of a, in tables, and r."""
+    """Prints tan(a + r), from multiples of the sine and cosine of a, in tables, and tan r."""
     print("\n// tan")
     step = pi / 32
     show("32 / π.", "TAN_STEPS", nearest(1 / step))
@@ -649,13 +649,13 @@ def tangent():
 
 
 def root():
-    """The cube root: that of the reciprocal from the encoding of a number, and a series."""
+    """Prints the cube root: the root of the reciprocal from an encoding, and a series."""
     print("\n// cbrt")
     numbers = np.arange(0x3F800000, 0x41000000, 64, dtype=np.int32)
     values = numbers.view(np.float32).astype(float)
 
     def excess(start):
-        """x y³ - 1 where it is least and greatest, for y by the encoding."""
+        """Returns the least and the greatest x y³ - 1, for y by the encoding."""
         encodings = np.rint(start - numbers / 1536).astype(np.int32) * 512
         excesses = values * encodings.view(np.float32).astype(float) ** 3 - 1
         return excesses.min(), excesses.max()

@@ -71,7 +71,7 @@ INTERVALS = {
 
 
 def arguments(name, count):
-    """Points of all exponents, of the function's intervals, and hard ones."""
+    """Returns points of all exponents, of the function's intervals, and hard ones."""
     random = np.random.default_rng(16)
     intervals = INTERVALS[name]
 
@@ -89,20 +89,20 @@ def arguments(name, count):
 
 
 def errors(name, program, points):
-    """The greatest error over some points, and its arguments."""
+    """Returns the greatest error over some points, and its arguments."""
     done = subprocess.run([program, name], input=points.tobytes(), capture_output=True, check=True)
     return worst(name, points, np.frombuffer(done.stdout))
 
 
 def neighbours(random, x):
-    """Arguments at random distances around some, from a thousandth down to a last bit."""
+    """Returns arguments near x, at random distances from a thousandth down to a last bit."""
     shape = NEIGHBOURS, len(x)
     steps = random.choice([-1, 1], shape) * 2.0 ** random.uniform(-53, -10, shape)
     return np.concatenate([[x], np.array(x) * (1 + steps)])
 
 
 def search(evaluate, points, rounds):
-    """The greatest error over points, and around the worst of parts of them, in some rounds."""
+    """Returns the greatest error over points, and around the worst of them in some rounds."""
     random = np.random.default_rng(20)
     found = evaluate(np.array_split(points, PARTS))
     for _ in range(rounds):
@@ -112,12 +112,12 @@ def search(evaluate, points, rounds):
 
 
 def middles(x):
-    """The middles of floats and the next greater ones."""
+    """Returns the middle of each float and the next greater one."""
     return (x.astype(float) + np.nextafter(x, np.float32(np.inf)).astype(float)) / 2
 
 
 def hard_pairs(name, random, x):
-    """Pairs whose results are close to the middle of two floats, or there, from positive floats."""
+    """Makes pairs, from positive floats, whose results are close to the middle of two floats."""
     count = len(x)
     if name == "pow":
         # A power next to 1, where y has more bits than it takes; and numbers of few bits.
@@ -151,7 +151,7 @@ def hard_pairs(name, random, x):
 
 
 def pairs(name, count):
-    """Pairs of f32 whose results are mostly finite and not zero, and as many hard ones."""
+    """Makes pairs of f32 whose results are mostly finite and not zero, and as many hard ones."""
     random = np.random.default_rng(19)
     x = random.integers(1, 0x7F800000, count, dtype=np.uint32).view(np.float32)
     ordinary = random.standard_normal((2, count)) * 2.0 ** random.integers(-20, 20, (2, count))
@@ -162,7 +162,7 @@ def pairs(name, count):
 
 
 def wrong_pairs(name, program, points):
-    """Descriptions of the results at pairs that are not the floats nearest to the exact values."""
+    """Describes the results at pairs that are not the floats nearest to the exact values."""
     done = subprocess.run([program, name], input=points.tobytes(), capture_output=True, check=True)
     results = np.frombuffer(done.stdout, np.float32)
     with gmpy2.context(gmpy2.ieee(128), precision=PRECISION, emin=-(10**6), emax=10**6):
@@ -176,7 +176,7 @@ def wrong_pairs(name, program, points):
 
 
 def checked(name, options, pool):
-    """Whether a function has no greater error than it may have, and what was found."""
+    """Checks a function; returns True if its errors are within the bound, and a text."""
     listed = options.cases and listed_arguments(options.cases / f"{name}.wc")
     if name in OF_PAIRS:
         of = name.removesuffix("f")

@@ -16,13 +16,13 @@ mpmath.mp.prec = 240
 
 
 def chebyshev_points(low, high, count):
-    """Points of [low, high] that grow denser towards its ends, which they leave out."""
+    """Returns points of [low, high] that are denser towards its ends, and without these."""
     middle, radius = (low + high) / 2, (high - low) / 2
     return [middle - radius * cos((2 * i + 1) * pi / (2 * count)) for i in range(count)]
 
 
 def evaluate(coefficients, z):
-    """The polynomial's value at z, by Horner's rule."""
+    """Returns the polynomial's value at z, by Horner's rule."""
     value = mpf(0)
     for c in reversed(coefficients):
         value = value * z + c
@@ -30,7 +30,7 @@ def evaluate(coefficients, z):
 
 
 def remez(points, target, weight, first, count):
-    """Fits `count` coefficients, of z^first and the next powers, to target; error times weight."""
+    """Fits `count` coefficients, of z^first and the next powers, to a target with weights."""
     n = len(points)
     powers = [[z ** (first + j) for j in range(count)] for z in points]
     chosen = [round(i * (n - 1) / count) for i in range(count + 1)]
@@ -58,7 +58,7 @@ def remez(points, target, weight, first, count):
 
 
 def alternating_peaks(errors):
-    """The index of the greatest error in each run of errors of one sign."""
+    """Returns the index of the greatest error in each run of errors of one sign."""
     peaks = [0]
     for i, error in enumerate(errors):
         if (error > 0) != (errors[peaks[-1]] > 0):
@@ -69,7 +69,7 @@ def alternating_peaks(errors):
 
 
 def minimax(function, weight, low, high, count, nearest=float):
-    """Coefficients, rounded by `nearest`, and the greatest weighted error."""
+    """Returns coefficients, rounded by `nearest`, and the greatest weighted error."""
     points = chebyshev_points(mpf(low), mpf(high), 24 * count)
     values = [function(z) for z in points]
     weights = [mpf(weight(z)) for z in points]
@@ -96,12 +96,12 @@ MORE = mpf("1.0001")
 
 
 def of_odd(function):
-    """The polynomial p of an odd function x + x³ p(x²)."""
+    """Returns the function p of an odd function x + x³ p(x²)."""
     return lambda z: (function(sqrt(z)) / sqrt(z) - 1) / z
 
 
 def over_turns(z):
-    """The angle, in radians, of sqrt(z) quarter-turns."""
+    """Returns sqrt(z) quarter-turns in radians."""
     return sqrt(z) * pi / 2
 
 

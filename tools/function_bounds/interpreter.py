@@ -84,7 +84,7 @@ class Bits:
 
 @dataclass
 class Choice:
-    """What is known of the whole part K of a reduction: its value, as a Value, and its low bits."""
+    """The whole part K of a reduction: its value, and its low bits if these alone are known."""
 
     value: Value
     low_bits: tuple | None = None
@@ -384,7 +384,7 @@ class Run:
         return Bits(low, high, x.scale * EXPONENT, replace(x, scale=0) if x.scale else x)
 
     def with_constant(self, a: int, b: int) -> tuple:
-        """Returns the bits of two nodes, of which the last ones returned are a constant."""
+        """Returns the bits of a node, and of another node that is a constant."""
         x, y = self.of(a), self.of(b)
         x, y = (y, x) if y.constant is None else (x, y)
         if y.constant is None:
