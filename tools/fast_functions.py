@@ -70,7 +70,7 @@ EXP2_RADIUS = mpf(1) / 32 + mpf(2) ** -9
 
 
 def power_with_exact_slope(i, ln_2):
-    """Finds an offset from i / 16 where 2^x and ln 2 times it are nearly f32; returns it and 2^x."""
+    """Finds x near i / 16 where 2^x and ln 2 times it are nearly f32; returns x - i / 16, 2^x."""
     offsets = np.arange(-(1 << 19), (1 << 19) + 1) / 2.0**28
     powers = np.exp2(np.longdouble(i) / 16 + offsets)
     floats = powers.astype(np.float32).astype(float)
