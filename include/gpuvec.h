@@ -1516,8 +1516,7 @@ typedef struct gpuvec_run {
     /** A `gpuvec_reason`. */
     int32_t reason;
     /**
-     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
-     * `GPUVEC_LOG` is set.
+     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless `GPUVEC_LOG` is set.
      */
     uint64_t time_ns;
     /**

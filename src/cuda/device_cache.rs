@@ -1,11 +1,11 @@
 //! The cache of device memory that callers freed, for their next allocations of the same size.
 //!
-//! The driver takes up to a millisecond to map memory and to unmap it, and the results of a loop's calls have
-//! the same sizes again and again. A block serves only allocations of exactly its size, so that the driver
-//! still knows the end of every array. The blocks of a device go back to the driver, the oldest first, when
-//! they exceed the limits in src/policy/gpu.rs, and all of them when the device is out of memory. No lock is held
-//! during a call of the driver.
+//! The driver takes up to a millisecond to map memory and to unmap it, and a loop needs results of the same sizes again
+//! and again. A block serves only allocations of exactly its size, so that the driver still knows the end of every
+//! array. The blocks of a device go back to the driver, the oldest first, when they exceed the limits in
+//! src/policy/gpu.rs, and all of them when the device is out of memory. No lock is held during a call of the driver.
 
+use super::driver::Code;
 use super::owned::OwnedMemory;
 use crate::policy::gpu;
 use std::sync::{Mutex, PoisonError};
@@ -53,7 +53,7 @@ pub(super) fn take_oldest(ordinal: usize) -> Option<OwnedMemory> {
 pub(super) fn free_all(ordinal: usize) -> bool {
     let mut has_freed = false;
     while let Some(block) = take_oldest(ordinal) {
-        if let Err(block) = block.free() {
+        if block.release() != Code::SUCCESS {
             // A later call tries again. If the list cannot grow, the memory stays allocated.
             let _ = add(block);
             break;

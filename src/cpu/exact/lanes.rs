@@ -15,6 +15,7 @@
 use super::{Columns, Inputs, Vectorised};
 use crate::arch::{InstructionSet, Isa, Vector, Vectorized, stay_a_loop};
 use crate::policy::cores;
+use crate::process::memory::filled;
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
 use std::ops::{Add, Range, Sub};
@@ -255,13 +256,6 @@ impl<S: InstructionSet, const SINGLE: bool> RowSums<S, SINGLE> {
     }
 }
 
-/// Makes an empty vector one of `len` equal elements.
-fn resized<T: Copy>(vec: &mut Vec<T>, len: usize, with: T) -> Result<(), TryReserveError> {
-    vec.try_reserve_exact(len)?;
-    vec.resize(len, with);
-    Ok(())
-}
-
 /// Adds a sum of some terms, in two parts, to a state.
 pub(super) fn add_parts<K: Kind>(state: &mut State<K>, parts: [f64; 2], terms: usize) {
     state.count(terms);
@@ -341,9 +335,10 @@ impl<K: LaneKind> Default for LaneSums<K> {
 
 impl<K: LaneKind> Lanes<State<K>> for LaneSums<K> {
     fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
-        self.sums.reserve(lanes)?;
-        self.before.reserve(lanes)?;
-        resized(&mut self.zeros, lanes, K::Element::from_encoding(0))
+        self.sums = Sums::new(lanes)?;
+        self.before = Sums::new(lanes)?;
+        self.zeros = filled(K::Element::from_encoding(0), lanes)?;
+        Ok(())
     }
 
     fn clear(&mut self) {
@@ -373,8 +368,8 @@ impl<K: LaneKind> LaneSums<K> {
         self.most_terms + terms <= LONGEST_ROW
     }
 
-    /// Adds columns to the lanes from number `first` on, which have room for the rows. Returns the number of lanes whose
-    /// sums are not exact. If these are many, lanes hold sums in two f64 from then on.
+    /// Adds columns to the lanes from number `first` on, which have room for the rows. Returns the number of lanes
+    /// whose sums are not exact. If these are many, lanes hold sums in two f64 from then on.
     // Not inlined, to keep the library small.
     #[inline(never)]
     pub(crate) fn add(
@@ -436,12 +431,14 @@ impl<K: LaneKind> Sums<K> {
         terms: Vec::new(),
     };
 
-    fn reserve(&mut self, lanes: usize) -> Result<(), TryReserveError> {
-        resized(&mut self.high, lanes, 0.0)?;
-        resized(&mut self.low, lanes, 0.0)?;
-        resized(&mut self.least, lanes, K::NONE[0])?;
-        resized(&mut self.most, lanes, K::NONE[1])?;
-        resized(&mut self.terms, lanes, 0)
+    fn new(lanes: usize) -> Result<Self, TryReserveError> {
+        Ok(Sums {
+            high: filled(0.0, lanes)?,
+            low: filled(0.0, lanes)?,
+            least: filled(K::NONE[0], lanes)?,
+            most: filled(K::NONE[1], lanes)?,
+            terms: filled(0, lanes)?,
+        })
     }
 
     fn clear(&mut self, lanes: Range<usize>) {

@@ -3,6 +3,7 @@
 use crate::arch::Isa;
 use crate::cpu::exact::{self, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised};
 use crate::policy::cores;
+use crate::process::memory;
 use gpuvec_exact::{Dot, Float, State};
 use gpuvec_ops::{Element, Indexed};
 use std::collections::TryReserveError;
@@ -48,13 +49,10 @@ impl<S: SlabState> Slab<S> {
 
     /// That number of states without elements.
     pub(super) fn identities(&self, count: usize) -> Result<Self, TryReserveError> {
-        let mut slab = Slab::new(self.identity);
-        slab.states.try_reserve_exact(count)?;
-        slab.states.resize(count, (self.identity)());
-        slab.is_begun.try_reserve_exact(count)?;
-        slab.is_begun.resize(count, false);
-        slab.lanes.reserve(count)?;
-        Ok(slab)
+        let mut lanes = S::Lanes::default();
+        lanes.reserve(count)?;
+        let states = memory::filled((self.identity)(), count)?;
+        Ok(Slab { identity: self.identity, states, is_begun: memory::filled(false, count)?, lanes })
     }
 
     /// Forgets all elements.
