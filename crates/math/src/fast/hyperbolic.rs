@@ -1,15 +1,16 @@
-//! Hyperbolic sine and cosine. Arguments are reduced as for the exponential.
+//! Hyperbolic sine and cosine. Arguments are reduced like those of the exponential.
 
 use super::constants::{EXP, EXPM1_RESTS, INVERSE_POWERS, INVERSE_POWERS_LOW};
 use super::exponential::{Reduced, reduce, scaled_power};
 use super::{Machine32, TO_SIXTEENTHS, polynomial, rounded, sum, with_sign_of};
 
-/// Arguments above have infinite results, or nearly.
+/// Greater arguments have infinite results, or nearly.
 const GREATEST: f32 = 88.5;
-/// Those above have inverses that are subnormal, or nearly.
+/// Greater arguments have powers with subnormal inverses, or nearly.
 const GREATEST_SINH: f32 = 85.0;
 
-/// A quarter of 2^(-i/16) with encodings greater by i · 2^19, which a place shifted by 19 bits takes away again.
+/// A quarter of 2^(-i/16) with encodings that are greater by i · 2^19. Subtracting a place shifted by 19 bits corrects
+/// them.
 const SHIFTED_INVERSES: [f32; 16] = {
     let mut shifted = [0.0; 16];
     let mut i = 0;
@@ -19,7 +20,7 @@ const SHIFTED_INVERSES: [f32; 16] = {
     }
     shifted
 };
-/// The powers' second parts over the first ones.
+/// The quotients of the powers' second and first parts.
 const INVERSE_RESTS: [f32; 16] = {
     let mut rests = [0.0; 16];
     let mut i = 0;
@@ -82,7 +83,7 @@ pub fn cosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let exp_low = m.fnma(excess, nearly, m.fma(power, r, power - exp));
 
     let inverse = m.reciprocal(nearly);
-    // By how much the inverse is too great, as a share of it.
+    // The relative excess of the inverse.
     let low = m.fma(power, small, exp_low);
     let excess = m.fma(inverse, low, m.fms(inverse, exp, m.f32(1.0)));
     let (high, high_low) = sum::<M>(exp, inverse);

@@ -35,7 +35,7 @@ fn powers<M: Machine32>(m: &M, r: M::F32, coefficients: &[f32]) -> [M::F32; 3] {
     [square, square * r, polynomial(m, square, coefficients)]
 }
 
-/// A quotient of two numbers in two parts each, and two factors of what it lacks.
+/// A quotient of two numbers in two parts each, and two factors of its rest.
 #[inline(always)]
 fn quotient<M: Machine32>(
     m: &M, (n, n_low): (M::F32, M::F32), (d, d_low): (M::F32, M::F32),
@@ -47,15 +47,14 @@ fn quotient<M: Machine32>(
 
 /// The hyperbolic tangent.
 ///
-/// The arguments a are at 32 places, which grow with |x|, so that the errors of t stay in proportion: 2^-24 |r³|,
-/// times the derivative, is at most 2^-35.1 of the result. The arguments have hyperbolic tangents that are
-/// floats but for 2^-40, and are so near to |x| that r is exact. The polynomial errs by 2^-37.7: together
-/// less than 2^-34.8.
+/// The arguments a are at 32 places, which grow with |x|, so that the errors of t stay in proportion: 2^-24 |r³|, times
+/// the derivative, is at most 2^-35.1 of the result. The arguments have hyperbolic tangents that are floats but for
+/// 2^-40, and are so near to |x| that r is exact. The polynomial errs by 2^-37.7: together less than 2^-34.8.
 #[inline(always)]
 pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 3.4e-11; // 2^-34.78
     let (size, is_number) = m.at_most(m.magnitude(x), TANH_GREATEST);
-    // The encoding as a number is a logarithm that is linear within an octave.
+    // The encoding, read as an integer, is a logarithm that is linear within an octave.
     let octaves = m.convert(m.bits(size + m.f32(TANH_OFFSET)));
     let place = m.bits(m.fma(octaves, m.f32(TANH_STEPS), m.f32(TANH_PLACES)));
     let [argument, value] = m.lookups::<2, Hyperbolic>(place);
@@ -74,9 +73,9 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// The tangent: (S + C t) / (C - S t), where |x| = k π/32 + r, |r| ≤ 0.0492, and S / C = tan(k π/32).
 ///
-/// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of
-/// π/32 leaves an exact difference, as for the sine (trigonometric.rs). The second part of t is the difference's rest,
-/// which errs by 2.7e-16 k. t errs by 2^-24 |r³|, and the polynomial by 1.1e-8 |r³|. The second part of t, below 2^-29, is
+/// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of π/32
+/// leaves an exact difference, as for the sine (trigonometric.rs). The second part of t is the difference's rest, which
+/// errs by 2.7e-16 k. t errs by 2^-24 |r³|, and the polynomial by 1.1e-8 |r³|. The second part of t, below 2^-29, is
 /// multiplied with the derivative by r, not by t, which differs by r²: together less than 6.6e-9 r², times the
 /// derivative 1 + tan².
 ///

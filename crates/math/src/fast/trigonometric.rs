@@ -15,7 +15,7 @@ use super::{Machine32, TO_INTEGER, polynomial};
 
 const SIGN: i32 = i32::MIN;
 
-/// The entries of a table of half a turn's for a whole turn, in whose second half they are multiplied by a factor.
+/// A table for a whole turn, from a table for half a turn. The entries of the second half are multiplied by a factor.
 const fn whole_turn(half: &[f32; 16], factor: f32) -> [f32; 32] {
     let mut whole = [0.0; 32];
     let mut i = 0;
@@ -27,8 +27,8 @@ const fn whole_turn(half: &[f32; 16], factor: f32) -> [f32; 32] {
     whole
 }
 
-/// S, C and s at a place, and what the sign of a result is to be changed by: where large tables cost no more than
-/// small ones, S and C have it.
+/// S, C and s at a place, and the change of the result's sign. If large tables cost no more than small ones, S and C
+/// include this sign.
 #[inline(always)]
 fn nodes<M: Machine32>(m: &M, place: M::I32) -> ([M::F32; 3], M::I32) {
     const SIN: [f32; 32] = whole_turn(&SIN_NODES, -1.0);
@@ -43,7 +43,7 @@ fn nodes<M: Machine32>(m: &M, place: M::I32) -> ([M::F32; 3], M::I32) {
     ([sin, cos, m.lookup(&SIN_SHIFTS, place)], m.shift_left::<27>(place))
 }
 
-/// The sine of |x| + steps · π/16 with another sign if a number is negative, and whether it is right.
+/// The sine of |x| + steps · π/16, negated if `sign` is negative, and true if it is right.
 #[inline(always)]
 fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: f32, sign: M::I32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 1.5e-11;
