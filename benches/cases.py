@@ -20,13 +20,7 @@ PLACEMENTS = ("auto", "gpu", "cpu", "all")
 KINDS = ("pageable", "pinned", "device")
 
 # Calls by these names are functions of the header; all others are expressions.
-FUNCTIONS = {
-    "add": "a + b",
-    "dot": "dot(a, b)",
-    "sum": "sum(a)",
-    "min": "min(a)",
-    "max": "max(a)",
-}
+FUNCTIONS = {"add": "a + b", "dot": "dot(a, b)", "sum": "sum(a)", "min": "min(a)", "max": "max(a)"}
 REDUCTION = re.compile(r"(sum|mean|norm|min|max|argmin|dot|count)\(")
 LITERAL = re.compile(r"(?<![\w.])(\d+\.?\d*)(?![\w.])")
 C_FUNCTION = re.compile(r"\b(sqrt|exp|log|sin|abs)\(")

@@ -3,14 +3,12 @@
 Finds the ceiling that bounds a case, and the time that the case would take at it.
 """
 
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import memmove
 from functools import partial
 from statistics import median
-from threading import Barrier
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -283,20 +281,11 @@ def works_of(gpu: OfGpu) -> dict[str, tuple[Call, float, str]]:
     }
 
 
-def in_parallel(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Call]) -> float:
-    """Returns the seconds from the first start to the last end."""
-    begin = Barrier(len(gpus))
-
-    def one(gpu: OfGpu, work: Call) -> tuple[float, float]:
-        gpu.device.enter()
-        begin.wait()
-        start = time.perf_counter()
-        for _ in range(REPETITIONS):
-            work()
-        return start, time.perf_counter()
-
-    starts, ends = zip(*pool.map(one, gpus, todo))
-    return max(ends) - min(starts)
+def repeated(gpu: OfGpu, work: Call) -> None:
+    """Does a GPU's work several times, in any thread."""
+    gpu.device.enter()
+    for _ in range(REPETITIONS):
+        work()
 
 
 def gpus(given: Namespace) -> Iterator[Row]:
@@ -307,9 +296,9 @@ def gpus(given: Namespace) -> Iterator[Row]:
     with ThreadPoolExecutor(number) as pool:
         for used in sorted({1 << power for power in range(number.bit_length())} | {number}):
             for name, (_, amount, unit) in tables[0].items():
-                todo = [table[name][0] for table in tables[:used]]
-                timed = [in_parallel(pool, all_gpus[:used], todo) for _ in range(given.rounds + 1)]
-                figures = [used * REPETITIONS * amount / seconds for seconds in timed[1:]]
+                todo = [(gpu, table[name][0]) for gpu, table in zip(all_gpus[:used], tables)]
+                work = lambda todo=todo: [*pool.map(repeated, *zip(*todo))]  # noqa: E731
+                figures = rates(used * REPETITIONS * amount, work, given.rounds)
                 yield {"GPUs": used, **figure(name, figures, unit, f"{name}, all at once")}
     for gpu in all_gpus:
         gpu.device.enter()

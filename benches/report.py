@@ -342,10 +342,7 @@ def head(data: Data) -> Lines:
     return lines + [f"- missing: {name}: {why}" for name, why in data["missing"].items()] + [""]
 
 
-SUMMARIES = {
-    "sweep": of_sweep,
-    "libraries": of_libraries,
-}
+SUMMARIES = {"sweep": of_sweep, "libraries": of_libraries}
 # Suites whose rows are too many or too long for a table of their own.
 WHOLE = {"cold": of_cold, "script": of_script, "restricted": of_restricted}
 

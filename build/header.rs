@@ -1,5 +1,5 @@
-//! Writes include/gpuvec.h: the declarations that cbindgen makes of src/abi, in the sections of its modules, in the
-//! frame that include/gpuvec.h.in is.
+//! Writes include/gpuvec.h from the template include/gpuvec.h.in and the declarations that cbindgen generates from
+//! src/abi, with a section for each module.
 
 use crate::operations;
 use std::collections::BTreeMap;

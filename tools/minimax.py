@@ -123,13 +123,7 @@ def over_turns(z):
 # A weight makes the polynomial's error relative to the result that it becomes part of.
 POLYNOMIALS = {
     "SINH": (of_odd(sinh), lambda z: z, 0, HALF_LN2**2, 5),
-    "COSH": (
-        lambda z: (cosh(sqrt(z)) - 1) / z,
-        lambda z: sqrt(z),
-        0,
-        HALF_LN2**2,
-        6,
-    ),
+    "COSH": (lambda z: (cosh(sqrt(z)) - 1) / z, lambda z: sqrt(z), 0, HALF_LN2**2, 6),
     "ARTANH": (
         lambda z: (2 * atanh(sqrt(z)) / sqrt(z) - 2) / z,
         lambda z: z / 2,
@@ -161,13 +155,7 @@ POLYNOMIALS = {
         mpf(1),
         14,
     ),
-    "FAR": (
-        lambda t: erf(t + mpf("2.5")),
-        lambda t: 1,
-        mpf("-1.5"),
-        mpf("1.5"),
-        27,
-    ),
+    "FAR": (lambda t: erf(t + mpf("2.5")), lambda t: 1, mpf("-1.5"), mpf("1.5"), 27),
 }
 
 # The functions of f64 need these as well.

@@ -126,8 +126,8 @@ class Expression:
     ) -> None:
         """Compiles the text.
 
-        The formula of an operation has the library's `own` function for contiguous arrays, and
-        `broadcasts` without an axis, or not.
+        `own` names the library's function of an operation on contiguous arrays. Unless it
+        `broadcasts`, arrays must have one shape if there is no axis.
         """
         self._own, self._broadcasts = own, broadcasts
         text = joined(given)
@@ -310,7 +310,7 @@ class Expression:
             inputs, wrap = adapted(inputs, kinds, self._occurrences(), na)
         if self._inner and axis is not None:
             raise TypeError(
-                f"axis is {axis}, and reductions inside a formula are of all elements: evaluate "
+                f"axis is {axis}, but reductions inside a formula reduce all elements: evaluate "
                 "them with axis= and keepdims=True first, and pass their results as arrays"
             )
         if (axis is not None or keepdims) and not any(self.reductions):
@@ -405,7 +405,7 @@ class Expression:
         wanted = [(name, inputs[name]) for name in codes]
         for name, value in wanted:
             if isinstance(value, (np.generic, float, int, bool)):
-                raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
+                raise TypeError(f"{name} is a number, but was declared as an array: pass an array")
         outputs = [(output, one) for output, one in zip(self._outputs, given) if one is not None]
         found = find_all([*wanted, *((output.name, one) for output, one in outputs)], stream)
         arrays = {

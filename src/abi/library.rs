@@ -174,15 +174,14 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     guard::report(|| unsafe { store("run", run, size, || Ok(last_run::last())) })
 }
 
-/// Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do this. The GPU is
-/// the first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried
-/// again.
+/// Starts the worker threads, and opens the driver and a GPU. Otherwise later calls do this. The GPU is the
+/// first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried again.
 ///
-/// No program needs it: it lets one choose when to spend those tenths of a second. With placement `auto`, calls
-/// on host arrays may use a GPU from then on; otherwise they open it once that pays. An operation's kernel is
-/// still loaded when a device first runs it, which takes some milliseconds, and for which the driver may wait
-/// for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call
-/// would return.
+/// No program has to call it: it only lets you choose when to spend those tenths of a second. With placement
+/// `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays. An
+/// operation's kernel is still loaded when a device first runs it, which takes some milliseconds, and for which
+/// the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
+/// error that a call would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {

@@ -4,7 +4,7 @@
 //! how operations use them.
 //!
 //! Without a usable GPU, or with placement `cpu`, everything works the same. Functions that create a stream or
-//! an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
+//! an event return NULL on failure; `gpuvec_last_error()` says why. The others return `GPUVEC_OK` or an error:
 //! `GPUVEC_ERROR_HANDLE` for a handle that does not exist. Destroy functions do nothing with NULL, and succeed
 //! also if the device is lost.
 //!

@@ -86,9 +86,12 @@ impl<'a> Job<'a> {
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
         let (part, stream, inputs) = (self.part(chunk), slot.begin(), self.call.inputs().len());
-        let arrays = (0..inputs + self.call.outputs().len())
-            .map(|number| self.placed(on, slot, stream, &part, number, progress))
-            .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
+        // Collected as a result, the views would be moved.
+        let mut arrays = ArrayVec::<_, MAX_ARRAYS>::new();
+        for number in 0..inputs + self.call.outputs().len() {
+            arrays.push(self.placed(on, slot, stream, &part, number, progress)?);
+        }
+        let arrays = arrays.split_at(inputs).into();
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
         let target = Target {
             device: on.device,
@@ -100,8 +103,7 @@ impl<'a> Job<'a> {
         };
         // SAFETY: the call promises the arrays, and the plan that the device can access them by these transfers. The
         // buffers and the scratch memory are the slot's, which is waited for before the call returns.
-        let placed =
-            unsafe { PlacedPart::new(target, &part, arrays.into_iter(), inputs, self.merges()) };
+        let placed = unsafe { PlacedPart::new(target, &part, arrays, self.merges()) };
         slot.flagged_warps = placed.queue(self.call.task(), &mut progress.wrote)?;
         for (number, array) in self.call.arrays().enumerate().skip(inputs) {
             if self.plan.transfers.of(number) == Transfer::Dma {

@@ -252,8 +252,8 @@ impl Kernels {
         };
         let parameter = |value: &mut u64| std::ptr::from_mut(value).cast();
         let partition = partition.map(|partition| std::ptr::from_ref(partition).cast_mut().cast());
-        let mut parameters: ArrayVec<*mut c_void, MAX_STRIDED_PARAMETERS> =
-            values.iter_mut().map(parameter).chain(partition).collect();
+        let mut parameters = ArrayVec::<*mut c_void, MAX_STRIDED_PARAMETERS>::new();
+        parameters.extend(values.iter_mut().map(parameter).chain(partition));
         let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: before it returns, the driver reads the kernel's parameters: the structure, and for each other one
         // its bytes from the low end of a local word. The kernel declares their types. The rest is this function's

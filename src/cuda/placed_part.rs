@@ -13,7 +13,7 @@ use super::part::Part;
 use super::reduce_axes::{Partition, Shape, VECTOR_BYTES, WARPS};
 use super::scratch::{Lent, Scratch};
 use crate::call::plan::BlockLimits;
-use crate::call::{Binding, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, Task, TaskKind};
+use crate::call::{Binding, Evaluation, Formula, Task, TaskKind};
 use crate::error::Error;
 use crate::policy::AxisReductions;
 use arrayvec::ArrayVec;
@@ -32,13 +32,13 @@ pub(super) struct PlacedPart<'a> {
     kept: usize,
     /// The index of the first element of each result.
     first: usize,
-    inputs: ArrayVec<DeviceView, MAX_INPUTS>,
+    inputs: &'a [DeviceView],
     /// True if the results have elements.
     has_elements: bool,
     /// True for a chunk of contiguous arrays, whose reductions have one result.
     is_chunk: bool,
     /// The places for elements, results, or states of results.
-    outputs: ArrayVec<DeviceView, MAX_OUTPUTS>,
+    outputs: &'a [DeviceView],
     stores_states: bool,
 }
 
@@ -56,15 +56,15 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> PlacedPart<'a> {
-    /// Part of a call with the views of its arrays, the inputs first.
+    /// Part of a call with the views of its inputs and of its outputs.
     ///
     /// # Safety
     /// The stream must be the device's, and the device's context current as long as this is used. Until the stream has
     /// done the work, the device must be able to access the arrays' elements, and nothing else may change them. The
     /// scratch memory and the flags must be the stream's.
     pub(super) unsafe fn new(
-        target: Target<'a>, part: &Part<'_>, mut arrays: impl Iterator<Item = DeviceView>,
-        inputs: usize, stores_states: bool,
+        target: Target<'a>, part: &Part<'_>, [inputs, outputs]: [&'a [DeviceView]; 2],
+        stores_states: bool,
     ) -> Self {
         PlacedPart {
             target,
@@ -73,8 +73,8 @@ impl<'a> PlacedPart<'a> {
             first: part.first(),
             has_elements: part.has_elements(),
             is_chunk: matches!(part, Part::Chunk { .. }),
-            inputs: arrays.by_ref().take(inputs).collect(),
-            outputs: arrays.collect(),
+            inputs,
+            outputs,
             stores_states,
         }
     }

@@ -12,8 +12,9 @@ use super::part::Part;
 use super::placed_part::{PlacedPart, Target};
 use super::scratch::Scratch;
 use crate::call::plan::OnStream;
-use crate::call::{Call, Task, TaskKind};
+use crate::call::{Call, MAX_ARRAYS, Task, TaskKind};
 use crate::error::Error;
+use arrayvec::ArrayVec;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -193,6 +194,8 @@ impl Stream {
                 let arrays = arrays.map(|(number, (first, array))| {
                     DeviceView::in_place(*first, part, number, array.element_bytes())
                 });
+                let arrays: ArrayVec<_, MAX_ARRAYS> = arrays.collect();
+                let arrays = arrays.split_at(call.inputs().len()).into();
                 let target = Target {
                     device: self.device,
                     stream: self.raw,
@@ -203,8 +206,7 @@ impl Stream {
                 };
                 // SAFETY: the call promises the arrays until the stream has done the work, and the plan that the device
                 // can access them. The scratch memory is this stream's.
-                let placed =
-                    unsafe { PlacedPart::new(target, part, arrays, call.inputs().len(), false) };
+                let placed = unsafe { PlacedPart::new(target, part, arrays, false) };
                 placed.queue(call.task(), &mut false).map(|_| ())
             };
             let queued = match call.strides() {

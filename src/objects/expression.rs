@@ -61,8 +61,8 @@ pub enum gpuvec_type {
 /// Added to a `gpuvec_type`, declares an input of one value, which is read at each call.
 pub const GPUVEC_SCALAR: i32 = 256;
 
-/// Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of its
-/// partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
+/// Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of the other
+/// operand, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
 pub const GPUVEC_NUMBER: i32 = 512;
 
 /// A text that `gpuvec_expr_text` stores.

@@ -16,10 +16,10 @@ use std::slice::from_raw_parts;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuvec_array {
-    /// The element all of whose indexes are 0.
+    /// The address of the element with index 0 along every axis.
     pub data: *mut c_void,
-    /// The distance from an element to the next along each axis, in bytes; NULL for C order. They may be
-    /// negative, and 0 for an input that is the same along an axis.
+    /// The distance from an element to the next along each axis, in bytes; NULL for C order. A stride may be
+    /// negative; a stride of 0 repeats an input along the axis.
     pub strides: *const i64,
 }
 

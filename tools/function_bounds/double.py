@@ -15,7 +15,6 @@ from multiprocessing import Pool
 from pathlib import Path
 
 import exponentials
-import inverse_hyperbolics
 import inverses
 import logarithms
 import numpy as np
@@ -32,15 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python_tests" / "s
 from hard_arguments import MATH, proved_bounds, worst_arguments  # noqa: E402
 from mpfr_oracle import worst  # noqa: E402
 
-FUNCTIONS = {
-    **exponentials.FUNCTIONS,
-    **logarithms.FUNCTIONS,
-    **trigonometry.FUNCTIONS,
-    **inverses.FUNCTIONS,
-    **inverse_hyperbolics.FUNCTIONS,
-    **roots.FUNCTIONS,
-    **powers.FUNCTIONS,
-}
+FAMILIES = (exponentials, logarithms, trigonometry, inverses, roots, powers)
+FUNCTIONS = {name: pieces for family in FAMILIES for name, pieces in family.FUNCTIONS.items()}
 
 work: list = []
 

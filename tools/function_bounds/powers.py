@@ -11,21 +11,21 @@ zero; and where p is clamped, results are zero or infinite.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from exponentials import LN_2, exp, powers
+from exponentials import EXACT, LN_2, powers
 from flint import arb
 from forms import Piece, Real, number
 from interpreter import Run, decoded, encoding
-from logarithms import NEGATIVE, POSITIVE, ROOT_HALF, ROOT_TWO
+from logarithms import NEGATIVE, POSITIVE, ROOT_HALF, ROOT_TWO, for_each_k
 from pieces import (
     UNIT,
     Reduction,
     argument,
     divided,
+    each,
     near_one,
     pair_near,
     quotient_errors,
@@ -58,14 +58,12 @@ class Errors:
         return pair_near(piece, ideal, self.apart * greatest + tiny, self.both * greatest + tiny)
 
     def hold(self, piece: Piece, ideal: Real, pair: tuple) -> bool:
-        """Says whether a pair has such errors at most."""
+        """True for a pair that has such errors at most."""
         apart = piece.plus(pair[0].real, ideal, -1)
         both = piece.plus(apart, pair[1].real)
         least = abs(piece.range(ideal)).lower()
-        return bool(
-            difference(piece, apart) <= self.apart * least
-            and difference(piece, both) <= self.both * least
-        )
+        bounds = ((apart, self.apart), (both, self.both))
+        return all(difference(piece, real) <= share * least for real, share in bounds)
 
 
 def difference(piece: Piece, real: Real) -> arb:
@@ -174,14 +172,9 @@ def of_pow(recording) -> Iterator:
     of_fraction = partial(fraction, recording, found.fraction)
     for interval in near_one(ROOT_HALF, ROOT_TWO):
         if interval != (1.0, 1.0):
-            yield from ((of_fraction, part) for part in divided(interval, 4))
-    below, above = (ROOT_HALF, math.nextafter(1, 0)), (1.0, ROOT_TWO)
-    for k in NEGATIVE + POSITIVE:
-        for interval in divided(below, 8) + divided(above, 8):
-            yield partial(logarithm, recording, found, k), interval
-    for interval in divided(below, 8):
-        yield partial(logarithm, recording, found, (1024, 1024)), interval
-    yield from powers(recording, exp, Product(LN_2.unit, LN_2.radius, found.product))
+            yield from each(of_fraction, divided(interval, 4))
+    yield from for_each_k(partial(logarithm, recording, found), NEGATIVE + POSITIVE)
+    yield from powers(recording, EXACT["exp"], Product(LN_2.unit, LN_2.radius, found.product))
 
 
 FUNCTIONS = {"pow": of_pow}

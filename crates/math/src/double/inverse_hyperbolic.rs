@@ -3,7 +3,7 @@
 //! A pair for 1 + u has an absolute error below 2^-98 if the result is below 1. So log(1 + u) is exact enough for
 //! results from 2^-28 on, without a sequence of its own near zero. Smaller results are x: the relative difference from
 //! asinh x and atanh x is less than 2^-57. From 2^30 on asinh x and acosh x are log 2x, within 2^-61. The bounds follow
-//! from pieces of the arguments up to 2^30 (inverse_hyperbolics.py in tools/function_bounds).
+//! from pieces of the arguments up to 2^30 (logarithms.py in tools/function_bounds).
 
 use super::logarithm::log_of_pair;
 use super::pair::{any_sum, product, quotient, sum};
