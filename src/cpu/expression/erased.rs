@@ -148,7 +148,8 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
     }
 
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize {
-        let States { from_words, merge, word_bytes, .. } = States::of::<R::Accumulator>();
+        let States { from_words, merge, .. } = States::of::<R::Accumulator>();
+        let word_bytes = size_of::<<R::Accumulator as Accumulator>::Words>();
         for (state, words) in (first..).zip(words.chunks(stride)) {
             merge(self.slab.state(state), &from_words(&words[..word_bytes]));
         }

@@ -112,8 +112,6 @@ pub(crate) struct States<S> {
     pub(crate) identity: fn() -> S,
     pub(crate) merge: fn(&mut S, &S),
     pub(crate) from_words: fn(&[u8]) -> S,
-    /// The bytes of a state as a kernel writes it.
-    pub(crate) word_bytes: usize,
 }
 
 impl<S> States<S> {
@@ -122,7 +120,6 @@ impl<S> States<S> {
             identity: || A::IDENTITY,
             merge: A::merge,
             from_words: |words| A::from_words(bytemuck::pod_read_unaligned(words)),
-            word_bytes: size_of::<A::Words>(),
         }
     }
 }
@@ -277,7 +274,6 @@ where
             identity: || Bounded::<K>::ZERO,
             merge: Bounded::merge,
             from_words: |_| unreachable!("devices' sums are exact"),
-            word_bytes: 0,
         };
         let add: Add<Bounded<K>> = |isa, sum, values, _| sum.accumulate(isa, values.of());
         let Some(ends) = reducer.reduce(states, add)?.ends() else { return Ok(None) };
