@@ -206,8 +206,7 @@ enum gpuvec_status
      */
     GPUVEC_ERROR_STATE = 110,
     /**
-     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
-     * place.
+     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the place.
      */
     GPUVEC_ERROR_EXPRESSION = 111,
     /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` says why. */

@@ -1,5 +1,5 @@
-//! A call: an operation on arrays, whose arguments have passed every check, and the plan for it. All of
-//! it is data; nothing here runs anything.
+//! A call, which is an operation on arrays with checked arguments, and the plan for it. All of it is data: nothing here
+//! runs anything.
 
 mod array;
 mod checked;

@@ -67,8 +67,8 @@ impl<'a> Job<'a> {
     /// A queue of the chunks.
     pub(crate) fn queue(&self) -> Queue {
         match self.tiles {
-            Some((_, tiles)) => Queue::of_tiles(&tiles.tiles),
-            None => Queue::of(self.call),
+            Some((_, tiles)) => Queue::new(tiles.tiles.count()),
+            None => Queue::new(self.call.n()),
         }
     }
 

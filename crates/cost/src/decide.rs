@@ -5,22 +5,13 @@ use crate::learner::Learner;
 use crate::policy::{LONG_CALL_NS, trying};
 use crate::{CHOICES, Choice, Choices, Processors, Work};
 
-/// The reason for a choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The choice is predicted to finish first.
-    Fastest,
-    /// The choice is tried, to learn how long it takes.
-    Explored,
-}
-
 /// A decision where a call runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision {
     /// The choice.
     pub choice: Choice,
-    /// The reason for it.
-    pub reason: Reason,
+    /// True if the choice is tried, to learn how long it takes; false if it is predicted to finish first.
+    pub is_explored: bool,
     /// The predicted time of each choice.
     pub predicted: Predictions,
     /// True if the call's time is to be observed.
@@ -30,9 +21,9 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn new(choice: Choice, reason: Reason, predicted: Predictions, is_observed: bool) -> Self {
+    fn new(choice: Choice, is_explored: bool, predicted: Predictions, is_observed: bool) -> Self {
         let is_long = choice != Choice::CallingCore || predicted[choice as usize] > LONG_CALL_NS;
-        Decision { choice, reason, predicted, is_observed, is_long }
+        Decision { choice, is_explored, predicted, is_observed, is_long }
     }
 }
 
@@ -83,10 +74,9 @@ impl Learner {
         let case = self.case(work);
         let question = Question::new(work.core_ns, processors, among);
         if let Some((choice, standing)) = case.standing(question) {
-            let reason =
-                if standing == Standing::Tried { Reason::Explored } else { Reason::Fastest };
             let is_observed = standing != Standing::Known || case.is_last();
-            return Decision::new(choice, reason, case.predicted(), is_observed);
+            let is_explored = standing == Standing::Tried;
+            return Decision::new(choice, is_explored, case.predicted(), is_observed);
         }
         let outlook = self.outlook(case, work, processors);
         let fastest = outlook.fastest(among);
@@ -105,11 +95,11 @@ impl Learner {
             Some(choice) => {
                 let more_calls = tries(work, choice, predicted[choice as usize]) - 1;
                 case.stand(question, choice, &predicted, more_calls, Standing::Tried);
-                Decision::new(choice, Reason::Explored, predicted, more_calls == 0)
+                Decision::new(choice, true, predicted, more_calls == 0)
             }
             None => {
                 case.stand(question, fastest, &predicted, calls - 1, standing);
-                Decision::new(fastest, Reason::Fastest, predicted, calls == 1)
+                Decision::new(fastest, false, predicted, calls == 1)
             }
         }
     }
@@ -150,8 +140,8 @@ fn explored(
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
-/// The number of calls of a try. The first of several calls does not show how long later ones take: arrays may be in the
-/// caches of other processors, and threads or a GPU may be asleep, which is a large part of a short time.
+/// The number of calls of a try. The first of several calls does not show how long later ones take: arrays may be in
+/// the caches of other processors, and threads or a GPU may be asleep, which is a large part of a short time.
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
     match work.is_repeated {

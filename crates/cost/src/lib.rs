@@ -1,13 +1,11 @@
-//! Predicts the time of a call on each choice of processors, learns from the times that calls took, and
-//! decides where the next one runs. Pure: knows neither arrays nor devices.
-//! docs/explanation/placement.md explains it.
+//! Predicts the time of a call on each choice of processors, learns from the times that calls took, and decides where
+//! the next one runs. Pure: knows neither arrays nor devices. docs/explanation/placement.md explains it.
 //!
-//! A prediction is the prior's (`model`), with a factor for each rate of the machine, and with corrections
-//! for what the rates do not explain: of the choice, of the choice for calls of about this size, and of the
-//! choice for this operation. It is combined with the times of calls that were alike (`case`). Factors and
-//! corrections are estimates: a mean and a variance of a logarithm (`estimate`). A call's time moves them by
-//! a step of an extended Kalman filter with a diagonal covariance (Anderson and Moore, Optimal Filtering,
-//! 1979, chapter 8).
+//! A prediction is the prior's (`model`), with a factor for each rate of the machine, and with corrections for what the
+//! rates do not explain: of the choice, of the choice for calls of about this size, and of the choice for this
+//! operation. It is combined with the times of calls that were alike (`case`). Factors and corrections are estimates: a
+//! mean and a variance of a logarithm (`estimate`). A call's time moves them by a step of an extended Kalman filter
+//! with a diagonal covariance (Anderson and Moore, Optimal Filtering, 1979, chapter 8).
 
 mod break_even;
 mod case;
@@ -18,7 +16,7 @@ mod model;
 mod policy;
 
 pub use break_even::BreakEven;
-pub use decide::{Decision, Predictions, Reason};
+pub use decide::{Decision, Predictions};
 pub use learner::Learner;
 pub use policy::{LONG_CALL_NS, SHORT_CALL_NS};
 
@@ -59,8 +57,8 @@ impl Choice {
         (self as u8) < Choice::Gpu as u8
     }
 
-    /// The number of threads of a choice of cores: its part of the `limit`, but at most `worth`, the number for which there
-    /// is enough work.
+    /// The number of threads of a choice of cores: its part of the `limit`, but at most `worth`, the number for which
+    /// there is enough work.
     pub fn threads(self, worth: usize, limit: usize) -> usize {
         let of_all = match self {
             Choice::CallingCore => 1,

@@ -3,7 +3,7 @@
 
 use super::erased::{ErasedStates, StatesOf};
 use super::reduce::{BlockReduction, Exact};
-use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, standard_deviation, variance};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, root, standard_deviation, variance};
 use gpuvec_expr::{Output, OutputKind, Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 
@@ -65,7 +65,7 @@ impl Moments {
         }
         match self.reduction {
             Reduction::Mean => mean(&sum),
-            Reduction::Norm => norm(&squares),
+            Reduction::Norm => root(&squares),
             Reduction::Std => standard_deviation(&sum, &squares, self.ddof),
             _ => variance(&sum, &squares, self.ddof),
         }
