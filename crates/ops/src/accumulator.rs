@@ -1,7 +1,7 @@
 //! The accumulators of reductions: their states merge in any order.
 //!
-//! A state stands for a set of elements, and the states of two sets merge to the state of both: exactly, so that the
-//! result depends on the data alone, and not on chunks, threads, devices or the order in which they were done.
+//! A state stands for a set of elements, and the states of two sets merge exactly to the state of both. So the result
+//! depends only on the elements, not on chunks, threads, devices or the order of merges.
 
 use crate::Element;
 use bytemuck::Pod;
@@ -18,11 +18,11 @@ pub trait Accumulator: 'static {
     type Result: Element;
     /// The state of no elements.
     const IDENTITY: Self::State;
-    /// True if the identity is a valid result, for no elements.
+    /// True if there is a result for no elements: the result of the identity.
     const HAS_EMPTY_RESULT: bool;
     /// Adds the elements of another state.
     fn merge(state: &mut Self::State, other: &Self::State);
-    /// The state that a kernel wrote.
+    /// Converts a state that a kernel wrote.
     fn from_words(words: Self::Words) -> Self::State;
     /// The result for the state's elements, as it is stored.
     fn finish(state: &Self::State) -> Self::Result;
@@ -133,19 +133,18 @@ pub struct ArgMin<T>(PhantomData<T>);
 /// The index of the first largest value. NaN wins over numbers, and zeros are equal.
 pub struct ArgMax<T>(PhantomData<T>);
 
-/// A value and its index: the state of [`ArgMin`] and [`ArgMax`].
-///
-/// Its words are the value's bits, in the low end, and the index.
+/// A value and its index: the state of [`ArgMin`] and [`ArgMax`]. Its words are the value's bits, in the low end, and
+/// the index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Indexed<T> {
     /// The value.
     pub value: T,
-    /// The index, which is less than the identity's index.
+    /// The index. The identity has the greatest index.
     pub index: i64,
 }
 
 impl<T: Element> Indexed<T> {
-    /// Adopts the other value if it wins, or is equal and has the smaller index.
+    /// Replaces the value by the other if that wins, or if that is equal and has the smaller index.
     #[inline(always)]
     fn merge(&mut self, other: &Self, wins: impl Fn(T, T) -> bool) {
         let (loses, is_earlier) = (wins(self.value, other.value), other.index < self.index);
@@ -191,7 +190,7 @@ indexed! {
     ArgMax<i64>: i64::MIN, |x, y| x > y;
 }
 
-/// Orders -0 before +0; a NaN is not less than anything. Without branches, for vector code.
+/// True if x < y, or if both are zeros and x is negative. Without branches, for vector code.
 #[inline(always)]
 fn less<T: PartialOrd>(x: T, y: T, x_is_negative: bool) -> bool {
     (x < y) | ((x == y) & x_is_negative)
@@ -199,7 +198,7 @@ fn less<T: PartialOrd>(x: T, y: T, x_is_negative: bool) -> bool {
 
 /// Returns `x` if it is wanted or NaN, else `y`.
 #[inline(always)]
-#[expect(clippy::eq_op, reason = "true of NaN alone")]
+#[expect(clippy::eq_op, reason = "true only for NaN")]
 fn select<T: PartialEq>(x: T, y: T, wants_x: bool) -> T {
     if wants_x | (x != x) { x } else { y }
 }
