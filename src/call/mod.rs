@@ -18,5 +18,5 @@ pub(crate) use checked::{Argument, Arguments, Call, FindKinds};
 pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
 pub(crate) use task::{ChunkWork, KernelStates, Task, TaskKind};
-pub(crate) use tiles::{SECTOR_BYTES, Strides, Tile, TilePlan, state_bytes};
+pub(crate) use tiles::{BUFFER_ALIGNMENT, SECTOR_BYTES, Strides, Tile, TilePlan, state_bytes};
 pub(crate) use transfer::{SlotKind, Transfer, Transfers};

@@ -51,8 +51,9 @@ pub(crate) struct TilePlan {
     pub(crate) buffers: Transfers,
 }
 
-/// The alignment of arrays in buffers, in bytes: the size of the longest vectors.
-const ALIGNMENT: usize = 16;
+/// The alignment of arrays and states in a slot's buffers, in bytes: kernels load vectors of up to 16 bytes, and store
+/// the words of states, of up to 8.
+pub(crate) const BUFFER_ALIGNMENT: usize = 16;
 
 /// The most results of a launch, and the most elements of each. Kernels can number this many, and it is a multiple of
 /// the elements of any vector.
@@ -249,7 +250,7 @@ impl TilePlan {
             };
             let start = end;
             let distinct = Strides::distinct([&full[0], &full[1]], view);
-            end += (each * distinct).next_multiple_of(ALIGNMENT);
+            end += (each * distinct).next_multiple_of(BUFFER_ALIGNMENT);
             start
         };
         let offsets = strides.views.iter().zip(transfers.all()).enumerate().map(place).collect();
@@ -339,7 +340,8 @@ impl Shape<'_> {
     /// The most results with states that fit into a slot together.
     fn most_states(&self) -> usize {
         let outputs = 0..self.call.outputs().len();
-        let of_all: usize = outputs.map(|output| state_bytes(self.call, output) + ALIGNMENT).sum();
+        let of_all: usize =
+            outputs.map(|output| state_bytes(self.call, output) + BUFFER_ALIGNMENT).sum();
         STATES_BYTES / of_all
     }
 

@@ -11,8 +11,8 @@ use super::slot::{Buffers, Slot};
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Array, Call, ChunkWork, Extent, KernelStates, MAX_ARRAYS, Strides, TaskKind, Tile, TilePlan,
-    Transfer, state_bytes,
+    Array, BUFFER_ALIGNMENT, Call, ChunkWork, Extent, KernelStates, MAX_ARRAYS, Strides, TaskKind,
+    Tile, TilePlan, Transfer, state_bytes,
 };
 use crate::cpu::expression::OutputStates;
 use crate::cpu::{Grid, gather, low_ends, scatter};
@@ -328,9 +328,6 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Kernels store states in vectors of at most these bytes.
-const STATE_ALIGNMENT: usize = 16;
-
 /// Lays out contiguous arrays in the buffers of their transfers, and the states of outputs in a row. Returns all
 /// offsets and the bytes of all states.
 fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARRAYS>, usize) {
@@ -343,7 +340,7 @@ fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARR
             Transfer::Dma => (&mut copied, elements),
             Transfer::State => (&mut states, state_bytes(call, number - call.inputs().len())),
         };
-        let offset = end.next_multiple_of(STATE_ALIGNMENT);
+        let offset = end.next_multiple_of(BUFFER_ALIGNMENT);
         *end = offset + bytes;
         offset
     };
