@@ -686,7 +686,7 @@ def tangent():
     pairs += [(cosine, sine) for sine, cosine in reversed(pairs[:8])]
     pairs += [(sine, -cosine) for sine, cosine in reversed(pairs[1:16])]
     show(
-        "Multiples of sin(iπ/32), whose quotients are tangents within 2^-42.",
+        "Multiples of sin(iπ/32). Their quotients by the cosines' are tangents within 2^-42.",
         "TAN_SIN",
         [sine for sine, _ in pairs],
     )

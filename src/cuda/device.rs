@@ -170,8 +170,8 @@ pub(crate) fn asked_for(
     gpu.open().map(Some)
 }
 
-/// A device in whose context to page-lock host memory, for all devices. `None` if no GPU would access it: with
-/// placement `cpu`, and with `auto` or `all` if no GPU is usable.
+/// A device with a context in which host memory is page-locked, for all devices. `None` if no GPU would access the
+/// memory: with placement `cpu`, and with `auto` or `all` if no GPU is usable.
 pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Device>, Error> {
     match placement {
         Placement::Cpu => Ok(None),

@@ -21,7 +21,7 @@ use crate::process::memory;
 use arrayvec::ArrayVec;
 use std::sync::{Mutex, PoisonError};
 
-/// A call whose chunks pipelines run.
+/// A call that pipelines run in chunks.
 pub(crate) struct Job<'a> {
     call: &'a Call<'a>,
     plan: &'a OnGpus,

@@ -238,9 +238,9 @@ impl Kernels {
     /// there are values. A reduction along axes has the partition as its last parameter.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current. The values must be the parameters of the kernel
-    /// (crates/ptx/src, kernels/*.cu). The device must be able to access the memory at the addresses among them, which
-    /// nothing else may change until the stream has run the kernel.
+    /// The stream must be the device's, and the device's context must be current. The values must be the parameters of
+    /// the kernel (crates/ptx/src, kernels/*.cu). The device must be able to access the memory at the addresses among
+    /// them, and nothing else may change that memory until the stream has run the kernel.
     pub(super) unsafe fn launch(
         &self, task: Task<'_>, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
         partition: Option<&Partition>,

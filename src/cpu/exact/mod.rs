@@ -1,10 +1,10 @@
 //! Exact sums and dot products on one core, vectorised.
 //!
-//! The method, and why it is exact, is in crates/exact/src/window.rs: floating-point windows, whose levels hold
-//! sums as integers. One window holds ordinary blocks of terms, and stays the same from block to
-//! block (`window.rs`). Most blocks of f32 have such similar exponents that no addition needs a test
-//! (`uniform_exponent.rs`). Blocks that fit no window are added as integers, at a rate that does not depend on
-//! the data ([`Bins`]). The state's normalised words are the same as after [`State::deposit`] of each term.
+//! crates/exact/src/window.rs describes the method and proves that it is exact: the levels of floating-point windows
+//! hold sums as integers. One window holds ordinary blocks of terms, and stays the same from block to block
+//! (`window.rs`). Most blocks of f32 have such similar exponents that no addition needs a test (`uniform_exponent.rs`).
+//! Blocks that fit no window are added as integers, at a rate that does not depend on the data ([`Bins`]). The state's
+//! normalised words are the same as after [`State::deposit`] of each term.
 //!
 //! Results that need no state are faster: dot products with an error bound that decides the rounding (`bounded.rs`),
 //! sums of a few terms (`short_sum.rs`), and sums of rows and columns along axes (`lanes.rs`).

@@ -33,9 +33,10 @@ const INVERSE_RESTS: [f32; 16] = {
 
 /// The hyperbolic sine: S cosh r + C sinh r, where S = sinh a and C = cosh a, for |x| = a + r.
 ///
-/// S and C are a difference and a sum of two powers, in two parts each, and so is S + r (C + r (S/2 + r R)) but for
-/// r² R, where R = C SINH(r²) + S r/24. C r³ is below 2^-11 of the result: the five roundings of r³ R, of 2^-24 of it
-/// each, and SINH err by less than 2.5e-11. Other roundings and the rest of the series err by less than 2^-40.
+/// S and C are the difference and the sum of two powers, in two parts each. S + r (C + r (S/2 + r R)) is exact in two
+/// parts, too, except for r² R, where R = C SINH(r²) + S r/24. C r³ is below 2^-11 of the result. So the five roundings
+/// of r³ R, of 2^-24 of it each, and SINH add errors of less than 2.5e-11. Other roundings and the rest of the series
+/// add less than 2^-40.
 #[inline(always)]
 pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const SINH: [f32; 2] = [1.0 / 6.0, 1.0 / 120.0];
@@ -68,9 +69,9 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// The hyperbolic cosine: half of e^|x| and its inverse.
 ///
-/// e^|x| = P + P r + P r² EXP(r) - excess · e^|x|, with P = 2^k, where the third term is below 2^-12 of it: the
-/// roundings of r², of EXP(r), of their product and of the last sum err by 2^-36 each, and EXP by 2^-37.5. The inverse
-/// of the sum, rounded, is corrected, and errs by 2^-37: together less than 2^-33.78.
+/// e^|x| = P + P r + P r² EXP(r) - excess · e^|x|, with P = 2^k. The third term is below 2^-12 of the result. So the
+/// roundings of r², of EXP(r), of their product and of the last sum add errors of 2^-36 each, and EXP adds 2^-37.5. The
+/// reciprocal of the rounded sum is corrected, and adds 2^-37: together less than 2^-33.78.
 #[inline(always)]
 pub fn cosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 6.8e-11; // 2^-33.78
