@@ -147,7 +147,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
 
 /// Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
 ///
-/// `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
+/// `other` may be `accumulator` itself. Its elements then count twice. Returns `GPUVEC_OK`;
 /// `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
 /// elements; or another error.
 #[unsafe(no_mangle)]

@@ -9,19 +9,25 @@ use crate::policy::gpu;
 use crate::process::settings::Placement;
 use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
 
-/// The reason for a choice of processors.
+/// cbindgen:rename-all=QualifiedScreamingSnakeCase
+/// The reason for a choice.
+#[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// They are predicted to finish first.
-    Fastest,
-    /// They are tried, to learn how long they take.
-    Explored,
-    /// A GPU might finish first, but it does not pay yet to open it.
-    NoDriverYet,
-    /// A GPU might finish first, but it does not pay yet to compile the kernel.
-    Compiling,
-    /// The placement, or the arrays' memory, allows no other choice.
-    AskedFor,
+pub enum Reason {
+    /// None: nothing was chosen.
+    None = 0,
+    /// It was predicted to finish first.
+    Fastest = 1,
+    /// It was tried, to learn how long it takes.
+    Explored = 2,
+    /// A GPU might be faster, but opening the driver has not paid so far.
+    NoDriverYet = 3,
+    /// A GPU might be faster, but having its driver compile the kernel has not paid so far.
+    Compiling = 4,
+    /// The placement, or the memory that the arrays are in, leaves no choice.
+    AskedFor = 5,
+    /// A GPU failed, and cores did the work.
+    Fallback = 6,
 }
 
 impl Reason {

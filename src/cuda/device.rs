@@ -302,7 +302,7 @@ impl Device {
 
     /// True if the kernels of a task are loaded.
     pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
-        task.formula().is_none_or(|formula| self.kernels.has_all(formula))
+        task.formula().is_none_or(|formula| formula.kernels().all(|(one, _)| self.kernels.has(one)))
     }
 
     /// The slots of a kind. The device's context must stay current until the caller has returned the slots that it

@@ -169,7 +169,7 @@ impl<'a> Job<'a> {
     fn part(&self, chunk: &Chunk) -> Part<'a> {
         match self.tiles {
             Some((strides, plan)) => Part::Tile { strides, tile: plan.tiles.at(chunk.start()) },
-            None => Part::of_chunk(self.call, chunk),
+            None => Part::Chunk { call: self.call, first: chunk.start(), len: chunk.len() },
         }
     }
 

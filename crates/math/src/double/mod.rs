@@ -22,8 +22,8 @@
 //! Pieces are of that number. The pair may be any one within its error, which is proved first: see atan2 and pow.
 //! hypot's bound is derived step by step (roots.py).
 //!
-//! These are the greatest errors found with MPFR, on hundreds of thousands of arguments of all magnitudes, on hard
-//! arguments (tools/function_errors.py), and in searches around the worst of them:
+//! The greatest errors found with MPFR, on hundreds of thousands of arguments of all magnitudes, on hard arguments
+//! (tools/function_errors.py), and in searches around the worst of them:
 //!
 //! | | | | | | |
 //! |---|---|---|---|---|---|
