@@ -638,7 +638,7 @@ def tangent():
     pairs = [(0.0, 1.0)] + [with_exact_quotient(step * i) for i in range(1, 8)] + [(1.0, 1.0)]
     pairs += [(cosine, sine) for sine, cosine in reversed(pairs[:8])]
     pairs += [(sine, -cosine) for sine, cosine in reversed(pairs[1:16])]
-    doc = "Multiples of sin(iπ/32), whose quotients are tangents within 2^-42."
+    doc = "Multiples of sin(iπ/32). Their quotients by the cosines' are tangents within 2^-42."
     show(doc, "TAN_SIN", [sine for sine, _ in pairs])
     show("The same multiples of cos(iπ/32).", "TAN_COS", [cosine for _, cosine in pairs])
     polynomial(

@@ -344,7 +344,7 @@ impl Expression {
 }
 
 /// The formula of a program that costs a core `cost` picoseconds per element. Each output of the program of sums is one
-/// sum of an output of the program, whose number `outputs_of_sums` has.
+/// sum of an output of the program. `outputs_of_sums` has the numbers of these outputs.
 fn formula(
     program: Program, cost: usize, sums: &Program, outputs_of_sums: &[usize],
 ) -> Result<Formula, Error> {
