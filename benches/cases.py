@@ -175,7 +175,8 @@ BY_DATA: dict[str, Distribution] = {
 }
 SUMS = {
     f"{call}, {what}": Formula(
-        *(f"{call}, {what}", FUNCTIONS[call]),
+        f"{call}, {what}",
+        FUNCTIONS[call],
         (tuple(one / 2 if isinstance(one, float) and call == "dot" else one for one in data),) * 2,
     )
     for call in ("sum", "dot")

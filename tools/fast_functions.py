@@ -102,14 +102,22 @@ def exponential():
     show("The same with a bias.", "EXP_RESTS", [nearest(rest - EXP_BIAS) for rest in rests])
     radius = step / 2 * mpf("1.001")
     polynomial(
-        *("e^r = 1 + r + r² EXP(r)", "EXP"),
+        "e^r = 1 + r + r² EXP(r)",
+        "EXP",
         lambda r: (exp(r) - 1 - r) / r**2 if r else mpf(1) / 2,
-        *(lambda r: r**2, -radius, radius, 3),
+        lambda r: r**2,
+        -radius,
+        radius,
+        3,
     )
     polynomial(
-        *("2^f = 1 + f LN_2 + f EXP2(f)", "EXP2"),
+        "2^f = 1 + f LN_2 + f EXP2(f)",
+        "EXP2",
         lambda f: (2**f - 1 - f * log(2)) / f**2 if f else log(2) ** 2 / 2,
-        *(lambda f: f**2, -EXP2_RADIUS, EXP2_RADIUS, 3),
+        lambda f: f**2,
+        -EXP2_RADIUS,
+        EXP2_RADIUS,
+        3,
         before=[ln_2_low],
     )
     offsets, powers = zip((0.0, 1.0), *(power_with_exact_slope(i, ln_2) for i in range(1, 16)))
@@ -117,9 +125,13 @@ def exponential():
     doc = "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to"
     show(f"{doc} 2^-35.9.", "EXP2_POWERS", powers)
     polynomial(
-        *("e^r = 1 + r + r²/2 + r³ (1 + r/2) EXPM1(r), relative to r", "EXPM1"),
+        "e^r = 1 + r + r²/2 + r³ (1 + r/2) EXPM1(r), relative to r",
+        "EXPM1",
         lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3 / (1 + r / 2) if r else mpf(1) / 6,
-        *(lambda r: r**2, -radius, radius, 3),
+        lambda r: r**2,
+        -radius,
+        radius,
+        3,
     )
 
 
@@ -226,14 +238,13 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
         return (scale * (log(1 + r / at_1) - r / at_1) - unit * r**2) / r**2
 
     polynomial(
-        *(f"The rest is r² {name}(r), relative to the logarithm", name),
+        f"The rest is r² {name}(r), relative to the logarithm",
+        name,
         rest,
-        *(
-            lambda r: weight(r) / scale,
-            min(low for _, low, _ in cells),
-            max(high for _, _, high in cells),
-            4,
-        ),
+        lambda r: weight(r) / scale,
+        min(low for _, low, _ in cells),
+        max(high for _, _, high in cells),
+        4,
     )
 
 
@@ -275,9 +286,13 @@ def logarithm_of_sum():
         return abs(r) ** 3 / min(least) if r and least else mpf(0)
 
     polynomial(
-        *("log(1 + r) = r - r²/2 + r³ LOG1P(r), relative to the logarithm", "LOG1P"),
+        "log(1 + r) = r - r²/2 + r³ LOG1P(r), relative to the logarithm",
+        "LOG1P",
         lambda r: (log(1 + r) - r + r**2 / 2) / r**3 if r else mpf(1) / 3,
-        *(weight, min(low for _, low, _ in cells), max(high for _, _, high in cells), 3),
+        weight,
+        min(low for _, low, _ in cells),
+        max(high for _, _, high in cells),
+        3,
     )
 
 
@@ -331,8 +346,13 @@ def trigonometric():
     greatest = (SIN_STEP / 2 * mpf("1.002") + SIN_SHIFT) ** 2
     first = nearest(-mpf(1) / 6)
     polynomial(
-        *("sin r = r + r³ SIN(r²), relative to r³", "SIN"),
-        *(lambda z: (of_sine(z) - first) / z, lambda z: z, mpf("1e-12"), greatest, 1),
+        "sin r = r + r³ SIN(r²), relative to r³",
+        "SIN",
+        lambda z: (of_sine(z) - first) / z,
+        lambda z: z,
+        mpf("1e-12"),
+        greatest,
+        1,
         before=[first],
     )
     # Fitted to half a step, since the greatest shifts are where the cosine's part is small.
@@ -376,9 +396,13 @@ def inverse_tangent():
     show("The rest of them, and the bias.", "ATAN_LOW", rests)
     print(f"// |t| is at most {float(greatest):.4f}.")
     polynomial(
-        *("atan t = t + t³ ATAN(t²), relative to t³", "ATAN"),
+        "atan t = t + t³ ATAN(t²), relative to t³",
+        "ATAN",
         lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z if z else -mpf(1) / 3,
-        *(lambda z: 1, 0, greatest**2, 3),
+        lambda z: 1,
+        0,
+        greatest**2,
+        3,
     )
 
 
@@ -603,9 +627,13 @@ def hyperbolic_tangent():
         return mpf(max(slopes) * r**3)
 
     polynomial(
-        *("tanh r = r + r³ TANH(r²), relative to the result", "TANH"),
+        "tanh r = r + r³ TANH(r²), relative to the result",
+        "TANH",
         lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z,
-        *(weight, mpf("1e-12"), mpf(max(radii)) ** 2, 4),
+        weight,
+        mpf("1e-12"),
+        mpf(max(radii)) ** 2,
+        4,
     )
 
 
@@ -642,9 +670,13 @@ def tangent():
     show(doc, "TAN_SIN", [sine for sine, _ in pairs])
     show("The same multiples of cos(iπ/32).", "TAN_COS", [cosine for _, cosine in pairs])
     polynomial(
-        *("tan r = r + r³ TAN(r²), relative to r³", "TAN"),
+        "tan r = r + r³ TAN(r²), relative to r³",
+        "TAN",
         lambda z: (tan(sqrt(z)) / sqrt(z) - 1) / z,
-        *(lambda z: 1, mpf("1e-12"), (step / 2 * mpf("1.001")) ** 2, 3),
+        lambda z: 1,
+        mpf("1e-12"),
+        (step / 2 * mpf("1.001")) ** 2,
+        3,
     )
 
 
@@ -665,9 +697,13 @@ def root():
     show("The encoding of 1, over 2^9, by 4/3, nearly, plus 2^23.", "ROOT_START", 2.0**23 + start)
     show("-1/3 over 2^9.", "ROOT_THIRD", nearest(mpf(-1) / 1536))
     polynomial(
-        *("(1 + e)^(-2/3) = 1 + e ROOT(e), relative to it", "ROOT"),
+        "(1 + e)^(-2/3) = 1 + e ROOT(e), relative to it",
+        "ROOT",
         lambda e: ((1 + e) ** (mpf(-2) / 3) - 1) / e if e else mpf(-2) / 3,
-        *(lambda e: abs(e) * (1 + e) ** (mpf(2) / 3), least, greatest, 4),
+        lambda e: abs(e) * (1 + e) ** (mpf(2) / 3),
+        least,
+        greatest,
+        4,
     )
 
 
