@@ -170,8 +170,8 @@ pub(crate) fn asked_for(
     gpu.open().map(Some)
 }
 
-/// A device in whose context to page-lock host memory, for all devices. `None` if no GPU would access it: with
-/// placement `cpu`, and with `auto` or `all` if no GPU is usable.
+/// A device with a context in which host memory is page-locked, for all devices. `None` if no GPU would access the
+/// memory: with placement `cpu`, and with `auto` or `all` if no GPU is usable.
 pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Device>, Error> {
     match placement {
         Placement::Cpu => Ok(None),
@@ -302,7 +302,7 @@ impl Device {
 
     /// True if the kernels of a task are loaded.
     pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
-        task.formula().is_none_or(|formula| self.kernels.has_all(formula))
+        task.formula().is_none_or(|formula| formula.kernels().all(|(one, _)| self.kernels.has(one)))
     }
 
     /// The slots of a kind. The device's context must stay current until the caller has returned the slots that it

@@ -64,7 +64,7 @@ impl Guards {
     pub const ALL: Self = Self { limit: true, witness: true, floor: true, zero: true };
 }
 
-/// A kind whose terms are sums of f64.
+/// A kind with terms that are sums of f64.
 pub trait Windowed: Kind {
     /// The parts of a term, one or two.
     type Parts: IntoIterator<Item = f64>;

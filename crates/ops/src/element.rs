@@ -1,20 +1,20 @@
-//! The element types and what is particular to each.
+//! The element types.
 
 use gpuvec_expr::{self as expr, Type};
 
 /// A type of array element.
 pub trait Element: Copy + Send + Sync + PartialOrd + 'static {
-    /// The type in an array, as expressions have it.
+    /// The element type in expressions.
     const ELEMENT: expr::Element;
 
-    /// The type of the values.
+    /// The type of the elements' values in expressions.
     const TYPE: Type = Self::ELEMENT.widened();
 
-    /// The value as it is stored: every NaN becomes the one quiet NaN, so that results have the
-    /// same bits on every processor.
+    /// The value as it is stored. Every NaN becomes the one quiet NaN, so that results have the same bits on every
+    /// processor.
     fn canonical(self) -> Self;
 
-    /// The value's bits, in the low end of a word: as a kernel takes it.
+    /// The value's bits, in the low end of a word, as kernels take them.
     fn bits(self) -> u64;
 
     /// The value of these bits.
