@@ -1705,7 +1705,7 @@ const char *gpuvec_status_string(int32_t status);
  *
  * == Building and loading ==
  *
- * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless you use a
+ * Link only with the library: cc program.c -lgpuvec. The library needs glibc and, unless you use a
  * release, libgcc_s (GCC's runtime library). It needs no CUDA toolkit, neither to build nor to run. It
  * opens NVIDIA's driver (525 or newer) when a call asks for a GPU, or when a GPU is likely to save time
  * (see "Placement"); without the driver it works on the CPU. Loading the library starts no thread and
@@ -1739,11 +1739,11 @@ const char *gpuvec_status_string(int32_t status);
  *
  * == Results ==
  *
- * The same input gives the same bits: results do not depend on the placement, the number of threads or
- * GPUs, or the memory kind. Floating-point arithmetic is IEEE 754, rounded to nearest, with subnormals,
- * whatever floating-point modes the calling thread has set; the call leaves those modes unchanged.
- * Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000 for double. Integer
- * arithmetic wraps around (two's complement).
+ * The same input has the same result, bit for bit: it does not depend on the placement, the number of
+ * threads or GPUs, or the memory kind. Floating-point arithmetic is IEEE 754, rounded to nearest, with
+ * subnormals, whatever floating-point modes the calling thread has set; the call leaves those modes
+ * unchanged. Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000 for
+ * double. Integer arithmetic wraps around (two's complement).
  *
  * dot and sum of floats round the exact mathematical result once, to nearest, ties to even. The order
  * of summation does not matter, no partial sum overflows, and nothing is lost to cancellation. A NaN
@@ -1754,15 +1754,14 @@ const char *gpuvec_status_string(int32_t status);
  *
  * With a NULL stream a function returns when its work is done. It does not wait for gpuvec streams.
  *
- * With a stream, a function queues its work behind the stream's earlier work and returns at once if
- * the stream's GPU can access every array: device memory of that GPU, pinned memory, managed
- * memory. These arrays must then stay allocated, and no thread may change them, until the stream is
- * done with them. The next call with that stream returns the error of queued work that failed.
- *
- * Queued work runs on the stream's GPU, whatever its length.
+ * With a stream, a function queues its work behind the stream's earlier work and returns at once if the
+ * stream's GPU can access every array: device memory of that GPU, pinned memory, managed memory. These
+ * arrays must then stay allocated, and no thread may change them, until the stream is done with them.
+ * The work runs on the stream's GPU, whatever its length. If it fails, the next call with that stream
+ * returns the error.
  *
  * If an array is in pageable memory or in another GPU's memory, the function waits for the stream's
- * earlier work and returns when its own work is done. No array then has to outlive the call.
+ * earlier work and returns when its own work is done. Its arrays may be freed after the call.
  *
  * Without a usable GPU all work is done before the function returns, so a program with streams runs
  * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
@@ -1775,9 +1774,8 @@ const char *gpuvec_status_string(int32_t status);
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
  *                        on cores and GPUs at the same time, whichever is predicted to finish first
- *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions of few elements to each sum of an
- *                        accumulator, if there is a usable GPU, on cores (see
- *                        gpuvec_accumulator_add_nd)
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error; only additions of few elements to each sum of an
+ *                        accumulator run on cores (see gpuvec_accumulator_add_nd)
  *     GPUVEC_PLACE_CPU   on as many cores as are predicted to finish first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with
@@ -1791,12 +1789,12 @@ const char *gpuvec_status_string(int32_t status);
  * every function that asks for GPUs, their memory or their streams open it at once. If another library
  * has initialised the driver, they use it without that wait.
  *
- * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
- * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
- * device memory is GPUVEC_ERROR_PLACEMENT.
+ * Even with placement all, an operation on device memory runs on one GPU (see "Arrays"), and queued
+ * work runs on the stream's GPU. With placement cpu an operation on device memory is
+ * GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT (auto,
- * gpu, cpu or all). gpuvec_set_thread_placement sets the placement of the calling thread alone.
+ * gpu, cpu or all). gpuvec_set_thread_placement sets it only for the calling thread.
  *
  * gpuvec_set_num_threads limits the number of CPU threads that work on a call, the calling one
  * included: threads that compute, copy into pinned buffers, or drive GPUs. One thread can drive several
@@ -1822,7 +1820,7 @@ const char *gpuvec_status_string(int32_t status);
  * The exceptions are gpuvec_set_placement, gpuvec_set_num_threads and gpuvec_set_device, which override
  * GPUVEC_PLACEMENT, GPUVEC_NUM_THREADS and GPUVEC_DEVICE, and gpuvec_set_thread_placement.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
+ * gpuvec_why_cpu says why no GPU is usable, and gpuvec_last_run where the last operation ran, and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
@@ -1838,8 +1836,7 @@ const char *gpuvec_status_string(int32_t status);
  * With placement auto or all, a call on host arrays succeeds even if a GPU fails, as long as the inputs
  * are intact: the cores do the work. A call with device memory fails, since the cores cannot access it,
  * and so does a call with a stream, since results of the stream's earlier work may be missing. The
- * memory and the streams of a lost device are lost with it; freeing and destroying them remains
- * correct.
+ * memory and the streams of a lost device are lost with it; free and destroy them as usual.
  *
  * The library prints nothing unless GPUVEC_LOG is set, and no error ends the process. Two failures are
  * beyond its control. The C library ends the process if a thread's first call finds no memory for 2 KiB
@@ -1869,15 +1866,16 @@ const char *gpuvec_status_string(int32_t status);
  * handler that interrupted a gpuvec call may fork only to call exec or _exit in the child.
  *
  * Worker threads block every signal except SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS.
- * Handlers of these run on worker threads as they do on the caller, so a handler that provides
- * pages on demand works on the CPU. Once the process has opened the driver, however, an array
- * longer than 256 KiB whose first or last byte cannot be read at the start of the call is
- * GPUVEC_ERROR_POINTER: no handler runs during that check.
+ * Handlers of these signals also run on worker threads, so a handler that provides pages on demand
+ * works on the CPU. Once the process has opened the driver, however, an array longer than 256 KiB whose
+ * first or last byte cannot be read at the start of the call is GPUVEC_ERROR_POINTER: no handler runs
+ * during that check.
  *
  * == Fork ==
  *
- * A child process never touches the driver that its parent used. It computes on the CPU. With
- * placement gpu, an array in device memory or a stream of its parent it gets GPUVEC_ERROR_FORKED.
+ * A child process never touches the driver that its parent used. It computes on the CPU. The child's
+ * calls with placement gpu, or with its parent's device memory or streams, fail with
+ * GPUVEC_ERROR_FORKED.
  *
  * == Ownership ==
  *
