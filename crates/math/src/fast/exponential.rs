@@ -85,8 +85,8 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 ///
 /// P - 1, S, and P - 1 + r S are exact in two parts. The factor of the excess, about e^x, lacks P r³ / 6. That is 2^-19
 /// of the factor, and at most 2^-24 of the low part. Near 0 the excess is 0, and the error is relative to r³ EXPM1(r):
-/// 2^-22.8 for the polynomial and 2^-22 for roundings. Elsewhere the error of the excess is at most 2^-47.4 P, and the
-/// result is 0.02 P or more. Relative to the low part, or to 2^-25 of the result, this is the greatest error. Of all
+/// 2^-22.8 for the polynomial and 2^-22 for roundings. Elsewhere the error of the excess is at most 2^-47.4 P, and
+/// e^x - 1 is 0.02 P or more. Relative to the low part, or to 2^-25 of the result, this is the greatest error. Of all
 /// floats from 0.002 to 1, the worst one has 0.86 of the bound.
 ///
 /// The operands of differences are in such an order that the differences are -0 if x is -0.
