@@ -124,13 +124,7 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_device(device: i32) -> Status {
     guard::choice(|| {
-        if device != GPUVEC_ALL_DEVICES && !device::may_exist(device) {
-            return Err(Error::Value {
-                argument: "device",
-                value: i64::from(device),
-                expected: "pass a number from 0 to gpuvec_device_count() - 1, or GPUVEC_ALL_DEVICES (-1)",
-            });
-        }
+        device::check_number(device)?;
         settings::set_device(device);
         Ok(0)
     })
@@ -213,15 +207,7 @@ pub extern "C" fn gpuvec_device_count() -> i32 {
 /// `device` counts from 0. Opens the driver, with every placement.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
-    guard::call(|| {
-        let gpus = device::all()?;
-        let gpu = usize::try_from(device).ok().and_then(|ordinal| gpus.get(ordinal));
-        gpu.map(|gpu| gpu.name.as_ptr()).ok_or(Error::Value {
-            argument: "device",
-            value: i64::from(device),
-            expected: "pass a number from 0 to gpuvec_device_count() - 1",
-        })
-    })
+    guard::call(|| device::numbered(device).map(|gpu| gpu.name.as_ptr()))
 }
 
 /// Returns the library's version. The version is a constant string, "major.minor.patch".

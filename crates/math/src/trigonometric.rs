@@ -127,7 +127,7 @@ pub fn sin<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 
 /// The cosine.
 ///
-/// Wrong for 0 of 2^32 inputs: two results, and those of the negative inputs, are replaced.
+/// Wrong for 0 of 2^32 inputs: two results, and the results of the negative inputs, are replaced.
 #[inline(always)]
 pub fn cos<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = magnitude(m, m.widen(x));

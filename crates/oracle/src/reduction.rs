@@ -4,7 +4,7 @@ use crate::Value::{self, Bool, F32, F64, I64};
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, quotient, root};
 use gpuvec_expr::{Reduction, Type};
 
-/// The reduction of the results of each element; none if it has no value for no elements.
+/// The reduction of the results of all elements. `None` if it has no value for no elements.
 #[must_use]
 pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option<Value> {
     let first: Vec<Value> = results.iter().map(|values| values[0]).collect();
@@ -85,7 +85,7 @@ fn f64s(values: &[Value]) -> Vec<f64> {
     values.iter().map(float).collect()
 }
 
-/// The index of the first NaN, or else of the first of the best values.
+/// The index of the first NaN or, without one, of the first best value.
 fn winner(
     values: &[Value], best: impl Fn(std::vec::IntoIter<i128>) -> Option<i128>,
 ) -> Option<usize> {
@@ -111,7 +111,7 @@ fn ordered(x: f64) -> i128 {
     if x < 0.0 { -magnitude } else { magnitude }
 }
 
-/// The winner; of equal zeros the one with the smaller or greater sign.
+/// The value at `index`. A zero has the sign that wins among all zeros.
 fn zero(values: Vec<Value>, index: usize, is_min: bool) -> Value {
     let has = |negative: bool| {
         values.iter().any(|value| match value {

@@ -53,7 +53,7 @@ fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m
 /// instead of four for each table and masks.
 #[inline(always)]
 fn lookups_avx2(rows: &'static [[f32; 4]; 32], places: __m256i) -> [__m256; 4] {
-    // SAFETY: a vector proves the instructions; the mask makes each offset that of a row.
+    // SAFETY: a vector proves the instructions; the mask makes each offset the offset of a row.
     unsafe {
         let mask = _mm256_set1_epi32(size_of_val(rows) as i32 - 16);
         let offsets = _mm256_and_si256(_mm256_slli_epi32::<4>(places), mask);

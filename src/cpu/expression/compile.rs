@@ -364,13 +364,13 @@ fn array(input: usize) -> Place {
     Place { index: input as u16, is_uniform: false }
 }
 
-/// The outputs that are stored, not reduced.
+/// The elementwise outputs, which loops store.
 fn stored(program: &Program) -> impl Iterator<Item = &Output> {
     program.outputs().iter().filter(|output| output.kind == OutputKind::Elementwise)
 }
 
-/// The loops that load the elements of an array, unless other loops read them where they are. What a reduction
-/// takes beside outputs that are stored is loaded, since the array may be one of these outputs.
+/// The loop that loads the elements of an input, or `None` if other loops read the array in place. Beside elementwise
+/// outputs, the values that a reduction takes are loaded, since an output may overwrite their array.
 fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loop> {
     let is_reduced = || {
         let mut reductions = program.outputs().iter().filter(|output| output.reduction().is_some());
