@@ -68,7 +68,7 @@ lint: $(VENV)/tools ## check formats, lints and types
 test: ## set up and run the tests: Rust, C and Python
 	# The release build has work for one core in most of its time, and pip waits for the network.
 	$(MAKE) -j4 build fake-driver rust-tests $(VENV)/ready
-	$(MAKE) test-rust test-c test-python
+	$(MAKE) -j2 test-rust test-c test-python
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	# By the profile of the Rust tests, which compiles most of its crates anyway.
@@ -86,10 +86,9 @@ test-python: build fake-driver $(VENV)/ready ## the Python tests, without those 
 	$(TEST_PYTHON) "$(WITHOUT_DRIVER)"
 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
-	# The wheel's build and valgrind have work for one core in most of their time.
-	$(MAKE) -j3 test-interleavings test-sanitized test-wheel test-aarch64 \
+	# Most of them have work for one core in much of their time.
+	$(MAKE) -j3 test-aarch64 test-interleavings test-sanitized test-wheel test-long test-fake-driver $(if $(ALL),test-as-cpu) \
 	    $(if $(ALL),,BUILT=target/release/libgpuvec.so PROCESSORS=x86_64 WHEEL_TESTS="-m 'wheel and $(WITHOUT_DRIVER)'")
-	$(MAKE) test-long test-fake-driver $(if $(ALL),test-as-cpu)
 test-interleavings: ## every interleaving of the threads that share a piece of work
 	RUSTFLAGS="--cfg loom" cargo test -p gpuvec_interleavings --target-dir target/loom
 test-sanitized: build ## the C examples under sanitizers and, if it is installed, valgrind
