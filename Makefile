@@ -8,7 +8,6 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 VENV := .venv
 BIN := $(VENV)/bin
-# Spark and Ray are too large for the environment of the tests.
 ENGINES := target/peers/engines
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
@@ -16,8 +15,7 @@ PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signa
 CHECKS := lint-aarch64 fresh usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
     function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences \
     test-musl reproducible site-check reference
-# The same crates with and without the fake driver, so that cargo builds them once. (The extension module and the fake
-# driver have no tests.)
+# The crates that have tests. With and without the fake driver they are the same, so that cargo builds them once.
 RUST_CRATES := --workspace --exclude gpuvec_python --exclude gpuvec_fake_driver
 RUST_TESTS := cargo test --profile fast $(RUST_CRATES) --lib --tests
 # The tests that may find a driver. (The library's package alone would need another build of cust.)
@@ -71,7 +69,6 @@ test: ## set up and run the tests: Rust, C and Python
 	$(MAKE) -j2 test-rust test-c test-python
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
-	# By the profile of the Rust tests, which compiles most of its crates anyway.
 	cargo build --profile fast -p gpuvec_fake_driver
 	mkdir -p $(FAKE_DRIVER)
 	# In place, the copy would change under processes that have it open.

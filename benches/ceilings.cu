@@ -19,32 +19,42 @@ struct alignas(PACK_BYTES) Pack {
 };
 
 template <class T>
+__device__ inline const Pack<T> *packs_of(const T *a) {
+    return reinterpret_cast<const Pack<T> *>(a);
+}
+
+template <class T>
 __device__ inline void plain_add(const T *a, const T *b, T *out, u64 n) {
     const u64 packs = n / Pack<T>::LEN;
-    const Pack<T> *a_packs = reinterpret_cast<const Pack<T> *>(a);
-    const Pack<T> *b_packs = reinterpret_cast<const Pack<T> *>(b);
-    Pack<T> *out_packs = reinterpret_cast<Pack<T> *>(out);
     for (u64 i = grid_thread(); i < packs; i += grid_threads()) {
-        const Pack<T> x = a_packs[i];
-        const Pack<T> y = b_packs[i];
+        const Pack<T> x = packs_of(a)[i];
+        const Pack<T> y = packs_of(b)[i];
         Pack<T> sums;
 #pragma unroll
         for (int k = 0; k < Pack<T>::LEN; k++) {
             sums.at[k] = x.at[k] + y.at[k];
         }
-        out_packs[i] = sums;
+        reinterpret_cast<Pack<T> *>(out)[i] = sums;
     }
     for (u64 i = packs * Pack<T>::LEN + grid_thread(); i < n; i += grid_threads()) {
         out[i] = a[i] + b[i];
     }
 }
 
-extern "C" __global__ void plain_add_f32(const float *a, const float *b, float *out, u64 n) {
-    plain_add(a, b, out, n);
-}
-
-extern "C" __global__ void plain_add_f64(const double *a, const double *b, double *out, u64 n) {
-    plain_add(a, b, out, n);
+// Adds a thread's sums to out[0], in any order.
+template <class T>
+__device__ inline void add_to(T *out, const T *sums, T sum) {
+#pragma unroll
+    for (int k = 0; k < Pack<T>::LEN; k++) {
+        sum += sums[k];
+    }
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) {
+        sum += __shfl_down_sync(0xFFFFFFFF, sum, half);
+    }
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(out, sum);
+    }
 }
 
 // Fused multiply-add, so that memory is the only bottleneck.
@@ -56,80 +66,49 @@ __device__ inline double fused(double x, double y, double sum) { return __fma_rn
 template <class T>
 __device__ inline void fma_dot(const T *a, const T *b, T *out, u64 n) {
     const u64 packs = n / Pack<T>::LEN;
-    const Pack<T> *a_packs = reinterpret_cast<const Pack<T> *>(a);
-    const Pack<T> *b_packs = reinterpret_cast<const Pack<T> *>(b);
-    T sums[Pack<T>::LEN] = {};
+    T sums[Pack<T>::LEN] = {}, sum = 0;
 #pragma unroll 4
     for (u64 i = grid_thread(); i < packs; i += grid_threads()) {
-        const Pack<T> x = a_packs[i];
-        const Pack<T> y = b_packs[i];
+        const Pack<T> x = packs_of(a)[i];
+        const Pack<T> y = packs_of(b)[i];
 #pragma unroll
         for (int k = 0; k < Pack<T>::LEN; k++) {
             sums[k] = fused(x.at[k], y.at[k], sums[k]);
         }
     }
-    T sum = 0;
-#pragma unroll
-    for (int k = 0; k < Pack<T>::LEN; k++) {
-        sum += sums[k];
-    }
     for (u64 i = packs * Pack<T>::LEN + grid_thread(); i < n; i += grid_threads()) {
         sum = fused(a[i], b[i], sum);
     }
-#pragma unroll
-    for (int half = 16; half > 0; half /= 2) {
-        sum += __shfl_down_sync(0xFFFFFFFF, sum, half);
-    }
-    if (threadIdx.x % 32 == 0) {
-        atomicAdd(out, sum);
-    }
-}
-
-extern "C" __global__ void fma_dot_f32(const float *a, const float *b, float *out, u64 n) {
-    fma_dot(a, b, out, n);
-}
-
-extern "C" __global__ void fma_dot_f64(const double *a, const double *b, double *out, u64 n) {
-    fma_dot(a, b, out, n);
+    add_to(out, sums, sum);
 }
 
 // Adds the sum of an array to out[0], in any order.
 template <class T>
-__device__ inline void plain_sum(const T *a, T *out, u64 n) {
-    const Pack<T> *packs = reinterpret_cast<const Pack<T> *>(a);
-    T sums[Pack<T>::LEN] = {};
+__device__ inline void plain_sum(const T *a, const T *, T *out, u64 n) {
+    const u64 packs = n / Pack<T>::LEN;
+    T sums[Pack<T>::LEN] = {}, sum = 0;
 #pragma unroll 8
-    for (u64 i = grid_thread(); i < n / Pack<T>::LEN; i += grid_threads()) {
-        const Pack<T> x = packs[i];
+    for (u64 i = grid_thread(); i < packs; i += grid_threads()) {
+        const Pack<T> x = packs_of(a)[i];
 #pragma unroll
         for (int k = 0; k < Pack<T>::LEN; k++) {
             sums[k] += x.at[k];
         }
     }
-    T sum = 0;
-#pragma unroll
-    for (int k = 0; k < Pack<T>::LEN; k++) {
-        sum += sums[k];
-    }
-    for (u64 i = n / Pack<T>::LEN * Pack<T>::LEN + grid_thread(); i < n; i += grid_threads()) {
+    for (u64 i = packs * Pack<T>::LEN + grid_thread(); i < n; i += grid_threads()) {
         sum += a[i];
     }
-#pragma unroll
-    for (int half = 16; half > 0; half /= 2) {
-        sum += __shfl_down_sync(0xFFFFFFFF, sum, half);
-    }
-    if (threadIdx.x % 32 == 0) {
-        atomicAdd(out, sum);
-    }
+    add_to(out, sums, sum);
 }
 
-extern "C" __global__ void plain_sum_f32(const float *a, const float *, float *out, u64 n) {
-    plain_sum(a, out, n);
-}
-
-extern "C" __global__ void plain_sum_f64(const double *a, const double *, double *out, u64 n) {
-    plain_sum(a, out, n);
-}
+#define KERNEL(name, suffix, T)                                                                   \
+    extern "C" __global__ void name##_##suffix(const T *a, const T *b, T *out, u64 n) {           \
+        name(a, b, out, n);                                                                       \
+    }
+#define KERNELS(name) KERNEL(name, f32, float) KERNEL(name, f64, double)
+KERNELS(plain_add)
+KERNELS(fma_dot)
+KERNELS(plain_sum)
 
 // Copies whole packs of `a` to `out`.
 extern "C" __global__ void plain_copy(const float *a, const float *, float *out, u64 n) {

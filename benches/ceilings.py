@@ -3,20 +3,18 @@
 Finds the ceiling that bounds a case, and the time that the case would take at it.
 """
 
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import memmove
 from functools import partial
 from statistics import median
-from threading import Barrier
 from typing import NamedTuple, Optional
 
 import numpy as np
 from calls import Loops
 from cases import DTYPES, case_of, formula
-from device import DRIVER_ERRORS, Device, count, device_if_any
+from device import DRIVER_ERRORS, Device, count, device_if_any, image
 from harness import Call, Contender, Row, cores, measure, rates
 
 THREADS = 512
@@ -139,10 +137,6 @@ class OfGpu:
         """Returns the seconds for one of the work's `count` parts, in each round."""
         return [1 / rate for rate in rates(count, work, self.rounds)]
 
-    def transfer(self, inwards: int, outwards: int) -> list[float]:
-        """Returns the seconds for such transfers."""
-        return self.seconds(self.transfers(inwards, outwards))
-
     def kernel(self, name: str, addresses: tuple, count: int) -> list[float]:
         """Returns the seconds for a launch over the arrays, with the fastest grid."""
         kernel = self.device.kernel(name)
@@ -172,22 +166,23 @@ def of_gpu(device: Device, size: int, rounds: int) -> Iterator[Row]:
     gpu = OfGpu(device, size, rounds)
     gigabytes, giga_elements = gpu.size / 1e9, gpu.n / 1e9
     host, on_device = gpu.on_host, gpu.on_device
+    transfer = lambda *ways: partial(gpu.seconds, gpu.transfers(*ways))  # noqa: E731
     # The sum stays on the device, so that only reads cross the bus.
     read = (*host[:2], on_device[2])
     table = {
-        "to_device": ("GB/s", gigabytes, lambda: gpu.transfer(1, 0), "host to device, pinned"),
-        "from_device": ("GB/s", gigabytes, lambda: gpu.transfer(0, 1), "device to host, pinned"),
-        "both_ways": ("GB/s", gigabytes, lambda: gpu.transfer(1, 1), "both directions, each"),
+        "to_device": ("GB/s", gigabytes, transfer(1, 0), "host to device, pinned"),
+        "from_device": ("GB/s", gigabytes, transfer(0, 1), "device to host, pinned"),
+        "both_ways": ("GB/s", gigabytes, transfer(1, 1), "both directions, each"),
         "two_in_one_out": (
-            *("Gelements/s", giga_elements, lambda: gpu.transfer(2, 1)),
+            *("Gelements/s", giga_elements, transfer(2, 1)),
             "the transfers of an f32 add: two arrays in, one out, concurrently",
         ),
         "zero_copy_read": (
-            *("GB/s", 2 * gigabytes, lambda: gpu.kernel("fma_dot_f32", read, 1)),
+            *("GB/s", 2 * gigabytes, partial(gpu.kernel, "fma_dot_f32", read, 1)),
             "kernel reading pinned memory",
         ),
         "zero_copy_add": (
-            *("Gelements/s", giga_elements, lambda: gpu.kernel("plain_add_f32", host, 1)),
+            *("Gelements/s", giga_elements, partial(gpu.kernel, "plain_add_f32", host, 1)),
             "kernel adding f32 in pinned memory",
         ),
         "device_copy": (
@@ -220,9 +215,7 @@ def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
     addresses = {"pageable": pageable.ctypes.data, "pinned": pinned.ctypes.data}
     queries = {5: "five attributes", 1: "one attribute", 0: "one attribute, single query"}
     try:
-        empty, add = (
-            loops.open(device.image(), name, 4, False) for name in ("empty", "plain_add_f32")
-        )
+        empty, add = (loops.open(image(), name, 4, False) for name in ("empty", "plain_add_f32"))
     except DRIVER_ERRORS as error:
         yield {"missing": {"launch_synchronize": str(error)}}
         return
@@ -243,8 +236,7 @@ def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
         **{
             f"query_{kind}_{count or 'alone'}": (
                 f"query of a {kind} pointer's memory kind: {what}",
-                loops.built.query_call if count else loops.built.one_query_call,
-                *(address, None, None, count, empty),
+                *(loops.built.query_call, address, None, None, count, empty),
             )
             for kind, address in {**addresses, "device": there.address}.items()
             for count, what in queries.items()
@@ -283,20 +275,11 @@ def works_of(gpu: OfGpu) -> dict[str, tuple[Call, float, str]]:
     }
 
 
-def in_parallel(pool: ThreadPoolExecutor, gpus: list[OfGpu], todo: list[Call]) -> float:
-    """Returns the seconds from the first start to the last end."""
-    begin = Barrier(len(gpus))
-
-    def one(gpu: OfGpu, work: Call) -> tuple[float, float]:
-        gpu.device.enter()
-        begin.wait()
-        start = time.perf_counter()
-        for _ in range(REPETITIONS):
-            work()
-        return start, time.perf_counter()
-
-    starts, ends = zip(*pool.map(one, gpus, todo))
-    return max(ends) - min(starts)
+def repeated(gpu: OfGpu, work: Call) -> None:
+    """Does a GPU's work several times, in any thread."""
+    gpu.device.enter()
+    for _ in range(REPETITIONS):
+        work()
 
 
 def gpus(given: Namespace) -> Iterator[Row]:
@@ -307,9 +290,9 @@ def gpus(given: Namespace) -> Iterator[Row]:
     with ThreadPoolExecutor(number) as pool:
         for used in sorted({1 << power for power in range(number.bit_length())} | {number}):
             for name, (_, amount, unit) in tables[0].items():
-                todo = [table[name][0] for table in tables[:used]]
-                timed = [in_parallel(pool, all_gpus[:used], todo) for _ in range(given.rounds + 1)]
-                figures = [used * REPETITIONS * amount / seconds for seconds in timed[1:]]
+                todo = [(gpu, table[name][0]) for gpu, table in zip(all_gpus[:used], tables)]
+                work = lambda todo=todo: [*pool.map(repeated, *zip(*todo))]  # noqa: E731
+                figures = rates(used * REPETITIONS * amount, work, given.rounds)
                 yield {"GPUs": used, **figure(name, figures, unit, f"{name}, all at once")}
     for gpu in all_gpus:
         gpu.device.enter()

@@ -27,8 +27,6 @@ TORCH_NAMES = {"min": "amin", "max": "amax"}
 # Elements of the arrays on which results are checked.
 CHECKED = 1 << 20
 
-View = tuple[Any, tuple[int, ...]]
-
 
 class Place:
     """Float arrays in host or device memory, and the libraries that compute on them there."""
@@ -54,11 +52,11 @@ class Place:
         self.made.append(memory)
         return memory
 
-    def values(self, array: Any, shape: tuple) -> np.ndarray:
+    def values(self, array: Any) -> np.ndarray:
         """Returns the values of an array."""
         if not self.is_device:
-            return array.reshape(shape)
-        found = np.empty(shape, array.dtype)
+            return array
+        found = np.empty(array.n, array.dtype)
         self.device.get(array.address, found)
         return found
 
@@ -68,13 +66,11 @@ class Place:
             self.device.free(memory)
         self.made = []
 
-    def ours(
-        self, text: str, arrays: dict[str, View], shape: tuple, out: View, reduced: int
-    ) -> Iterator[Contender]:
-        """Returns gpuvec's calls, of each build."""
+    def ours(self, *arguments: Any) -> Iterator[Contender]:
+        """Returns calls of each build of gpuvec (`Library.nd_call`)."""
         for library in self.libraries:
             stream = library.stream() if self.is_device else None
-            call = library.nd_call(text, arrays, shape, out, reduced, stream)
+            call = library.nd_call(*arguments, stream)
             wait = library.wait if self.is_device else lambda: None
             yield Contender(f"gpuvec{library.suffix}", batch_of(call, wait))
 
@@ -122,16 +118,10 @@ def axes_at(place: Place, given: Namespace, text: str) -> Iterator[Row]:
     """Measures a reduction."""
     n = max(given.n)
     yield place.copy(n)
-    is_unlike = given.suite.endswith("unlike")
-    for most, axis in AXES:
-
-        def of(n: int) -> Reduction:
-            columns = min(most, max(n // 64, 3))  # noqa: B023
-            return Reduction(place, text, (n // columns, columns), axis, is_unlike)  # noqa: B023
-
-        of(min(CHECKED, n)).check()
+    for columns, axis in AXES:
+        Reduction(place, text, min(CHECKED, n), columns, axis).check()
         place.free()
-        reduction = of(n)
+        reduction = Reduction(place, text, n, columns, axis)
         contenders = [*reduction.ours(), *reduction.theirs()]
         rows, columns = reduction.shape
         what = f"{rows} × {columns}, {'rows' if axis else 'columns'}"
@@ -142,16 +132,18 @@ def axes_at(place: Place, given: Namespace, text: str) -> Iterator[Row]:
 class Reduction:
     """A reduction of a matrix in C order, along one of its axes."""
 
-    def __init__(self, place: Place, text: str, shape: tuple[int, int], axis: int, unlike: bool):
-        self.place, self.text, self.shape, self.axis = place, text, shape, axis
+    def __init__(self, place: Place, text: str, n: int, most_columns: int, axis: int) -> None:
+        columns = min(most_columns, max(n // 64, 3))
+        self.shape = n // columns, columns
+        self.place, self.text, self.axis = place, text, axis
         rng = np.random.default_rng(1)
         # Not a power of two, after which each column would have the same element in all rows.
         part = rng.normal(0, 1, (1 << 20) + 7)
-        if unlike:
+        if place.given.suite.endswith("unlike"):
             part = np.ldexp(part, rng.integers(-120, 110, part.size))
-        self.x = np.resize(part.astype(np.float32), shape)
+        self.x = np.resize(part.astype(np.float32), self.shape)
         self.array = place.array(self.x)
-        self.out = place.array(np.full(shape[1 - axis], 7, np.float64))
+        self.out = place.array(np.full(self.shape[1 - axis], 7, np.float64))
 
     def ours(self) -> Iterator[Contender]:
         """Returns gpuvec's calls."""
@@ -167,10 +159,8 @@ class Reduction:
         """Returns the calls of the libraries that have the reduction."""
         name = re.fullmatch(r"(\w+)\(x\)", self.text)
         for peer in self.place.peers if name else ():
-            of_torch = "PyTorch" in peer.name
-            function = getattr(
-                peer.library, TORCH_NAMES.get(name[1], name[1]) if of_torch else name[1]
-            )
+            names = TORCH_NAMES if "PyTorch" in peer.name else {}
+            function = getattr(peer.library, names.get(name[1], name[1]))
             x = peer.array(self.array).reshape(self.shape)
             wait = peer.wait if peer.on_gpu else lambda: None
             yield Contender(peer.name, batch_of(partial(function, x, self.axis), wait))
@@ -180,7 +170,7 @@ class Reduction:
         library = self.place.libraries[0]
         for contender in self.ours():
             contender.batch(1)
-            found = self.place.values(self.out, (self.shape[1 - self.axis],))
+            found = self.place.values(self.out)
             wanted = np.full_like(found, 7)
             x, out = (self.x.ctypes.data, self.x.strides), (wanted.ctypes.data, self.strides())
             library.set_placement("cpu")
@@ -201,9 +191,8 @@ def strides_at(place: Place, given: Namespace) -> Iterator[Row]:
     n = max(given.n)
     yield place.copy(n)
     for case in CASES:
-        case.check(
-            ["device" if place.is_device else "pageable"] * 4, min(70_000, n), place.is_device
-        )
+        kinds = ["device" if place.is_device else "pageable"] * 4
+        case.check(kinds, min(70_000, n), place.is_device)
         pairs = case.views(n)
         parents = [place.array(np.ones(parent.shape, np.float32).ravel()) for parent, _ in pairs]
         views = [
@@ -265,30 +254,25 @@ class Task(NamedTuple):
 def programs(given: Namespace) -> Iterator[Row]:
     """Measures programs on arrays in host memory, and in device memory if there is a GPU."""
     gpuvec = package()
-    modules, missing = {}, {}
-    for name, module in (("CuPy", "cupy"), ("PyTorch", "torch"), ("numexpr", "numexpr")):
-        try:
-            modules[name] = __import__(module)
-        except ImportError as error:
-            missing[name] = str(error)
+    peers, missing = installed(["numexpr", "CuPy", "PyTorch CUDA"])
     yield {"missing": missing}
     for task in tasks(gpuvec):
-        contenders = {
+        calls = {
             "gpuvec": partial(task.ours, **task.arrays),
             "NumPy": partial(task.eager, np, **task.arrays),
         }
-        if "numexpr" in modules and task.numexpr:
-            evaluate = modules["numexpr"].evaluate
-            contenders["numexpr"] = partial(evaluate, task.numexpr, dict(task.arrays))
-        yield timed(given, f"{task.name}, host", contenders, lambda: None)
+        for peer in peers if task.numexpr else ():
+            if not peer.on_gpu:
+                calls[peer.name] = partial(peer.library.evaluate, task.numexpr, dict(task.arrays))
+        yield timed(given, f"{task.name}, host", calls)
         if device_if_any():
-            yield timed(given, f"{task.name}, device", *on_device(gpuvec, task, modules))
+            yield timed(given, f"{task.name}, device", **on_device(gpuvec, task, peers))
     for size in (1 << power for power in (12, 16, 20, 26, 28, 30) if device_if_any()):
         new = {"gpuvec": partial(gpuvec.DeviceArray, size, np.uint8)}
-        yield timed(given, f"new device memory, {size:,} bytes", new, lambda: None)
+        yield timed(given, f"new device memory, {size:,} bytes", new)
 
 
-def timed(given: Namespace, what: str, calls: dict[str, Call], wait: Call) -> Row:
+def timed(given: Namespace, what: str, calls: dict[str, Call], wait: Call = lambda: None) -> Row:
     """Measures calls that are each waited for; gpuvec may refuse one."""
     contenders = []
     for name, call in calls.items():
@@ -301,27 +285,17 @@ def timed(given: Namespace, what: str, calls: dict[str, Call], wait: Call) -> Ro
     return {"what": what, **measure(contenders, given.seconds * len(contenders), given.rounds)}
 
 
-def on_device(
-    gpuvec: ModuleType, task: Task, modules: dict[str, ModuleType]
-) -> tuple[dict[str, Call], Call]:
+def on_device(gpuvec: ModuleType, task: Task, peers: list[Any]) -> dict[str, Any]:
     """Returns gpuvec's calls on its own arrays and on other libraries', the libraries', a wait."""
     own = {name: gpuvec.to_device(array) for name, array in task.arrays.items()}
-    calls: dict[str, Call] = {"gpuvec": partial(task.ours, **own)}
-    wait: Call = lambda: None  # noqa: E731
-    cupy, torch = modules.get("CuPy"), modules.get("PyTorch")
-    if cupy:
-        theirs = {name: cupy.asarray(array) for name, array in task.arrays.items()}
-        calls["gpuvec on CuPy"] = partial(task.ours, **theirs)
-        calls["CuPy"] = partial(task.eager, cupy, **theirs)
-        wait = cupy.cuda.Device().synchronize
-    if torch and torch.cuda.is_available():
-        tensors = {
-            name: torch.as_tensor(array, device="cuda") for name, array in task.arrays.items()
-        }
-        calls["gpuvec on PyTorch"] = partial(task.ours, **tensors)
-        calls["PyTorch"] = partial(task.eager, torch, **tensors)
-        wait = torch.cuda.synchronize
-    return calls, wait
+    found: dict[str, Any] = {"calls": {"gpuvec": partial(task.ours, **own)}}
+    for peer in peers:
+        if peer.on_gpu:
+            theirs = {name: peer.array(array) for name, array in task.arrays.items()}
+            found["calls"][f"gpuvec on {peer.name}"] = partial(task.ours, **theirs)
+            found["calls"][peer.name] = partial(task.eager, peer.library, **theirs)
+            found["wait"] = peer.wait
+    return found
 
 
 def moved(x: Any) -> Any:

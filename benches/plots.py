@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from cases import TITLES
-from harness import Row, us
+from harness import Row
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from report import share_of_ceiling
@@ -111,20 +111,27 @@ def legend(figure: Figure, columns: int) -> None:
     figure.legend(named.values(), named, loc="outside lower center", ncols=columns)
 
 
+def grid_of(rows: int, columns: int, height: float, **shared: Any) -> tuple[Figure, Any]:
+    """Makes a figure with panels, and the array of these."""
+    return plt.subplots(rows, columns, figsize=(WIDTH, height), squeeze=False, **shared)
+
+
+def per_element(axes: Axes, title: str, rows: list[Row], names: dict[str, str]) -> None:
+    """Draws the times per element of contenders, with the names of their lines."""
+    for name, shown in names.items():
+        found = (row for row in rows if name in row["us"])
+        line(axes, shown, ((row["n"], 1e3 * row["us"][name] / row["n"]) for row in found))
+    axes.set_yscale("log")
+    over_length(axes, title)
+
+
 def calls(data: Data, chosen: list[str], rows: int, height: float) -> Figure:
     """Draws calls on NumPy arrays beside other libraries, a panel for each."""
-    figure, grid = plt.subplots(
-        rows, len(chosen) // rows, figsize=(WIDTH, height), sharex=True, squeeze=False
-    )
+    figure, grid = grid_of(rows, len(chosen) // rows, height, sharex=True)
+    names = ("gpuvec", "NumPy", "numexpr", "PyTorch CPU", "PyTorch CUDA", "CuPy")
     for axes, call in zip(grid.flat, chosen):
         found = [row for row in data["libraries"] if row["call"] == call]
-        for name in ("gpuvec", "NumPy", "numexpr", "PyTorch CPU", "PyTorch CUDA", "CuPy"):
-            points = (
-                (row["n"], 1e3 * row["us"][name] / row["n"]) for row in found if name in row["us"]
-            )
-            line(axes, name, points)
-        axes.set_yscale("log")
-        over_length(axes, TITLES[call].strip("`"))
+        per_element(axes, TITLES[call].strip("`"), found, dict(zip(names, names)))
     for axes in grid[:-1].flat:
         axes.set_xlabel("")
     for axes in grid[:, 0]:
@@ -137,17 +144,9 @@ def auto(data: Data) -> Figure:
     """Draws two calls on NumPy arrays: README's figure."""
     figure = calls(data, ["dot", "a*b + a - 2"], 1, 4.0)
     machine = data["machine"]
-    where = machine["gpu"] or machine["cpu"]
-    what = "NumPy arrays, float32, no settings"
-    figure.suptitle(
-        f"{what}: {where}, {machine['cores']} cores, {machine['date'][:10]}", fontsize=10
-    )
+    where = f"{machine['gpu'] or machine['cpu']}, {machine['cores']} cores, {machine['date'][:10]}"
+    figure.suptitle(f"NumPy arrays, float32, no settings: {where}", fontsize=10)
     return figure
-
-
-def libraries(data: Data) -> Figure:
-    """Draws all six calls."""
-    return calls(data, list(TITLES), 2, 5.8)
 
 
 def cases_of(data: Data, call: str, dtype: str, kind: str) -> list[Row]:
@@ -159,19 +158,11 @@ def cases_of(data: Data, call: str, dtype: str, kind: str) -> list[Row]:
 def placements(data: Data) -> Figure:
     """Draws each placement on host arrays."""
     kinds = [kind for kind in ("pageable", "pinned") if cases_of(data, "add", "f32", kind)]
-    figure, grid = plt.subplots(
-        2, len(kinds), figsize=(WIDTH, 5.6), sharex=True, sharey="row", squeeze=False
-    )
+    figure, grid = grid_of(2, len(kinds), 5.6, sharex=True, sharey="row")
+    names = {f"gpuvec {name}": name for name in ("gpu", "cpu", "all", "auto")}
     for row, op in zip(grid, ("add", "dot")):
         for axes, kind in zip(row, kinds):
-            for name in ("gpu", "cpu", "all", "auto"):
-                times = [
-                    (case["n"], us(case, f"gpuvec {name}"))
-                    for case in cases_of(data, op, "f32", kind)
-                ]
-                line(axes, name, ((n, 1e3 * time / n) for n, time in times if time))
-            axes.set_yscale("log")
-            over_length(axes, f"{op}, {kind} arrays")
+            per_element(axes, f"{op}, {kind} arrays", cases_of(data, op, "f32", kind), names)
         row[0].set_ylabel("ns per element")
     legend(figure, 4)
     return figure
@@ -181,14 +172,14 @@ def device(data: Data) -> Figure:
     """Draws the shares of the ceiling on device arrays."""
     panels = [(op, dtype) for op in ("add", "dot") for dtype in ("f32", "f64")]
     panels = [panel for panel in panels if cases_of(data, *panel, "device")]
-    figure, grid = plt.subplots(1, len(panels), figsize=(WIDTH, 3.2), sharey=True, squeeze=False)
+    figure, grid = grid_of(1, len(panels), 3.2, sharey=True)
     for axes, (op, dtype) in zip(grid.flat, panels):
         cases = cases_of(data, op, dtype, "device")
         for name in ("Numba", "CuPy", "PyTorch CUDA", "gpuvec"):
             contender = "gpuvec auto" if name == "gpuvec" else name
-            shares = [
+            shares = (
                 (case["n"], share_of_ceiling(case, contender, data["ceilings"])) for case in cases
-            ]
+            )
             line(axes, name, ((n, share) for n, share in shares if share))
         over_length(axes, f"{op}, {dtype}")
         axes.set_ylim(0, 1.1)
@@ -203,18 +194,20 @@ def bars(axes: Axes, rows: list[tuple[str, dict[str, float]]], names: list[str])
     names = [name for name in names if any(name in values for _, values in rows)]
     height = 0.8 / len(names)
     for number, name in enumerate(names):
-        found = [
-            (at + number * height, values[name])
-            for at, (_, values) in enumerate(rows)
-            if name in values
-        ]
-        if found:
-            places, widths = zip(*found)
-            axes.barh(places, widths, 0.9 * height, color=LIGHT[name], label=name)
+        found = [(at, values[name]) for at, (_, values) in enumerate(rows) if name in values]
+        places, widths = zip(*((at + number * height, width) for at, width in found))
+        axes.barh(places, widths, 0.9 * height, color=LIGHT[name], label=name)
     middle = 0.5 * (len(names) - 1) * height
     axes.set_yticks([at + middle for at in range(len(rows))], [label for label, _ in rows])
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
+
+
+def shares_of_copy(axes: Axes, rows: list[tuple], names: list[str], **settings: Any) -> None:
+    """Draws shares of a copy's rate as bars."""
+    bars(axes, rows, names)
+    axes.axvline(1, color=LIGHT["text"], linewidth=0.8)
+    axes.set(xlabel="share of a copy's rate (more is better)", xlim=(0, None), **settings)
 
 
 def formulas(data: Data) -> Figure:
@@ -224,7 +217,7 @@ def formulas(data: Data) -> Figure:
         (row["call"], {name: us / row["us"]["gpuvec"] for name, us in row["us"].items()})
         for row in rows
     ]
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.36 * len(rows) + 1.2))
+    figure, [[axes]] = grid_of(1, 1, 0.36 * len(rows) + 1.2)
     bars(axes, times, ["gpuvec", "CuPy kernel", "CuPy", "PyTorch CUDA"])
     axes.axvline(1, color=LIGHT["text"], linewidth=0.8)
     axes.set(xscale="log", xlabel="time, gpuvec's is 1 (less is better)")
@@ -236,46 +229,28 @@ def shares(rows: list[Row]) -> Figure:
     """Draws shares of a copy's rate: of gpuvec, and of peers."""
     names = ["gpuvec", "CuPy", "PyTorch CUDA"]
     names = [name for name in names if any(name in row["of copy"] for row in rows)]
-    values = [(row["what"], row["of copy"]) for row in rows]
-    figure, axes = plt.subplots(figsize=(WIDTH, (0.14 + 0.14 * len(names)) * len(rows) + 1.1))
-    bars(axes, values, names)
-    axes.axvline(1, color=LIGHT["text"], linewidth=0.8)
-    axes.set(xlabel="share of a copy's rate (more is better)", xlim=(0, None))
+    figure, [[axes]] = grid_of(1, 1, (0.14 + 0.14 * len(names)) * len(rows) + 1.1)
+    shares_of_copy(axes, [(row["what"], row["of copy"]) for row in rows], names)
     if len(names) > 1:
         legend(figure, len(names))
     return figure
 
 
-def axes_(data: Data) -> Figure:
-    """Draws sums along axes."""
-    return shares(data["axes"])
-
-
-def strides(data: Data) -> Figure:
-    """Draws formulas on arrays of any strides."""
-    return shares(data["strides"])
-
-
 def functions(data: Data) -> Figure:
     """Draws functions on the device and on one core."""
     on_device, rows = data.get("functions-device", []), data["functions"]
-    figure, grid = plt.subplots(
-        1, 1 + bool(on_device), figsize=(WIDTH, 0.32 * len(rows) + 1.2), squeeze=False
-    )
-    *left, right = grid.flat
-    if left:
-        bars(left[0], [(row["what"], {"gpuvec": row["of copy"]}) for row in on_device], ["gpuvec"])
-        left[0].axvline(1, color=LIGHT["text"], linewidth=0.8)
-        left[0].set(xlabel="share of a copy's rate (more is better)", title="GPU", xlim=(0, None))
-    names = {"gpuvec": "gpuvec cpu", "NumPy": "NumPy", "PyTorch CPU": "PyTorch CPU"}
+    figure, [[*left, right]] = grid_of(1, 1 + bool(on_device), 0.32 * len(rows) + 1.2)
+    for axes in left:
+        found = [(row["what"], {"gpuvec": row["of copy"]}) for row in on_device]
+        shares_of_copy(axes, found, ["gpuvec"], title="GPU")
     times = [
         (
             row["call"],
-            {name: 1e3 * row["us"][of] / row["n"] for name, of in names.items() if of in row["us"]},
+            {name.removesuffix(" cpu"): 1e3 * us / row["n"] for name, us in row["us"].items()},
         )
         for row in rows
     ]
-    bars(right, times, list(names))
+    bars(right, times, ["gpuvec", "NumPy", "PyTorch CPU"])
     right.set(xlabel="ns per element (less is better)", title="one core", xscale="log")
     legend(figure, 3)
     return figure
@@ -284,12 +259,12 @@ def functions(data: Data) -> Figure:
 # The figures, each with the part of the data that it needs.
 FIGURES: dict[str, tuple[str, Callable[[Data], Figure]]] = {
     "auto": ("libraries", auto),
-    "libraries": ("libraries", libraries),
+    "libraries": ("libraries", lambda data: calls(data, list(TITLES), 2, 5.8)),
     "placements": ("calls", placements),
     "device": ("kernels", device),
     "formulas": ("formulas", formulas),
-    "axes": ("axes", axes_),
-    "strides": ("strides", strides),
+    "axes": ("axes", lambda data: shares(data["axes"])),
+    "strides": ("strides", lambda data: shares(data["strides"])),
     "functions": ("functions", functions),
 }
 

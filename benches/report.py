@@ -66,7 +66,7 @@ def spread(row: Row, name: str) -> str:
 
 
 def on_gpu(row: Row, name: str) -> bool:
-    """Returns whether a contender ran the case on a GPU."""
+    """True for a contender that ran the case on a GPU."""
     ran = row.get("ran", {}).get(name.split(",")[0])
     return ran.startswith("gpu") if ran else name in GPU_PEERS
 
@@ -342,10 +342,7 @@ def head(data: Data) -> Lines:
     return lines + [f"- missing: {name}: {why}" for name, why in data["missing"].items()] + [""]
 
 
-SUMMARIES = {
-    "sweep": of_sweep,
-    "libraries": of_libraries,
-}
+SUMMARIES = {"sweep": of_sweep, "libraries": of_libraries}
 # Suites whose rows are too many or too long for a table of their own.
 WHOLE = {"cold": of_cold, "script": of_script, "restricted": of_restricted}
 

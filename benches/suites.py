@@ -184,8 +184,7 @@ SUITES = {
         environment=ONE_THREAD,
     ),
     "exactness": Suite(
-        "dot products as libraries return them, beside the exact result",
-        program="exactness.run",
+        "dot products as libraries return them, beside the exact result", program="exactness.run"
     ),
     "kernels": Suite(
         "each kernel's registers, spills and rate, on device arrays",
@@ -242,10 +241,7 @@ SUITES = {
         seconds=0.02,
         at_most=25,
     ),
-    "script": Suite(
-        "whole processes that make twenty adds",
-        program="placement.script",
-    ),
+    "script": Suite("whole processes that make twenty adds", program="placement.script"),
     "short": Suite(
         "short calls from C, from ctypes and by the package; for --against",
         calls=("add", "dot", "a*b + a - 2"),

@@ -29,27 +29,19 @@ class Seen(NamedTuple):
         return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
 
-# Evaluates a run's data; returns None if the case was not measured.
-Rule = Callable[[Data], Optional[Seen]]
-
-
-def case(data: Data, call: str, dtype: str, kind: str, n: int) -> Optional[Row]:
-    """Returns the row of a case, if it was measured."""
+def case(data: Data, call: str, dtype: str, kind: str, n: int) -> Row:
+    """Returns the row of a case, without times if it was not measured."""
     key = {"call": call, "dtype": dtype, "kind": kind, "n": n}
-    return next((row for row in data.get("calls", []) if key.items() <= row.items()), None)
+    rows = data.get("calls", [])
+    return next((row for row in rows if key.items() <= row.items()), {"us": {}})
 
 
-def share(key: tuple, name: str, least: float, time: Callable) -> Rule:
-    """Requires at least this share of a ceiling; `time` gives the microseconds at the ceiling."""
-
-    def rule(data: Data) -> Optional[Seen]:
-        found = case(data, *key)
-        mine, at_ceiling = us(found, name), found and time(found, data.get("ceilings", []))
-        if mine is None or not at_ceiling:
-            return None
-        return Seen(at_ceiling.us / mine, least, True, "", at_ceiling.why)
-
-    return rule
+def share(data: Data, key: tuple, name: str, least: float, bounded: Callable) -> Optional[Seen]:
+    """Requires at least this share of a ceiling, whose time `bounded` returns."""
+    found = case(data, *key)
+    mine = us(found, name)
+    ceiling = mine and bounded(found, data.get("ceilings", []))
+    return Seen(ceiling.us / mine, least, True, "", ceiling.why) if ceiling else None
 
 
 def by_the_bound(row: Row, ceilings: list[Row]) -> Optional[Bound]:
@@ -63,46 +55,34 @@ def both_ways(row: Row, ceilings: list[Row]) -> Optional[Bound]:
     return Bound(2 * row["n"] * 4 / rate / 1e3, "both_ways") if rate else None
 
 
-def times_faster(key: tuple, name: str, peers: list[str], least: float) -> Rule:
+def times_faster(
+    data: Data, key: tuple, name: str, peers: list[str], least: float
+) -> Optional[Seen]:
     """Requires at least `least` times the speed of the fastest peer."""
-
-    def rule(data: Data) -> Optional[Seen]:
-        found = case(data, *key)
-        mine, other = us(found, name), found and best(found, peers)
-        if mine is None or not other:
-            return None
-        return Seen(other[0] / mine, least, True, "×", other[1])
-
-    return rule
+    found = case(data, *key)
+    mine, other = us(found, name), best(found, peers)
+    return Seen(other[0] / mine, least, True, "×", other[1]) if mine and other else None
 
 
-def within(key: tuple, name: str, extra: float, other: Callable) -> Rule:
+def within(data: Data, key: tuple, name: str, extra: float, other: Callable) -> Optional[Seen]:
     """Allows at most `extra` microseconds more than `other` takes."""
-
-    def rule(data: Data) -> Optional[Seen]:
-        found = case(data, *key)
-        mine, theirs = us(found, name), other(found, data)
-        if mine is None or theirs is None:
-            return None
-        return Seen(mine - theirs, extra, False, MICROSECONDS, f"{mine:.2f} and {theirs:.2f} µs")
-
-    return rule
+    found = case(data, *key)
+    mine, theirs = us(found, name), other(found, data)
+    if mine is None or theirs is None:
+        return None
+    return Seen(mine - theirs, extra, False, MICROSECONDS, f"{mine:.2f} and {theirs:.2f} µs")
 
 
-def cpu_at(wanted: Callable[[int], bool], peers: list[str], least: float) -> Rule:
+def cpu_at(data: Data, wanted: Callable, peers: list[str], least: float) -> Optional[Seen]:
     """Compares placement cpu with peers on pageable arrays of every wanted length."""
-
-    def rule(data: Data) -> Optional[Seen]:
-        found = []
-        for row in data.get("calls", []):
+    found = []
+    for row in data.get("calls", []):
+        if row["kind"] == "pageable" and wanted(row["n"]):
             key = tuple(row[part] for part in ("call", "dtype", "kind", "n"))
-            if row["kind"] == "pageable" and wanted(row["n"]):
-                seen = times_faster(key, "gpuvec cpu", peers, least)(data)
-                where = f"{key[0]} {key[1]} n = {key[3]:,}"
-                found += [seen._replace(of=f"{seen.of} at {where}")] if seen else []
-        return min(found, key=lambda seen: seen.figure / seen.limit, default=None)
-
-    return rule
+            seen = times_faster(data, key, "gpuvec cpu", peers, least)
+            where = f"{key[0]} {key[1]} n = {key[3]:,}"
+            found += [seen._replace(of=f"{seen.of} at {where}")] if seen else []
+    return min(found, key=lambda seen: seen.figure / seen.limit, default=None)
 
 
 def sweep(data: Data) -> Optional[Seen]:
@@ -117,43 +97,39 @@ def sweep(data: Data) -> Optional[Seen]:
     return Seen(max(ratios)[0], 1.10, False, "×", max(ratios)[1]) if ratios else None
 
 
-def first_call(what: str) -> Rule:
+def first_call(data: Data, what: str) -> Optional[Seen]:
     """Compares the first call with the driver alone, with an empty cache."""
-
-    def rule(data: Data) -> Optional[Seen]:
-        rows = {row["what"]: row for row in data.get("first", [])}
-        mine, bare = (us(rows.get(name), "empty cache") for name in (what, "bare"))
-        if not mine or not bare:
-            return None
-        return Seen(mine / bare, 1.25, False, "×", f"{mine / 1e3:.0f} and {bare / 1e3:.0f} ms")
-
-    return rule
+    rows = {row["what"]: row for row in data.get("first", [])}
+    mine, bare = (us(rows.get(name), "empty cache") for name in (what, "bare"))
+    if not mine or not bare:
+        return None
+    return Seen(mine / bare, 1.25, False, "×", f"{mine / 1e3:.0f} and {bare / 1e3:.0f} ms")
 
 
-def launch(_: Optional[Row], data: Data) -> Optional[float]:
+def launch(_: Row, data: Data) -> Optional[float]:
     """Returns the time of an empty launch and its synchronization."""
     return value(data.get("ceilings", []), "launch_synchronize")
 
 
-def plain_loop(row: Optional[Row], _: Data) -> Optional[float]:
+def plain_loop(row: Row, _: Data) -> Optional[float]:
     """Returns the plain C loop's time."""
     return us(row, "plain C loop")
 
 
 PINNED_ADD, PINNED_DOT = ((call, "f32", "pinned", LARGE) for call in ("add", "dot"))
-TARGETS: dict[str, Rule] = {
-    "pinned add f32 1e8: share of the both-ways transfers": share(
-        PINNED_ADD, "gpuvec auto", 0.93, both_ways
+AUTO = "gpuvec auto"
+# Each target's rule and the arguments of the rule.
+TARGETS: dict[str, tuple[Any, ...]] = {
+    "pinned add f32 1e8: share of the both-ways transfers": (
+        *(share, PINNED_ADD, AUTO, 0.93, both_ways),
     ),
-    "pinned add f32 1e8: against the fastest GPU peer": times_faster(
-        PINNED_ADD, "gpuvec auto", GPU_PEERS, 1.35
+    "pinned add f32 1e8: against the fastest GPU peer": (
+        *(times_faster, PINNED_ADD, AUTO, GPU_PEERS, 1.35),
     ),
-    "pinned dot f32 1e8: share of host to device": share(
-        PINNED_DOT, "gpuvec auto", 0.97, by_the_bound
-    ),
+    "pinned dot f32 1e8: share of host to device": (share, PINNED_DOT, AUTO, 0.97, by_the_bound),
     **{
-        f"pageable {call} f32 {n:.0e}, placement gpu: against {whom}": times_faster(
-            (call, "f32", "pageable", n), "gpuvec gpu", peers, least
+        f"pageable {call} f32 {n:.0e}, placement gpu: against {whom}": (
+            *(times_faster, (call, "f32", "pageable", n), "gpuvec gpu", peers, least),
         )
         for call, most in (("add", 1.8), ("dot", 2.0))
         for n, whom, peers, least in (
@@ -164,44 +140,45 @@ TARGETS: dict[str, Rule] = {
         )
     },
     **{
-        f"device {call} {dtype} 2^28: {what}": rule((call, dtype, "device", LARGEST), *limits)
+        f"device {call} {dtype} 2^28: {what}": (rule, (call, dtype, "device", LARGEST), *limits)
         for dtype in ("f32", "f64")
         for call, what, rule, *limits in (
-            ("add", "share of the device copy", share, "gpuvec auto", 0.97, by_the_bound),
-            ("dot", "share of a plain fma loop", share, "gpuvec auto", 0.95, by_the_bound),
-            ("dot", "against CuPy", times_faster, "gpuvec auto", ["CuPy"], 3.0),
+            ("add", "share of the device copy", share, AUTO, 0.97, by_the_bound),
+            ("dot", "share of a plain fma loop", share, AUTO, 0.95, by_the_bound),
+            ("dot", "against CuPy", times_faster, AUTO, ["CuPy"], 3.0),
         )
     },
     **{
-        f"{kind} {call} f32 1e3, placement {name}: more than {than}": within(
-            (call, "f32", kind, 1000), f"gpuvec {name}", extra, other
+        f"{kind} {call} f32 1e3, placement {name}: more than {than}": (
+            *(within, (call, "f32", kind, 1000), f"gpuvec {name}", extra, other),
         )
         for call in ("add", "dot")
         for kind, name, extra, other, than in (
             ("pinned", "gpu", 3.0, launch, "an empty launch and synchronize"),
-            ("pageable", "auto, no context", 0.5, plain_loop, "a plain C loop"),
-            ("pageable", "auto", 0.5, plain_loop, "a plain C loop"),
-            ("pinned", "auto, no context", 0.5, plain_loop, "a plain C loop"),
-            ("pinned", "auto", 0.5, plain_loop, "a plain C loop"),
+            *(
+                (kind, name, 0.5, plain_loop, "a plain C loop")
+                for kind in ("pageable", "pinned")
+                for name in ("auto, no context", "auto")
+            ),
         )
     },
-    "placement auto: against the best of the others and one core, worst case": sweep,
-    "placement cpu, n from 1e5: against the fastest CPU peer, worst case": cpu_at(
-        lambda n: n >= 100_000, CPU_PEERS, 0.9
+    "placement auto: against the best of the others and one core, worst case": (sweep,),
+    "placement cpu, n from 1e5: against the fastest CPU peer, worst case": (
+        *(cpu_at, lambda n: n >= 100_000, CPU_PEERS, 0.9),
     ),
-    "placement cpu, n below 1e5: against NumPy, worst case": cpu_at(
-        lambda n: n < 100_000, ["NumPy"], 1.0
+    "placement cpu, n below 1e5: against NumPy, worst case": (
+        *(cpu_at, lambda n: n < 100_000, ["NumPy"], 1.0),
     ),
-    "first call (init), empty cache: against the driver alone": first_call("init"),
-    "first call (add), empty cache: against the driver alone": first_call("add"),
+    "first call (init), empty cache: against the driver alone": (first_call, "init"),
+    "first call (add), empty cache: against the driver alone": (first_call, "add"),
 }
 
 
 def judged(data: Data) -> list[Row]:
     """Evaluates each target; `reached` is None if it was not measured."""
     lines = []
-    for text, rule in TARGETS.items():
-        seen = rule(data)
+    for text, (rule, *limits) in TARGETS.items():
+        seen = rule(data, *limits)
         line = {"text": text.replace("e+0", "e"), "reached": seen.reached if seen else None}
         lines.append({**line, **(seen._asdict() if seen else {})})
     return lines

@@ -339,7 +339,7 @@ static void device_memory(size_t n)
     free(host);
 }
 
-/* The device for host arrays, and what is held after everything that is unused was given back. */
+/* The device for host arrays, and the memory that is held after unused memory was freed. */
 static void devices_and_memory(void)
 {
     gpuvec_memory_info held, older;

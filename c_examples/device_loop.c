@@ -1,7 +1,7 @@
 /*
  * Keeps data in device memory during a loop of operations: copies the arrays to the device once,
  * queues a hundred steps on a stream, and copies the results back once. The same loop in plain C
- * gives the same bits. Without a GPU, device memory is ordinary memory and the program is the same.
+ * has the same bits. Without a GPU, device memory is ordinary memory and the program is the same.
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /*
  * Calls the library from many threads concurrently, and then forks. The child, which must not use
- * the driver, gets the same results from the CPU, and the parent goes on as before.
+ * the driver, gets the same results from the CPU, and the parent continues as before.
  */
 #define _POSIX_C_SOURCE 200809L
 

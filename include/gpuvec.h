@@ -78,7 +78,7 @@
  *     gpuvec_device_of                   Returns the number of the GPU that holds device memory
  *     gpuvec_host_register               Page-locks existing host memory
  *     gpuvec_host_unregister             Undoes one gpuvec_host_register of the address ptr
- *     gpuvec_copy                        Copies bytes between any two kinds of memory
+ *     gpuvec_copy                        Copies bytes bytes between any two kinds of memory, from src to dst
  *     gpuvec_memory                      Stores the sizes of the memory that the library holds on a device
  *     gpuvec_trim                        Returns unused memory to the driver
  *
@@ -121,12 +121,13 @@
  *     gpuvec_last_status                 Returns the status of this thread's last call
  *     gpuvec_status_string               Describes a status: its name, and its meaning in a few words
  *
- * "All functions", at the end, says what holds for all of them: arrays and their memory, results,
- * streams, placement, errors, threads, signals, fork, ownership. A section says what its functions
- * have in common, and a function's comment the rest. In short:
+ * The section "All functions", at the end, has the rules for all of them: arrays and their memory,
+ * results, streams, placement, errors, threads, signals, fork, ownership. Each section begins with what
+ * its functions share; a function's comment adds the rest. In short:
  *
- * - Arrays may be in any memory, of any length; inputs are never written, and the output is an input
- *   or overlaps none. n and shapes count elements; strides and sizes are in bytes.
+ * - Arrays may be in any kind of memory and of any length. Inputs are never written. The output may be
+ *   one of the inputs, and must not overlap them otherwise. n and shapes count elements; strides and
+ *   sizes are in bytes.
  * - A function with a NULL stream returns when its work is done.
  * - Functions return GPUVEC_OK or another gpuvec_status, or NULL on failure; gpuvec_last_error() then
  *   says what went wrong. Arguments are checked before anything is written.
@@ -145,7 +146,7 @@
 
 /* == Constants and types ==
  *
- * Those of the last run, of accumulators and of expressions are in the sections of their functions.
+ * The types of the last run, of accumulators and of expressions are in the sections of their functions.
  */
 
 /** The version of this header, MAJOR.MINOR.PATCH; the library's is gpuvec_version(). */
@@ -192,9 +193,9 @@ enum gpuvec_status
      * An array reaches beyond its allocation: device memory, or memory that `gpuvec_pinned_alloc` returned.
      */
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
-    /** The function does not take this pointer: for example, its memory was freed before. */
+    /** The function does not accept this pointer: for example, its memory was already freed. */
     GPUVEC_ERROR_POINTER = 106,
-    /** The function does not take this value. */
+    /** The function does not accept this value. */
     GPUVEC_ERROR_VALUE = 107,
     /** The handle does not exist: it was destroyed or never created. */
     GPUVEC_ERROR_HANDLE = 108,
@@ -205,8 +206,7 @@ enum gpuvec_status
      */
     GPUVEC_ERROR_STATE = 110,
     /**
-     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
-     * place.
+     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the place.
      */
     GPUVEC_ERROR_EXPRESSION = 111,
     /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` says why. */
@@ -256,11 +256,11 @@ typedef struct gpuvec_stream gpuvec_stream;
 
 /** An array of any strides, in memory of any kind. */
 typedef struct gpuvec_array {
-    /** The element all of whose indexes are 0. */
+    /** The address of the element with index 0 along every axis. */
     void *data;
     /**
-     * The distance from an element to the next along each axis, in bytes; NULL for C order. They may be
-     * negative, and 0 for an input that is the same along an axis.
+     * The distance from an element to the next along each axis, in bytes; NULL for C order. A stride may be
+     * negative; a stride of 0 repeats an input along the axis.
      */
     const int64_t *strides;
 } gpuvec_array;
@@ -497,8 +497,8 @@ gpuvec_status gpuvec_axpy_f64(double alpha,
 
 /* == Reductions ==
  *
- * `gpuvec_<operation>_<type>(inputs…, out, n, stream)` stores one value of all elements of the inputs in
- * `out[0]`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
+ * `gpuvec_<operation>_<type>(inputs…, out, n, stream)` reduces all elements of the inputs to one value and
+ * stores it in `out[0]`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
  *
  * `dot` and `sum` of floats are exact: the sum of all elements or exact products is rounded once, to the type
  * of `out` (see "Results"). A NaN is stored as 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`); an exact
@@ -506,12 +506,12 @@ gpuvec_status gpuvec_axpy_f64(double alpha,
  * result for `n == 0` is 0. Accumulators compute exact sums in parts.
  *
  * `min` and `max` of floats follow IEEE 754-2019's minimum and maximum: -0 is less than +0, and a NaN among
- * the elements makes the result the NaN above. So the result has the same bits for any number of threads, on
- * the CPU and on any GPU. No elements have no minimum and no maximum: for `n == 0` the call returns
+ * the elements makes the result the NaN above. The result therefore has the same bits for any number of
+ * threads, on the CPU and on any GPU. An empty array has no minimum or maximum: for `n == 0` the call returns
  * `GPUVEC_ERROR_EMPTY` and writes nothing.
  *
- * `out` is one element. It may be the first element of an input of the same type, and otherwise lies outside
- * the inputs. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
+ * `out` is one element. It may be the first element of an input of the same type, and must not overlap the
+ * inputs otherwise. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
  * `GPUVEC_OK` or an error.
  *
  *     float x[4] = {1e30f, 1, -1e30f, 2}, sum;
@@ -604,7 +604,7 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
 
 /* == Accumulators ==
  *
- * An accumulator is an exact sum, or dot product, that goes on from call to call:
+ * An accumulator is an exact sum, or dot product, that continues from call to call:
  *
  *     double x[4] = {1e100, 1, -1e100, 2}, value;
  *     gpuvec_accumulator *sum = gpuvec_accumulator_create(GPUVEC_ACCUMULATOR_SUM_F64);
@@ -616,19 +616,18 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
  *     }
  *     gpuvec_accumulator_destroy(sum);
  *
- * Its value depends only on the elements that were added, not on the pieces or their order: it has the bits
- * that `gpuvec_sum_f32`, `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` returns for all of them.
- * Accumulators of threads, processes and machines merge, without a rounding in between: by
- * `gpuvec_accumulator_merge`, or serialized, by adding the states' integers, as `MPI_SUM` does it.
+ * Its value depends only on the elements that were added, not on how they were split or ordered: it has the
+ * bits that `gpuvec_sum_f32`, `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` returns for all of them.
+ * Accumulators of several threads, processes or machines merge without rounding: by
+ * `gpuvec_accumulator_merge`, or, once serialized, by adding the integers of their states, as `MPI_SUM` does.
  *
- * `gpuvec_accumulator_create_nd` makes an accumulator of a shape, which has such a sum for each of its
- * elements: `gpuvec_accumulator_add_nd` adds arrays of any strides to them, along axes.
+ * `gpuvec_accumulator_create_nd` creates an accumulator with a shape: an array of such sums.
+ * `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes.
  *
  * Several threads may use one accumulator at the same time: each call adds all of its elements at once, or
- * none. A child made by `fork` goes on with its own copy. An accumulator takes fewer than 2^63 elements for
- * each sum.
+ * none. A child made by `fork` continues with its own copy. Each sum takes fewer than 2^63 elements.
  *
- * Functions that create an accumulator return NULL on failure; `gpuvec_last_error()` tells why. Destroy
+ * Functions that create an accumulator return NULL on failure; `gpuvec_last_error()` says why. Destroy
  * accumulators with `gpuvec_accumulator_destroy`.
  */
 
@@ -664,9 +663,9 @@ struct gpuvec_accumulator *gpuvec_accumulator_create(int32_t kind);
  * arrays that are added along axes.
  *
  * `shape` points to the lengths of the `ndim` axes, at most 32. With 0 axes the accumulator is one that
- * `gpuvec_accumulator_create` creates. The state of each element takes host memory: 120, 192, 576 or 1,104
- * bytes for the four kinds in the order of their numbers. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if memory
- * for the states runs out.
+ * `gpuvec_accumulator_create` creates. The state of each element takes 120 (`SUM_F32`), 192 (`DOT_F32`), 576
+ * (`SUM_F64`) or 1,104 (`DOT_F64`) bytes of host memory. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if memory for
+ * the states runs out.
  */
 struct gpuvec_accumulator *gpuvec_accumulator_create_nd(int32_t kind,
                                                         int32_t ndim,
@@ -695,12 +694,11 @@ gpuvec_status gpuvec_accumulator_add(struct gpuvec_accumulator *accumulator,
  * arrays of a dot product. `reduced_axes` has a bit for each axis that is reduced; the lowest bit is for the
  * first axis. These arguments are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0
  * along an axis for broadcasting. The lengths of the axes that are not reduced, in their order, must be the
- * shape of the accumulator. An accumulator without a shape therefore takes all elements of arrays of any
- * strides, if all axes are reduced.
+ * shape of the accumulator. For an accumulator without a shape, all axes must be reduced.
  *
  * Each value has the bits of the exact sum of all its elements, rounded once, whatever the chunks, their order
  * and the strides. The elements of a call have been added to all sums when the call returns; after an error
- * none has. During the call, the library needs memory for a second copy of the accumulator's states. With a
+ * none has. During the call the library needs memory for a second copy of the accumulator's states. With a
  * stream the call first waits for the stream's earlier work.
  *
  * Cores add the elements of arrays in host memory. Arrays in the memory of one GPU, and all arrays with
@@ -725,7 +723,7 @@ gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
 /**
  * Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
  *
- * `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
+ * `other` may be `accumulator` itself. Its elements then count twice. Returns `GPUVEC_OK`;
  * `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
  * elements; or another error.
  */
@@ -742,19 +740,20 @@ gpuvec_status gpuvec_accumulator_value(struct gpuvec_accumulator *accumulator,
                                        void *value);
 
 /**
- * Returns the size of a serialized accumulator in bytes. For the kinds in their order the sizes are 152, 224,
- * 608 and 1,136. Returns 0 for an unknown kind.
+ * Returns the size of a serialized accumulator in bytes. The sizes are 152 for `SUM_F32`, 224 for `DOT_F32`,
+ * 608 for `SUM_F64` and 1,136 for `DOT_F64`. Returns 0 for an unknown kind.
  */
 size_t gpuvec_accumulator_bytes(int32_t kind);
 
 /**
  * Serializes an accumulator into `bytes`. Another process or machine, or a later run, can deserialize it.
- * `bytes` is in host memory. `size` is what `gpuvec_accumulator_bytes` returns, times the number of elements
- * for an accumulator with a shape, whose states are stored one after the other in C order.
+ * `bytes` is in host memory. `size` is the size that `gpuvec_accumulator_bytes` returns. For an accumulator
+ * with a shape, it is that size times the number of elements: their states are stored one after the other in C
+ * order.
  *
- * The bytes are signed little-endian integers of 64 bits. Adding these integers merges the states of up to 2^30
- * accumulators of one kind, in any grouping, as `MPI_SUM` of `MPI_INT64_T` and NCCL add them: the sums are the
- * state of all the elements. Returns `GPUVEC_OK` or an error.
+ * The bytes are signed little-endian integers of 64 bits. Adding these integers, as `MPI_SUM` of `MPI_INT64_T`
+ * and NCCL do, merges the states of up to 2^30 accumulators of one kind, in any grouping. Returns `GPUVEC_OK`
+ * or an error.
  */
 gpuvec_status gpuvec_accumulator_serialize(struct gpuvec_accumulator *accumulator,
                                            void *bytes,
@@ -808,25 +807,27 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  *         gpuvec_expr_destroy(expr);
  *     }
  *
- * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
- * an output for each, which is run by `gpuvec_expr_run_outputs`. The language is Python's syntax with the types
- * and the functions of NumPy; the page "The language of expressions" of gpuvec's documentation describes it.
+ * Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, form one expression with
+ * an output for each formula. Run it with `gpuvec_expr_run_outputs`. The language is Python's syntax with the
+ * types and the functions of NumPy; the page "The language of expressions" of gpuvec's documentation describes
+ * it.
  *
- * A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
- * a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
- * arrays only inside reductions, such as `"sum(x) / 2"`, is one value: `gpuvec_expr_is_reduction_at` returns 1.
+ * A reduction inside a formula, such as `"x / sum(x)"`, is computed over all elements in an earlier pass. A
+ * call with a stream waits for all passes but the last one. All other reductions in such a text reduce all
+ * axes, too. A formula that has arrays only inside reductions, such as `"sum(x) / 2"`, is one value:
+ * `gpuvec_expr_is_reduction_at` returns 1.
  *
- * Expressions never change, and any number of threads may run one at the same time. All that this header says
- * of operations holds for `gpuvec_expr_run`, too. Errors name an input `inputs[i]`, and one of several outputs
- * `outputs[i]`.
+ * Expressions never change, and any number of threads may run one at the same time. Everything that this
+ * header says about operations also applies to `gpuvec_expr_run`. Errors name an input `inputs[i]`, and one of
+ * several outputs `outputs[i]`.
  */
 
 /** Added to a `gpuvec_type`, declares an input of one value, which is read at each call. */
 #define GPUVEC_SCALAR 256
 
 /**
- * Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of its
- * partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
+ * Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of the other
+ * operand, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
  */
 #define GPUVEC_NUMBER 512
 
@@ -898,11 +899,12 @@ typedef int32_t gpuvec_expr_form;
 /**
  * Compiles an expression and stores its handle in `expr`.
  *
- * `text` is a C string in UTF-8, in the language of expressions. The expression has `count` inputs, at most 32:
- * `names` points to their names, which are C strings, and `types` to their types. A `gpuvec_type` declares an
- * array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
- * `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` also declare one value, which takes the type of
- * the other operand, as a number in the text does. The library does not use the caller's memory after the call.
+ * `text` is a C string in UTF-8, in the language of expressions. The expression has `count` inputs, at most
+ * 32: `names` points to their names, which are C strings, and `types` to their types. A `gpuvec_type` declares
+ * an array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` declares one value, which is read at
+ * each call. `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` also declare one value, which takes
+ * the type of the other operand, as a number in the text does. The library does not use the caller's memory
+ * after the call.
  *
  * Compiling a text again with the same names and types is usually quick: the library remembers recent ones.
  * Destroy the handle with `gpuvec_expr_destroy`.
@@ -949,21 +951,22 @@ gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
  * Evaluates an expression with several outputs in one pass. Otherwise as `gpuvec_expr_run`.
  *
  * `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of
- * the type `gpuvec_expr_output_type_at(expr, index)`, or of one element where
- * `gpuvec_expr_is_reduction_at(expr, index)`. `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
+ * the type `gpuvec_expr_output_type_at(expr, index)`, or of one element if
+ * `gpuvec_expr_is_reduction_at(expr, index)` returns 1. `num_outputs` is their number,
+ * `gpuvec_expr_num_outputs(expr)`.
  *
  * All formulas read the inputs as they are before the call. Each output may be exactly one of the input arrays
- * whose elements have the same size, even one that another formula reads: `"y; x"` into `x` and `y` swaps them.
- * An output must not overlap an input in any other way, nor another output. The result of a reduction may be
- * the first element of an input. After an error any of the outputs may have been written in part.
+ * with elements of the same size, even if another formula reads this array: `"y; x"` into `x` and `y` swaps
+ * them. An output must not overlap an input in any other way, nor another output. The result of a reduction may
+ * be the first element of an input. After an error any of the outputs may have been written in part.
  *
  * If `n` is 0, output arrays are not written, and reductions store their results for no elements; the call
  * fails if a reduction has none, such as `min`. A call with a stream waits for its work if one of its outputs
  * is a `var` or `std`, or if it has several outputs and the result of a reduction is to be stored in an input
  * array.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and where
- * `gpuvec_expr_run` returns it; or another error.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and for the reasons
+ * of `gpuvec_expr_run`; or another error.
  */
 gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
                                       const void *const *inputs,
@@ -979,16 +982,16 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes stand for one element. `inputs` points
  * to an array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to an array for each of the
  * `gpuvec_expr_num_outputs(expr)` outputs. The strides of an array are the distances in bytes between elements
- * along the axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand
- * for C order. Strides along axes of length 1 are ignored, and so are the strides of scalars, and the strides
- * of reductions' results along the reduced axes. Addresses and strides are multiples of the element size.
+ * along the axes. A stride of 0 repeats an input along that axis (broadcasting). NULL strides stand for C
+ * order. Strides along axes of length 1 are ignored, and so are the strides of scalars, and the strides of
+ * reductions' results along the reduced axes. Addresses and strides are multiples of the element size.
  *
  * `reduced_axes` has a bit for each axis along which reductions reduce, the lowest bit for the first axis; it
  * is 0 for an expression without reductions. For each index of the other axes, the result has the bits that
  * `gpuvec_expr_run` computes from the elements with this index, whatever the strides. `argmin` and `argmax`
- * count the elements in C order of the reduced axes. If a reduced axis has length 0, results are those of no
- * elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis has
- * length 0 as well.
+ * count the elements in C order of the reduced axes. If a reduced axis has length 0, each result is the result
+ * of no elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis
+ * has length 0 as well.
  *
  * An output that is not a reduction has all axes, even if other outputs are reductions. All formulas read the
  * inputs as they are before the call.
@@ -997,12 +1000,12 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * the same size; the result of a reduction of all elements may be stored in the first one. Otherwise an output
  * must not overlap an input, another output, or itself. Interleaved arrays, such as fields of the same records
  * or blocks of columns of the same matrix, do not overlap. Arrays with unusual strides may be refused although
- * they do not overlap, where finding that out would take too long.
+ * they do not overlap, if proving it would take too long.
  *
  * If all arrays are contiguous, with the same order of axes, and either all axes are reduced or none is, the
  * call runs as `gpuvec_expr_run` does. Other calls run on the same processors, but never on cores and GPUs
  * together. A GPU uses the arrays that it can access in place; the elements of pageable arrays are gathered and
- * scattered on the way. The call is queued on a stream whose GPU can access all arrays, as by
+ * scattered on the way. If the stream's GPU can access all arrays, the call is queued there, as by
  * `gpuvec_expr_run`, unless a result has more than 2^30 elements, an output is a `var` or `std`, or there are
  * several outputs and a reduction's result is to be stored in an input. Otherwise the call waits for the
  * stream's work and returns when its own is done.
@@ -1042,9 +1045,9 @@ gpuvec_status gpuvec_expr_run_dlpack(struct gpuvec_expr *expr,
                                      struct gpuvec_stream *stream);
 
 /**
- * Compiles an expression for a GPU in advance. Afterwards, calls on contiguous arrays run on this GPU without a
- * wait for its driver's compiler. Does nothing if the expression is already compiled for it. The driver caches
- * compiled expressions on disk, across processes.
+ * Compiles an expression for a GPU in advance. Afterwards, calls on contiguous arrays run on this GPU without
+ * waiting for the driver's compiler. Does nothing if the expression is already compiled for it. The driver
+ * caches compiled expressions on disk, across processes.
  *
  * `device` counts from 0. Without a usable GPU, or with placement `cpu`, the function does nothing, and
  * `device` must be 0. Returns `GPUVEC_OK` or an error.
@@ -1054,7 +1057,7 @@ gpuvec_status gpuvec_expr_prepare(struct gpuvec_expr *expr,
 
 /**
  * Returns the number of outputs. This is the number of formulas in the text, 1 to 8. On failure returns a
- * `gpuvec_status`, which is above 8.
+ * `gpuvec_status`, which is greater than 8.
  */
 int32_t gpuvec_expr_num_outputs(struct gpuvec_expr *expr);
 
@@ -1110,12 +1113,12 @@ gpuvec_status gpuvec_expr_destroy(struct gpuvec_expr *expr);
  * Pinned and device memory, registration of host memory, and copies between all kinds of memory.
  *
  * Without a usable GPU, or with placement `cpu`, all of it is ordinary host memory, and everything works the
- * same. Functions that allocate return NULL on failure, and `gpuvec_last_error()` tells why.
+ * same. Functions that allocate return NULL on failure; `gpuvec_last_error()` says why.
  *
- * Functions that free or unregister memory return `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for an address that the
- * function which they undo did not return or register, or that was freed or unregistered before. After
- * `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered; after any other error it
- * is still allocated or registered, and they can be called again.
+ * Functions that free or unregister memory return `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` if the matching
+ * function did not return or register the address, or if it was already freed or unregistered. After
+ * `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered. After any other
+ * error it is still allocated or registered: call them again.
  *
  *     float host[3] = {1, 2, 3}, sum;
  *     float *x = gpuvec_device_alloc(sizeof host, 0);
@@ -1140,7 +1143,7 @@ void *gpuvec_pinned_alloc(size_t bytes);
 /**
  * Frees pinned memory; NULL does nothing.
  *
- * Synchronize every stream whose queued work uses the memory first.
+ * First synchronize every stream with queued work that uses the memory.
  */
 gpuvec_status gpuvec_pinned_free(void *ptr);
 
@@ -1174,7 +1177,7 @@ int32_t gpuvec_device_of(const void *ptr);
  * are used more than once.
  *
  * `ptr` may be any address, and NULL if `bytes` is 0, which locks nothing. Arrays may share pages, and an array
- * may be registered more than once: it stays page-locked until it has been unregistered as many times. Other
+ * may be registered more than once: it stays page-locked until each registration has been undone. Other
  * data in an array's pages stays pageable memory. Without a usable GPU, or with placement `cpu`, the memory
  * does not change. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
  */
@@ -1190,8 +1193,8 @@ gpuvec_status gpuvec_host_register(void *ptr,
 gpuvec_status gpuvec_host_unregister(void *ptr);
 
 /**
- * Copies bytes between any two kinds of memory. Their number is `bytes`. The direction, from `src` to `dst`,
- * follows from the pointers, with every placement.
+ * Copies `bytes` bytes between any two kinds of memory, from `src` to `dst`. The library finds out the kinds
+ * from the pointers, with every placement.
  *
  * `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a stream the copy
  * is queued if neither array is pageable memory. Otherwise, and with a NULL stream, it is done when the
@@ -1209,8 +1212,8 @@ gpuvec_status gpuvec_copy(void *dst,
  * `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
  * structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. Opens
  * neither the driver nor a device: all fields are 0 for a device that this process has not used. Page-locked
- * memory counts for the device in whose context it was allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or
- * `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
+ * memory counts for the device with the context in which it was allocated. Returns `GPUVEC_OK`,
+ * `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
  */
 gpuvec_status gpuvec_memory(int32_t device,
                             struct gpuvec_memory_info *info,
@@ -1219,15 +1222,15 @@ gpuvec_status gpuvec_memory(int32_t device,
 /**
  * Returns unused memory to the driver.
  *
- * On all devices, unused are the library's buffers that no call uses at the moment, cached memory that callers
- * freed, and the kernels of expressions that are neither in use nor held by a handle. Stores the number of
- * freed bytes of pinned and device memory in `bytes`, which may be NULL.
+ * On all devices this frees the library's buffers that no call is using, cached memory that callers freed, and
+ * the kernels of expressions that are neither in use nor held by a handle. Stores the number of freed bytes of
+ * pinned and device memory in `bytes`, which may be NULL.
  *
  * Later calls allocate anew, so the first of them are slower. Waits for the driver, which may wait for work in
- * flight. Does not touch callers' memory, registrations, streams, and the kernels of operations. Other threads
- * may make calls at the same time: memory that they use is kept. Memory that the driver refuses to free is kept
- * for the next call. Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to
- * return.
+ * flight. Does not touch callers' memory, registrations, streams or the kernels of operations. Other threads
+ * may make calls at the same time: memory that they use is kept. Memory that the driver refuses to free is
+ * kept; the next `gpuvec_trim` tries again. Returns `GPUVEC_OK`, also without a GPU and in a forked child,
+ * where there is nothing to return.
  */
 gpuvec_status gpuvec_trim(uint64_t *bytes);
 
@@ -1237,7 +1240,7 @@ gpuvec_status gpuvec_trim(uint64_t *bytes);
  * how operations use them.
  *
  * Without a usable GPU, or with placement `cpu`, everything works the same. Functions that create a stream or
- * an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
+ * an event return NULL on failure; `gpuvec_last_error()` says why. The others return `GPUVEC_OK` or an error:
  * `GPUVEC_ERROR_HANDLE` for a handle that does not exist. Destroy functions do nothing with NULL, and succeed
  * also if the device is lost.
  *
@@ -1331,8 +1334,8 @@ gpuvec_status gpuvec_event_query(struct gpuvec_event *event);
 gpuvec_status gpuvec_event_synchronize(struct gpuvec_event *event);
 
 /**
- * Stores the milliseconds between two events in `ms`. The time is measured by the clock of the device on whose
- * streams they were recorded, or by the host's clock without a GPU.
+ * Stores the milliseconds between two events in `ms`. For events that were recorded on streams of a device, its
+ * clock measures the time; without a GPU, the host's clock does.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
  * either was never recorded or they belong to two devices; or another error.
@@ -1513,8 +1516,7 @@ typedef struct gpuvec_run {
     /** A `gpuvec_reason`. */
     int32_t reason;
     /**
-     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
-     * `GPUVEC_LOG` is set.
+     * The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless `GPUVEC_LOG` is set.
      */
     uint64_t time_ns;
     /**
@@ -1557,8 +1559,8 @@ int32_t gpuvec_get_thread_placement(void);
 
 /**
  * Sets the greatest number of threads that work on one call. The calling thread counts. The number holds for
- * all later calls in every thread; 0 restores the environment's number. A call uses as many threads as are
- * predicted to finish first.
+ * all later calls in every thread; 0 restores the environment's number. A call uses the number of threads that
+ * is predicted to finish first.
  *
  * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
  * works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -1577,7 +1579,7 @@ int32_t gpuvec_get_num_threads(void);
  * Sets the device that computes calls on host arrays.
  *
  * The setting holds for all later calls of every thread, and overrides the environment variable
- * `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where they are
+ * `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several devices if they are
  * predicted to finish sooner. Calls on device memory run on the device that holds it, and functions that take a
  * device or a stream use that one. Does not open the driver. If the driver shows no device of that number, host
  * arrays are computed without a GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
@@ -1614,15 +1616,14 @@ gpuvec_status gpuvec_last_run(struct gpuvec_run *run,
                               size_t size);
 
 /**
- * Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do this. The GPU is
- * the first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried
- * again.
+ * Starts the worker threads, and opens the driver and a GPU. Otherwise later calls do this. The GPU is the
+ * first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried again.
  *
- * No program needs it: it lets one choose when to spend those tenths of a second. With placement `auto`, calls
- * on host arrays may use a GPU from then on; otherwise they open it once that pays. An operation's kernel is
- * still loaded when a device first runs it, which takes some milliseconds, and for which the driver may wait
- * for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call
- * would return.
+ * No program has to call it: it only lets you choose when to spend those tenths of a second. With placement
+ * `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays. An
+ * operation's kernel is still loaded when a device first runs it, which takes some milliseconds, and for which
+ * the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
+ * error that a call would return.
  */
 gpuvec_status gpuvec_init(void);
 
@@ -1657,10 +1658,10 @@ int32_t gpuvec_abi_version(void);
  *
  * The text of a failure, and the meaning of a status.
  *
- * The text and the last status belong to the thread that made the call: read them in that thread, before its next
- * call. A runtime that moves work from thread to thread must not do so in between. In Go keep the goroutine on its
- * thread by `runtime.LockOSThread`; in Node call synchronously, since an asynchronous call of koffi runs on a
- * thread of its pool.
+ * The text and the last status belong to the thread that made the call: read them in that thread, before its
+ * next call. A runtime that moves work from thread to thread must not do so in between. In Go, keep the
+ * goroutine on its thread with `runtime.LockOSThread`. In Node, call synchronously: koffi runs an asynchronous
+ * call on a thread of its pool.
  *
  *     float sum;
  *     if (gpuvec_sum_f32(NULL, &sum, 3, NULL) != GPUVEC_OK) {
@@ -1672,9 +1673,10 @@ int32_t gpuvec_abi_version(void);
  * Describes the failure of this thread's last call. The text names the argument, its value and what to do, or
  * the driver function that failed and the driver's name for its error.
  *
- * The text is empty after a call that succeeded. Functions that only answer questions (`gpuvec_version`,
+ * The text is empty after a call that succeeded. Functions that only return information (`gpuvec_version`,
  * `gpuvec_status_string`, `gpuvec_why_cpu` and the like) leave it unchanged, and so does `gpuvec_last_run`
- * unless it fails. The string belongs to this thread, is valid until the thread's next call, and is never NULL.
+ * unless it fails. The string belongs to this thread, is valid until the thread's next call, and is never
+ * NULL.
  */
 const char *gpuvec_last_error(void);
 
@@ -1682,7 +1684,7 @@ const char *gpuvec_last_error(void);
  * Returns the status of this thread's last call. It is `GPUVEC_OK`, or the status of the failure that
  * `gpuvec_last_error()` describes.
  *
- * Programs learn from it what went wrong in a function that returned NULL.
+ * Call it to learn why a function returned NULL.
  */
 gpuvec_status gpuvec_last_status(void);
 
@@ -1699,149 +1701,146 @@ const char *gpuvec_status_string(int32_t status);
 
 /* == All functions ==
  *
- * This holds for all functions, beside what their sections and comments say.
+ * These rules apply to all functions, in addition to those of their sections and comments.
  *
  * == Building and loading ==
  *
- * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless it is
- * a release's, libgcc_s (GCC's runtime library); no CUDA toolkit, neither to build nor to run. It
- * opens NVIDIA's driver (525 or newer) when a GPU is asked for or is worth it (see "Placement");
- * without the driver it loads and works on the CPU. Loading the library starts no thread and calls
- * no driver function.
+ * Link only with the library: cc program.c -lgpuvec. The library needs glibc and, unless you use a
+ * release, libgcc_s (GCC's runtime library). It needs no CUDA toolkit, neither to build nor to run. It
+ * opens NVIDIA's driver (525 or newer) when a call asks for a GPU, or when a GPU is likely to save time
+ * (see "Placement"); without the driver it works on the CPU. Loading the library starts no thread and
+ * calls no driver function.
  *
  * == Arrays ==
  *
  * An array may be in any kind of memory: pageable (ordinary) host memory, pinned (page-locked) host
- * memory, managed memory, or device memory (a GPU's). One call may mix memory kinds. An array may
- * have any length: it need not fit into the GPU's memory. Its address, and that of a reduction's
- * result, may be any multiple of its element size. Everything else that an argument points to may be
- * at any address, as in a packed structure: a scalar, a handle, a size, a gpuvec_run, the names, types
- * and pointers of an expression's inputs.
+ * memory, managed memory, or device memory (a GPU's). One call may mix memory kinds. An array may have
+ * any length: it need not fit into the GPU's memory. Arrays and results of reductions must be aligned
+ * to their element size. Everything else that an argument points to may be at any address, as in a
+ * packed structure: a scalar, a handle, a size, a gpuvec_run, the names, types and pointers of an
+ * expression's inputs.
  *
  * Inputs are never written. The output may be exactly one of the inputs (in place); any other
  * overlap of the output with an input is GPUVEC_ERROR_OVERLAP.
  *
- * With n == 0 a function succeeds and accesses no input. Arrays may then be NULL, but not the address
- * for the result of a reduction: it is GPUVEC_ERROR_NULL. Only min, max, argmin and argmax, which then
- * have no result, return GPUVEC_ERROR_EMPTY.
+ * With n == 0 a function succeeds and accesses no input. Arrays may then be NULL; a NULL address for a
+ * reduction's result is still GPUVEC_ERROR_NULL. Only min, max, argmin and argmax, which have no result
+ * without elements, return GPUVEC_ERROR_EMPTY.
  *
  * An operation on device memory runs on the GPU that holds the output or, if the output is in host
  * memory, the first input in device memory. It uses that GPU's arrays in place; arrays of other
  * GPUs are copied to it chunk by chunk. Placement cpu excludes device memory (see "Placement"
  * below).
  *
- * An array that reaches beyond memory of gpuvec_pinned_alloc or gpuvec_device_alloc, or beyond
- * another library's device memory, is GPUVEC_ERROR_OUT_OF_BOUNDS. The library cannot detect a wrong
- * length of any other host array, or an array that is changed or freed before the call, or the stream
- * that the call was queued on, is done with it. Avoiding both is up to the caller.
+ * An array that reaches beyond memory of gpuvec_pinned_alloc or gpuvec_device_alloc, or beyond another
+ * library's device memory, is GPUVEC_ERROR_OUT_OF_BOUNDS. The library cannot detect a wrong length of
+ * any other host array. Neither can it detect that an array is changed or freed while a call, or the
+ * work that it queued, still uses it. The caller must prevent both.
  *
  * == Results ==
  *
- * The same input gives the same bits: results do not depend on the placement, the number of threads
- * or GPUs, or the memory kind. Floating-point arithmetic is IEEE 754, rounded to nearest, with
- * subnormals, whatever floating-point modes the calling thread has set; those modes are the same
- * after the call. Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000
- * for double. Integer arithmetic wraps around (two's complement).
+ * The same input has the same result, bit for bit: it does not depend on the placement, the number of
+ * threads or GPUs, or the memory kind. Floating-point arithmetic is IEEE 754, rounded to nearest, with
+ * subnormals, whatever floating-point modes the calling thread has set; the call leaves those modes
+ * unchanged. Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000 for
+ * double. Integer arithmetic wraps around (two's complement).
  *
- * dot and sum of floats round the exact mathematical result once, to nearest, ties to even. No
- * order of summation shows, no partial sum overflows, and nothing is lost to cancellation. A NaN
- * element, 0 * Inf, and infinities of both signs give NaN; infinities of one sign give that
- * infinity; an exact zero is +0. This holds for all inputs.
+ * dot and sum of floats round the exact mathematical result once, to nearest, ties to even. The order
+ * of summation does not matter, no partial sum overflows, and nothing is lost to cancellation. A NaN
+ * element, 0 * Inf, and infinities of both signs give NaN; infinities of one sign give that infinity;
+ * an exact zero is +0.
  *
  * == Streams ==
  *
- * With a NULL stream a function returns when its work is done. It waits for no gpuvec stream.
+ * With a NULL stream a function returns when its work is done. It does not wait for gpuvec streams.
  *
- * With a stream, a function queues its work behind the stream's earlier work and returns at once if
- * the stream's GPU can access every array: device memory of that GPU, pinned memory, managed
- * memory. These arrays must then stay allocated, and no thread may change them, until the stream is
- * done with them. The next call with that stream returns the error of queued work that failed.
- *
- * Queued work runs on the stream's GPU, whatever its length.
+ * With a stream, a function queues its work behind the stream's earlier work and returns at once if the
+ * stream's GPU can access every array: device memory of that GPU, pinned memory, managed memory. These
+ * arrays must then stay allocated, and no thread may change them, until the stream is done with them.
+ * The work runs on the stream's GPU, whatever its length. If it fails, the next call with that stream
+ * returns the error.
  *
  * If an array is in pageable memory or in another GPU's memory, the function waits for the stream's
- * earlier work and returns when its own work is done. No array then has to outlive the call.
+ * earlier work and returns when its own work is done. Its arrays may be freed after the call.
  *
  * Without a usable GPU all work is done before the function returns, so a program with streams runs
  * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
  * placement cpu an operation waits for its stream and then computes on the cores; a copy is queued.
  *
- * Streams, events, accumulators and expressions are handles that the library never dereferences: one that was
- * destroyed or never created is GPUVEC_ERROR_HANDLE.
+ * Streams, events, accumulators and expressions are handles. The library looks a handle up and never
+ * dereferences it, so a handle that was destroyed or never created is GPUVEC_ERROR_HANDLE.
  *
  * == Placement ==
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
  *                        on cores and GPUs at the same time, whichever is predicted to finish first
- *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions of few elements to each sum of an
- *                        accumulator, if there is a usable GPU, on cores (see
- *                        gpuvec_accumulator_add_nd)
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error; only additions of few elements to each sum of an
+ *                        accumulator run on cores (see gpuvec_accumulator_add_nd)
  *     GPUVEC_PLACE_CPU   on as many cores as are predicted to finish first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with
  *                        placement cpu
  *
- * Predictions follow the times of the process's own calls. To learn, a call now and then runs on
+ * The library learns its predictions from the times of the process's own calls, and now and then tries
  * another choice. Where a call runs may therefore differ from call to call; its results do not.
  *
- * With placement auto, operations open the driver once calls have lost as much time without a GPU
- * as opening it takes, some tenths of a second. Until then they run on the cores. gpuvec_init and
- * every function that asks for GPUs, their memory or their streams opens it at once, and a driver
- * that another library has initialised is used.
+ * Opening the driver takes some tenths of a second. With placement auto, operations run on the cores
+ * until they have lost that much time for lack of a GPU; then they open the driver. gpuvec_init and
+ * every function that asks for GPUs, their memory or their streams open it at once. If another library
+ * has initialised the driver, they use it without that wait.
  *
- * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
- * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
- * device memory is GPUVEC_ERROR_PLACEMENT.
+ * Even with placement all, an operation on device memory runs on one GPU (see "Arrays"), and queued
+ * work runs on the stream's GPU. With placement cpu an operation on device memory is
+ * GPUVEC_ERROR_PLACEMENT.
  *
- * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT
- * (auto, gpu, cpu or all). gpuvec_set_thread_placement sets that of the calling thread alone.
+ * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT (auto,
+ * gpu, cpu or all). gpuvec_set_thread_placement sets it only for the calling thread.
  *
  * gpuvec_set_num_threads limits the number of CPU threads that work on a call, the calling one
  * included: threads that compute, copy into pinned buffers, or drive GPUs. One thread can drive several
- * GPUs. Otherwise the environment variable GPUVEC_NUM_THREADS (a whole number) does, or else the first
- * entry of OMP_NUM_THREADS (a list, as OpenMP 5.2 defines it; ignored if it is anything else), and the
- * default is one thread for each CPU of the process's main thread, or for each whole CPU of its control
- * group's quota if that is less. The library never uses more than 256. Idle threads are not counted; as
- * long as the limit is 1, none is started.
+ * GPUs. Without that setting, the environment variable GPUVEC_NUM_THREADS (a whole number) is the
+ * limit, or else the first entry of OMP_NUM_THREADS (a list, as OpenMP 5.2 defines it; ignored if it is
+ * anything else). The default is one thread for each CPU that the process's main thread may use, or for
+ * each whole CPU of its control group's quota if that is less. The library never uses more than 256
+ * threads. Idle threads do not count; as long as the limit is 1, none is started.
  *
- * gpuvec_set_device, or else GPUVEC_DEVICE (a number), chooses the GPU that works on host arrays; the
- * default is the first one, and as many more as pay.
+ * gpuvec_set_device, or else GPUVEC_DEVICE (a number), chooses the GPU that works on host arrays. By
+ * default the first GPU does, together with others where that is predicted to be faster.
  *
  * GPUVEC_VECTORS (portable, avx2 or avx512) names the newest vector instructions that sums and
- * expressions on the CPU may use; the default is what the processor has, and results are the same.
+ * expressions on the CPU may use. The default is the newest that the processor has; results are the
+ * same.
  *
- * GPUVEC_LOG=run writes a line to stderr when a call on arrays ends: what it was, where it ran, how long
- * it took and why it ran there. GPUVEC_LOG=all also writes lines for compilations, failures of GPUs and
- * their like; run:FILE and all:FILE append to a file.
+ * GPUVEC_LOG=run writes a line to stderr when a call on arrays ends: what it was, where it ran, how
+ * long it took and why it ran there. GPUVEC_LOG=all also writes lines for compilations, failures of
+ * GPUs and similar events; run:FILE and all:FILE append to a file.
  *
- * The variables are read once; an empty one counts as unset. If one of the library's own has any other
- * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT,
- * except gpuvec_set_placement, gpuvec_set_num_threads and gpuvec_set_device, which override
+ * The variables are read once; an empty one counts as unset. If a GPUVEC_ variable has an invalid
+ * value, every function that returns a status, a handle or memory fails with GPUVEC_ERROR_ENVIRONMENT.
+ * The exceptions are gpuvec_set_placement, gpuvec_set_num_threads and gpuvec_set_device, which override
  * GPUVEC_PLACEMENT, GPUVEC_NUM_THREADS and GPUVEC_DEVICE, and gpuvec_set_thread_placement.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
+ * gpuvec_why_cpu says why no GPU is usable, and gpuvec_last_run where the last operation ran, and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
  *
  * == Errors ==
  *
- * Functions return GPUVEC_OK (0) or another gpuvec_status; gpuvec_last_error describes the failure
- * of the calling thread's last call, so it is called in the thread that made the call. Arguments are
- * checked before any work: after such an error nothing was written. After
- * GPUVEC_ERROR_OUT_OF_MEMORY, GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in the middle of the
- * work, the contents of the output are unspecified.
+ * Functions return GPUVEC_OK (0) or another gpuvec_status; gpuvec_last_error describes the failure of
+ * the calling thread's last call: call it in the thread that made the failing call. Arguments are
+ * checked before any work: after such an error nothing was written. After GPUVEC_ERROR_OUT_OF_MEMORY,
+ * GPUVEC_ERROR_DRIVER or GPUVEC_ERROR_DEVICE_LOST in the middle of the work, the contents of the output
+ * are unspecified.
  *
- * With placement auto or all, a failing GPU is not an error of a call on host arrays as long as the
- * inputs are intact: the cores do the work. It is an error of a call with device memory, which the
- * cores cannot access, and of a call with a stream, since results of the stream's earlier work may
- * be missing. The memory and the streams of a lost device are lost with it; freeing and destroying
- * them remains correct.
+ * With placement auto or all, a call on host arrays succeeds even if a GPU fails, as long as the inputs
+ * are intact: the cores do the work. A call with device memory fails, since the cores cannot access it,
+ * and so does a call with a stream, since results of the stream's earlier work may be missing. The
+ * memory and the streams of a lost device are lost with it; free and destroy them as usual.
  *
- * The library prints nothing, except for GPUVEC_LOG, and no error ends the process. Two failures are
- * beyond its control:
- * the C library ends a process in which a thread's first call finds no memory for 2 KiB of
- * thread-local storage, and Rust's runtime ends one in which a small allocation of gpuvec's fails.
+ * The library prints nothing unless GPUVEC_LOG is set, and no error ends the process. Two failures are
+ * beyond its control. The C library ends the process if a thread's first call finds no memory for 2 KiB
+ * of thread-local storage, and Rust's runtime ends it if a small allocation inside gpuvec fails.
  *
  * == Threads ==
  *
@@ -1867,15 +1866,16 @@ const char *gpuvec_status_string(int32_t status);
  * handler that interrupted a gpuvec call may fork only to call exec or _exit in the child.
  *
  * Worker threads block every signal except SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS.
- * Handlers of these run on worker threads as they do on the caller, so a handler that provides
- * pages on demand works on the CPU. Once the process has opened the driver, however, an array
- * longer than 256 KiB whose first or last byte cannot be read at the start of the call is
- * GPUVEC_ERROR_POINTER: no handler runs during that check.
+ * Handlers of these signals also run on worker threads, so a handler that provides pages on demand
+ * works on the CPU. Once the process has opened the driver, however, an array longer than 256 KiB whose
+ * first or last byte cannot be read at the start of the call is GPUVEC_ERROR_POINTER: no handler runs
+ * during that check.
  *
  * == Fork ==
  *
- * A child process never touches the driver that its parent used. It computes on the CPU. With
- * placement gpu, an array in device memory or a stream of its parent it gets GPUVEC_ERROR_FORKED.
+ * A child process never touches the driver that its parent used. It computes on the CPU. The child's
+ * calls with placement gpu, or with its parent's device memory or streams, fail with
+ * GPUVEC_ERROR_FORKED.
  *
  * == Ownership ==
  *
@@ -1886,9 +1886,9 @@ const char *gpuvec_status_string(int32_t status);
  * == Other languages ==
  *
  * Every constant in this header is a plain integer and every enumeration is an int32_t, so functions
- * return int32_t to a language that reads no C. Arguments that stand for an enumeration may be any
+ * return int32_t to a language that cannot read C. Arguments that stand for an enumeration may be any
  * int32_t. Rust's bindgen reads the header as C++ (-x c++). gpuvec_version and gpuvec_abi_version
- * return what the version macros say.
+ * return the values of the version macros.
  */
 
 #endif  /* GPUVEC_H */

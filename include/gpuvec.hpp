@@ -7,12 +7,12 @@
  *     float dot = gpuvec::dot(a, b);
  *
  * Everything is inline and calls gpuvec.h, whose contract holds. An array is anything with contiguous elements:
- * std::vector, std::array, std::span, pinned_array, device_array. Objects can be moved and not copied, and convert to
- * gpuvec.h's pointers. Destructors report no error. The memory of queued work must outlive the work: call
+ * std::vector, std::array, std::span, pinned_array, device_array. Objects can be moved but not copied, and convert
+ * to gpuvec.h's pointers. Destructors report no error. Memory must outlive queued work that uses it: call
  * stream::synchronize before a pinned_array or a registration ends.
  *
- * Functions throw gpuvec::error, which has the status, or std::bad_alloc. Where the standard library has
- * std::expected (C++23), gpuvec::attempt calls a function and returns its result or its error.
+ * Functions throw gpuvec::error, which has the status, or std::bad_alloc. In C++23, gpuvec::attempt calls a
+ * function and returns its result or its error as a std::expected.
  */
 #ifndef GPUVEC_HPP
 #define GPUVEC_HPP
@@ -44,7 +44,7 @@
 #endif
 
 namespace gpuvec {
-/** A failure: its status, which is not GPUVEC_OK, and what gpuvec_last_error() says of it. */
+/** A failed call, with its status and the text of gpuvec_last_error(). */
 class error : public std::runtime_error {
   public:
     error(gpuvec_status status, const std::string &text) : std::runtime_error(text), status_(status) {}
@@ -74,7 +74,7 @@ template <std::invocable F> auto attempt(F &&call) -> std::expected<std::invoke_
 }
 #endif
 
-/** The element types of expressions, each as the gpuvec_type that it is. */
+/** The gpuvec_type of each element type of expressions. */
 template <typename T> inline constexpr int32_t type_of = 0;
 template <> inline constexpr int32_t type_of<bool> = GPUVEC_BOOL;
 template <> inline constexpr int32_t type_of<std::uint8_t> = GPUVEC_U8;
@@ -136,7 +136,7 @@ template <auto destroy> struct destroyer {
 
 } // namespace detail
 
-/** Owns what a function of gpuvec.h created; throws its error if the pointer is NULL. */
+/** Owns an object that a function of gpuvec.h created; throws its error if the pointer is NULL. */
 template <typename T, auto destroy> class handle {
   public:
     explicit handle(T *pointer) : pointer_(pointer) {
@@ -190,7 +190,7 @@ class event : public handle<gpuvec_event, gpuvec_event_destroy> {
 class stream : public handle<gpuvec_stream, gpuvec_stream_destroy> {
   public:
     explicit stream(int32_t device = 0) : handle(gpuvec_stream_create(device)) {}
-    /** Takes the ownership of a handle, such as gpuvec_stream_from_native's. */
+    /** Takes ownership of a handle, such as one from gpuvec_stream_from_native. */
     explicit stream(gpuvec_stream *created) : handle(created) {}
     void synchronize() const { check(gpuvec_stream_synchronize(get())); }
     bool is_done() const { return detail::is_done(gpuvec_stream_query(get())); }
@@ -245,7 +245,7 @@ template <array To, array From> void copy(const From &source, To &&destination, 
 /** The terms that an accumulator sums: elements of an array, or products of two arrays' elements. */
 enum class terms { elements, products };
 
-/** An exact sum of elements or products, which goes on from call to call. */
+/** An exact sum of elements or products, which continues from call to call. */
 template <typename T>
     requires std::same_as<T, float> || std::same_as<T, double>
 class accumulator : public handle<gpuvec_accumulator, gpuvec_accumulator_destroy> {
@@ -272,7 +272,7 @@ class accumulator : public handle<gpuvec_accumulator, gpuvec_accumulator_destroy
         check(gpuvec_accumulator_value(get(), &sum));
         return sum;
     }
-    /** Returns the state, of little-endian integers of 64 bits; states merge by adding them. */
+    /** Returns the state as little-endian 64-bit integers; states merge by adding these. */
     std::vector<std::byte> serialize() const {
         std::vector<std::byte> state(gpuvec_accumulator_bytes(kind(summed_)));
         check(gpuvec_accumulator_serialize(get(), state.data(), state.size()));
@@ -344,7 +344,7 @@ class expression : public handle<gpuvec_expr, gpuvec_expr_destroy> {
     bool is_reduction(std::size_t index = 0) const { return gpuvec_expr_is_reduction_at(own(), index) == 1; }
 
   private:
-    /** The handle; fails if another object has it by now. */
+    /** Returns the handle; fails if it was moved to another object. */
     gpuvec_expr *own() const {
         detail::require(get() != nullptr, GPUVEC_ERROR_NULL, "the expression was moved from");
         return get();

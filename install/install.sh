@@ -3,8 +3,8 @@
 #
 #     PREFIX=/usr/local LIBDIR=... INCLUDEDIR=... MANDIR=... DESTDIR=... install/install.sh install
 #
-# DESTDIR is a folder that stands for the root, in which packages are staged. The installed files
-# name each other by relative paths, so that they can be moved together. BUILT is the library's file.
+# DESTDIR is a folder in place of the root, in which packages are staged. The installed files refer
+# to each other by relative paths, so they can be moved together. BUILT is the library's file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,7 +39,7 @@ library=$destdir$libdir/$soname.$version
 links=("$destdir$libdir/$soname" "$destdir$libdir/libgpuvec.so")
 headers=("$destdir$includedir"/gpuvec.{h,hpp})
 cmake=$destdir$libdir/cmake/gpuvec
-# Made from the files of their names in this folder.
+# These files are made from the templates of their names in this folder.
 filled=("$destdir$libdir/pkgconfig/gpuvec.pc" "$cmake"/gpuvecConfig{,Version}.cmake)
 man3=$destdir$mandir/man3
 
@@ -48,7 +48,7 @@ from_libdir() { realpath -ms --relative-to="$libdir" "$1"; }
 fill() { # FILE: makes it from its template
     local to_prefix to_includedir
     to_prefix=$(from_libdir "$prefix") to_includedir=$(from_libdir "$includedir")
-    # pkg-config takes a space for the end of a word.
+    # For pkg-config a space ends a word.
     [[ $1 != *.pc ]] || to_prefix=${to_prefix// /\\\\ } to_includedir=${to_includedir// /\\\\ }
     install -Dm 644 "install/${1##*/}.in" "$1"
     sed -i -e "s|@VERSION@|$version|; s|@SONAME@|$soname|" \

@@ -1,5 +1,5 @@
-# Writes the manual pages, as roff, from the header: gpuvec(3), with what holds for all functions; a page for each
-# section of functions, such as gpuvec_reductions(3); and for each function a page that refers to its section's.
+# Writes the manual pages, as roff, from the header: gpuvec(3), with the rules for all functions; a page for each
+# section of functions, such as gpuvec_reductions(3); and for each function a page that refers to its section.
 #
 #     awk -v version=0.1.0 -v date=2026-01-31 -v folder=man3 -f install/man_pages.awk include/gpuvec.h
 
@@ -25,7 +25,7 @@ is_comment {
     next
 }
 
-# C++'s spelling of an enumeration, and what has no comment of its own.
+# C++'s spelling of an enumeration, and declarations without a comment of their own.
 /^ *#(if|else|endif)|^  : / || !lines { next }
 
 {
@@ -38,7 +38,7 @@ is_comment {
 END {
     for (name in descriptions) { write_page(name) }
     for (name in page_of_function) {
-        # A section may be named as one of its functions is.
+        # A section may have the name of one of its functions.
         if (name in titles) { continue }
         printf ".so man3/%s.3\n", page_of_function[name] >(folder "/" name ".3")
     }

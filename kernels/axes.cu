@@ -1,38 +1,39 @@
 // Reductions along axes: kernels without the formula of the elements (placeholders.cuh).
 //
-// Neighbouring lanes of a warp have a result each, and its other lanes further elements of the same results: no column of
-// a block's exact sums has terms of two results. These results are a group. A block computes one group, or several
-// neighbouring ones, each by some of its warps; and several blocks may split the elements of a group. Where results have
+// Adjacent lanes of a warp have one result each, and its other lanes have further elements of the same results. So no
+// column of a block's exact sums has terms of two results. These results are a group. A block computes one group, or
+// several adjacent groups with some of its warps each. Several blocks may split the elements of a group. If results have
 // few elements, each warp computes a group of its own.
 //
-// The parameters follow the inputs and the shape (crates/ptx/src/axis_reduction.rs): the numbers of results and of
-// elements of each, which is below 2^31; the memory in which blocks merge their states; how to add up (exact sums), or the
-// index of the first element (folds); and the partition.
+// These parameters follow the inputs and the shape (crates/ptx/src/axis_reduction.rs): the number of results, the number
+// of elements of each, which is below 2^31, the memory in which blocks merge their states, the mode of addition (exact
+// sums) or the index of the first element (folds), and the partition.
 #include "elements.cuh"
 
 constexpr int WARPS = BLOCK_THREADS / WARP, LOG_WARP = 5, LOG_WARPS = 3;
 static_assert(1 << LOG_WARP == WARP && 1 << LOG_WARPS == WARPS, "logarithms of the numbers");
 
 // The passes in which each warp computes a group of its own: first in tiles or as uniform sums, then in a window, then in
-// levels. In the passes from 0 on, all warps compute the groups that are left.
+// levels. In the passes from 0 on, all warps compute the remaining groups.
 constexpr int IN_TILE = -4, IN_UNIFORM = -3, IN_WINDOW = -2, IN_LEVELS = -1;
 
 // The elements of each lane in a tile.
 constexpr int TILE = policy::TILE;
 
-// How results and their elements are divided among blocks and warps (src/cuda/reduce_axes.rs).
+// The division of results and their elements among blocks and warps (src/cuda/reduce_axes.rs).
 struct Partition {
     // The logarithm of the results of a block, or of a warp that computes a group of its own.
     unsigned log_results;
-    // The blocks that split the elements of a result; 0 if each warp computes a group of its own, which stores no states.
+    // The number of blocks that split the elements of a result. 0 if each warp computes a group of its own; it stores no
+    // states.
     unsigned splits;
-    // The results of each lane in a warp's tiles; 0 without tiles.
+    // The number of results of each lane in a warp's tiles. 0 without tiles.
     unsigned results_per_lane;
-    // Nonzero if a warp with a group of its own has neighbouring elements, not results, in neighbouring lanes.
+    // Nonzero if adjacent lanes of a warp with a group of its own have adjacent elements, not results.
     unsigned in_rows;
-    // Nonzero if the elements of each result follow each other in all arrays, and begin a vector.
+    // Nonzero if the elements of each result are adjacent in all arrays, and aligned as vectors.
     unsigned in_vectors;
-    // Nonzero if states are stored in place of results.
+    // Nonzero if the kernel stores states in place of results.
     unsigned stores_states;
 
     __device__ bool is_by_warps() const { return splits == 0; }
@@ -51,7 +52,7 @@ struct Slice {
     int lanes, log_lanes, warps_per_result, pass;
     bool is_alone, is_by_rows, stores_states, in_vectors;
 
-    // With tiles, a warp's lanes have several results, one after the other: `tile_result` is the number of the current one.
+    // With tiles, a warp's lanes have several results, one after another. `tile_result` is the number of the current one.
     __device__ Slice(unsigned results, unsigned n, const Partition &partition, int pass, int groups,
                      unsigned tile_result)
         : results(results), n(n), pass(pass) {
@@ -69,7 +70,7 @@ struct Slice {
             const unsigned of_lane = partition.results_per_lane;
             begin = 0;
             if (in_tile()) {
-                // The tiles of a warp are handled as one row of their first result.
+                // Treats the tiles of a warp as one row of their first result.
                 lanes = 1;
                 log_lanes = 0;
                 group = (blockIdx.x * WARPS + owner(pass, groups)) * of_lane * WARP;
@@ -80,7 +81,7 @@ struct Slice {
             last = group * lanes < results ? n : 0;
             return;
         }
-        // Blocks that run at the same time have neighbouring results.
+        // Blocks that run at the same time have adjacent results.
         warps_per_result = WARPS >> partition.log_groups(groups);
         splits = partition.splits;
         const unsigned blocks = gridDim.x / splits;
@@ -101,13 +102,13 @@ struct Slice {
         return Slice(results, n, partition, pass, groups, recomputed(tile_result));
     }
 
-    // The warp whose group the calling thread's warps compute in a pass.
+    // The warp with the group that the calling thread computes in a pass.
     __device__ static int owner(int pass, int groups) {
         const int warp = threadIdx.x / WARP;
         return pass < 0 ? warp : pass * groups + warp / (WARPS / groups);
     }
 
-    // Computes nothing in this pass.
+    // Removes all results and elements, so that this pass computes none.
     __device__ void leave() {
         results = 0;
         last = begin;
@@ -127,10 +128,10 @@ struct Slice {
     __device__ int lowest() const { return is_by_rows ? 1 : lanes; }
     __device__ int highest() const { return (is_by_rows ? step() : WARP) / 2; }
 
-    // The number of the calling thread's result. Threads past the last result have the last one, too.
+    // The number of the calling thread's result. Threads past the last result have the last one as well.
     __device__ u64 result() const { return min(group * lanes + of_warp(), results - 1); }
 
-    // Returns whether the calling thread stores its result.
+    // True if the calling thread stores its result.
     __device__ bool stores() const {
         return thread() < WARP && offset() == 0 && group * lanes + of_warp() < results;
     }
@@ -146,8 +147,8 @@ struct Slice {
     __device__ bool in_window() const { return pass == IN_WINDOW; }
     __device__ bool in_levels() const { return pass == IN_LEVELS; }
     __device__ void go_on_in_window() { pass = IN_WINDOW; }
-    // A warp alone has one window. It reaches these bits above the first batch, for larger elements, and no higher, so that
-    // fewer levels hold the small ones.
+    // A warp alone has one window. It reaches `spare` bits above the first batch, for larger elements, and no higher, so that
+    // fewer levels hold the small elements.
     __device__ int spare() const { return in_window() ? policy::SPARE : 0; }
     __device__ int grid() const { return in_window() ? 1 : policy::GRID; }
 
@@ -179,7 +180,7 @@ __device__ inline void set_word(Columns<K> &columns, int row, int lane, long lon
     }
 }
 
-// The most groups of a block: one for each warp, if the columns of all fit into shared memory.
+// The most groups of a block: one for each warp, if the columns of all groups fit into shared memory.
 template <class K>
 constexpr int GROUPS = WARPS * sizeof(Columns<K>) <= policy::COLUMN_BYTES ? WARPS : 1;
 
@@ -192,7 +193,7 @@ __device__ inline void clear(Columns<K> &columns, const Slice &slice) {
     }
 }
 
-// Turns a group's columns into the words of its results' states: adds the columns of lanes with the same result.
+// Turns a group's columns into the words of its results' states, by adding the columns of lanes with the same result.
 template <class K>
 __device__ inline void merge_lanes(Columns<K> &columns, const Slice &slice) {
 #pragma unroll 1
@@ -209,9 +210,9 @@ __device__ inline void merge_lanes(Columns<K> &columns, const Slice &slice) {
     }
 }
 
-// Adds the words to the words of the other blocks that split the elements of the same results. Returns in the whole block
-// whether it was the last one: then it has the sums, and the memory is zero again. A counter of the blocks that have added
-// theirs follows the words of a block's groups.
+// Adds the words to the words of the other blocks that split the elements of the same results. Returns true in all threads
+// of the last of these blocks, which then has the sums; the memory is zero again. Behind the words of a block's groups, a
+// counter counts the blocks that have added their words.
 template <class K>
 __device__ inline bool merge_splits(Columns<K> &columns, const Slice &slice, Scratch *scratch) {
     const int words = K::ROWS * slice.lanes;
@@ -250,7 +251,7 @@ __device__ inline void read_words(const Columns<K> &columns, long long *words, i
     }
 }
 
-// Returns whether each thread of a warp has at most `most` terms.
+// True if each thread of a warp has at most `most` terms.
 __device__ inline bool has_few_terms(u64 n, const Partition &partition, int most) {
     return n << partition.log_results <= WARP * most;
 }
@@ -262,7 +263,7 @@ __device__ inline int first_pass(u64 n, const Partition &partition, u64 mode) {
     return is_uniform ? IN_UNIFORM : IN_WINDOW;
 }
 
-// The pass of a warp alone that follows one that did not hold its sums; 0 if there is none.
+// The pass of a warp alone after a pass that did not hold its sums. 0 if there is none.
 template <class K>
 __device__ inline int next_pass(int pass, const UniformSum &uniform, u64 n, const Partition &partition, u64 mode) {
     if (pass == IN_UNIFORM && !uniform.is_far()) {
@@ -272,8 +273,8 @@ __device__ inline int next_pass(int pass, const UniformSum &uniform, u64 n, cons
     return pass < IN_LEVELS && has_levels ? IN_LEVELS : 0;
 }
 
-// Computes the results of a warp alone in tiles, for few elements that follow each other as the results do. The lanes load
-// the elements of some results side by side, and the next tile while each lane adds up results of its own. Returns whether
+// Computes the results of a warp alone in tiles, for results with few elements that are all adjacent. The lanes load the
+// elements of some results side by side, and load the next tile while each lane adds up results of its own. Returns true if
 // all of the calling thread's sums are exact.
 template <class T>
 __device__ inline bool reduce_tiles(float *elements, const Slice &slice, T *place) {
@@ -287,12 +288,12 @@ __device__ inline bool reduce_tiles(float *elements, const Slice &slice, T *plac
     const double reciprocal = __drcp_rn(slice.n);
 #pragma unroll 1
     for (unsigned first = 0;; first += len) {
-        // Zeros behind the last tile: elements that are not read would keep their registers.
+        // Zeros behind the last tile: the compiler would keep registers for elements that are not read.
         float x[TILE] = {};
         if (first < last && !whole_elements(first * slice.n + slice.offset(), x)) {
             return false;
         }
-        // The first time there is nothing to add up yet.
+        // The first iteration has no results to add up.
 #pragma unroll 1
         for (unsigned result = first == 0 ? len : lane(); result < len; result += WARP) {
             UniformSum uniform;
@@ -388,8 +389,8 @@ __device__ inline bool reduce_slice(Columns<K> &columns, Slice &slice, UniformSu
     return is_done;
 }
 
-// Reduces along axes. A warp with a group of its own first adds it up alone: as uniform sums, in a window or in levels.
-// Further passes compute the groups that these do not hold.
+// Reduces along axes. A warp with a group of its own first adds it up alone: as uniform sums, in a window or in levels. If
+// these do not hold the group's sums, further passes compute the group.
 template <class K, class T>
 __device__ inline void reduce_axes(u64 results, u64 n, Scratch *scratch, u64 mode, const Partition &partition) {
     alignas(float4) __shared__ Columns<K> all_columns[GROUPS<K>];
@@ -410,7 +411,7 @@ __device__ inline void reduce_axes(u64 results, u64 n, Scratch *scratch, u64 mod
         bool is_left = false;
         if (!slice.is_alone) {
             is_left = by_warps && is_held[Slice::owner(pass, GROUPS<K>)];
-            // A block's only group goes on together.
+            // All threads compute a block's only group together.
             if (GROUPS<K> > 1 && is_left) {
                 slice.leave();
             }

@@ -8,7 +8,7 @@ constexpr int WARP = 32;
 
 constexpr int BLOCK_THREADS = policy::BLOCK_THREADS;
 
-// Stands for a thread's number where elements do not begin vectors (placeholders.cuh).
+// The value in place of a thread's number if elements are not aligned as vectors (placeholders.cuh).
 constexpr int NO_VECTORS = static_cast<int>(0x80000000);
 
 __device__ inline u64 grid_thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
@@ -28,8 +28,8 @@ __device__ inline long long canonical(long long x) { return x; }
 
 __device__ inline u64 canonical(u64 x) { return x; }
 
-// Signals completion to the host: sets the warp's flag, a word of pinned memory, unless `flags` is null. The host that reads
-// the flag sees all that the warp has written. All threads of the warp must call this.
+// Signals completion to the host: sets the warp's flag, a word of pinned memory, unless `flags` is null. Once the host reads
+// the flag, all writes of the warp are visible to it. All threads of the warp must call this.
 __device__ inline void signal_completion(unsigned *flags) {
     if (flags == nullptr) {
         return;

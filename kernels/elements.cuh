@@ -31,12 +31,12 @@ __device__ inline void read(u64 i, u64 n, const Dot<T, D, L, F, 1> &, T (&x)[N],
     }
 }
 
-// The number of levels that hold most batches of ordinary elements. The exponents of f32 tell beforehand whether they hold a
-// batch, so that the other levels need not change.
+// The number of levels that hold most batches of ordinary elements. The exponents of f32 show beforehand if they hold a
+// batch. The other levels then need not change.
 template <class K>
 constexpr int FEW_LEVELS = sizeof(typename K::Element) == 4 ? (K::LEVELS + 1) / 2 : K::LEVELS;
 
-// The elements of the one result of a whole grid, as warps take them. The elements of a thread are a step apart.
+// The elements of a whole grid's only result, as warps take them. The elements of a thread are a step apart.
 struct OfGrid {
     // True if ordinary elements are added as uniform sums.
     static constexpr bool HAS_UNIFORM = false;
@@ -61,7 +61,7 @@ struct OfGrid {
 };
 
 // The same elements in two parts, because some multiprocessors read memory faster than others. The batches of the first part
-// are divided evenly among the warps; portions of the second part go to warps as they are ready. K is the kind of sum.
+// are divided evenly among the warps. Warps take portions of the second part as they are ready. K is the kind of sum.
 template <class K>
 struct OfGridInPortions : OfGrid {
     // There is a second part if there are several blocks and a warp has at least FEWEST batches. It has one batch in SHARE, in
@@ -69,7 +69,7 @@ struct OfGridInPortions : OfGrid {
     static constexpr int FEWEST = policy::FEWEST_FOR_PORTIONS, SHARE = policy::PORTION_SHARE, PORTION = policy::PORTION;
     // The memory with the counters of portions.
     Scratch *scratch;
-    // The remaining batches of a portion; and in the warp's first thread the number of the next portion.
+    // The remaining batches of a portion; in the warp's first thread, the number of the next portion.
     int left;
     unsigned next;
 
@@ -133,9 +133,9 @@ __device__ inline unsigned add_pairs(UniformSum &uniform, const Elements &of, un
     return start;
 }
 
-// Keeps elements in the aligned registers into which vectors are loaded. Otherwise the compiler moves each batch to others,
-// and waits for it. The store of vectors makes the compiler do so, but never runs: the compiler does not know that no mode
-// has further bits.
+// Makes the compiler keep elements in the aligned registers into which it loads vectors. Otherwise it moves each batch to
+// other registers, and waits for the load. The store of vectors never runs, but the compiler does not know that modes have
+// no further bits.
 template <class K, int N>
 __device__ inline void keep_in_vectors(Columns<K> &columns, const float (&x)[N], u64 mode) {
     if (mode > BY_INTEGERS) {
@@ -146,8 +146,8 @@ __device__ inline void keep_in_vectors(Columns<K> &columns, const float (&x)[N],
     }
 }
 
-// Adds all batches of this warp. Elements past the last one count as zeros. Returns false in the whole warp, and leaves the
-// columns unchanged, if the window, the uniform sum or the levels alone must hold the sum, and do not hold a batch.
+// Adds all batches of this warp. Elements past the last one count as zeros. If the window, the uniform sum or the levels
+// alone must hold the sum, but do not hold a batch, returns false in the whole warp and leaves the columns unchanged.
 template <class K, class Elements>
 __device__ inline bool add_elements(Columns<K> &columns, Window<K> &window, UniformSum &uniform, Elements &of,
                                     u64 mode) {
@@ -308,8 +308,8 @@ struct Fold {
     }
 };
 
-// Merges the states of the lanes among `count` neighbouring ones whose distance is a multiple of `step`. Each of them returns the
-// merged state.
+// Merges the states of the lanes among `count` adjacent ones that are multiples of `step` apart. Each of these lanes returns
+// the merged state.
 __device__ inline Fold of_lanes(Fold state, int count, int step = 1) {
 #pragma unroll 1
     for (int half = count / 2; half >= step; half /= 2) {

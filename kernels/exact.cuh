@@ -1,8 +1,8 @@
 // Exact sums, by the method and with the states of crates/exact.
 //
 // A warp adds batches of ordinary elements in a window, by the arithmetic of crates/exact/src/window.rs: a batch counts only
-// after its checks have passed. Other batches are added as integers. Both are added to the block's columns in the end. There
-// is a column for each lane, which the warps share, with the rows of a state.
+// after its checks have passed. It adds other batches as integers. In the end both are in the block's columns. A column has
+// the rows of a state. There is one for each lane, which the warps share.
 #pragma once
 #include "reduce.cuh"
 #include "rounding.cuh"
@@ -12,7 +12,7 @@ namespace exact {
 // The mode in which batches are only added as integers.
 constexpr u64 BY_INTEGERS = 1;
 
-// Rows of a state before its digits: elements, NaN, +Inf, -Inf.
+// The rows of a state before its digits: elements, NaN, +Inf, -Inf.
 constexpr int COUNTS = 4;
 constexpr int NANS = 1, PLUS_INFINITIES = 2, MINUS_INFINITIES = 3;
 
@@ -37,8 +37,7 @@ struct Columns {
 
     __device__ void count(int row) { atomicAdd(&counts[row][lane()], 1); }
 
-    // Adds an integer times 2^position, which changes the N digits from there on. Its words are in two's complement, the
-    // lowest first.
+    // Adds an integer times 2^position. Changes N digits. The integer's words are in two's complement, the lowest first.
     template <int N, int WORDS>
     __device__ void add(unsigned position, unsigned (&words)[WORDS]) {
         int *digit = &digits[position / 16][lane()];
@@ -75,8 +74,8 @@ struct Columns {
         }
     }
 
-    // Computes a word of the state in THREADS neighbouring threads, each of which adds some of the columns. Neighbouring
-    // threads read columns in different banks.
+    // Computes a word of the state in THREADS adjacent threads. Each thread adds some of the columns. Adjacent threads read
+    // columns in different banks.
     template <int THREADS>
     __device__ long long word(int row) const {
         long long sum = 0;
@@ -122,7 +121,7 @@ struct Integer {
         exponent = stored != 0 ? stored - 1 : 0;
     }
 
-    // For a special value.
+    // True for a NaN, given a special value.
     __device__ bool is_nan() const {
         return (magnitude & ((decltype(magnitude))1 << (Format<T>::PRECISION - 1)) - 1) != 0;
     }
@@ -134,10 +133,10 @@ __device__ inline void add_special(Columns<K> &columns, bool is_nan, bool negati
     columns.count(is_nan ? NANS : negative ? MINUS_INFINITIES : PLUS_INFINITIES);
 }
 
-// 2^exponent, a normal number.
+// 2^exponent, which must be a normal number.
 __device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
 
-// Values whose exponents are stored as `stored` are below 2^top.
+// Values with stored exponents up to `stored` are below 2^top.
 template <class T>
 __device__ inline int top(unsigned stored) {
     return static_cast<int>(stored) - Format<T>::BIAS + 1;
@@ -151,8 +150,8 @@ struct Range {
     int top, unit;
 };
 
-// The greatest and the least stored exponent of a thread's elements. The least, which only f32 uses, is a lower bound: a power
-// of two counts as the exponent below. Zeros do not count.
+// The greatest and the least stored exponent of a thread's elements, except zeros. The least is a lower bound, which counts a
+// power of two as the exponent below. Only f32 uses it.
 template <class T>
 struct Exponents {
     unsigned most, least;
@@ -170,7 +169,7 @@ __device__ inline Exponents<T> exponents(const T *x) {
     return {most >> HIGH_FRACTION<T>, least >> HIGH_FRACTION<T>};
 }
 
-// The exponent of the lowest bit of values whose least exponent is stored as `stored`.
+// The exponent of the lowest bit of values with stored exponents from `stored` on.
 template <class T>
 __device__ inline int unit(unsigned stored) {
     return Format<T>::LEAST + max(static_cast<int>(stored), 1) - 1;
@@ -184,7 +183,7 @@ __device__ inline double deposit(double &sum, double part) {
     return __dsub_rn(part, held);
 }
 
-// A level's sum of no terms. Its terms are multiples of 2^unit, the distance between neighbouring values of all its sums.
+// A level's sum of no terms. The level's terms are multiples of 2^unit, the distance between adjacent values of its sums.
 __device__ inline double no_terms(int unit) { return __hiloint2double((unit + 52 + 1023) << 20 | 1 << 19, 0); }
 
 // A level's sum in units, given its sum of no terms.
@@ -250,7 +249,7 @@ __device__ inline void multiply(u64 x, u64 y, bool negative, unsigned (&words)[4
     words[3] = static_cast<unsigned>(high >> 32);
 }
 
-// Adds a product of two f32, which is exact in f64: a fused operation computes what the first level does not hold.
+// Adds a product of two f32, which is exact in f64. A fused operation computes the remainder of the first level.
 template <int L>
 __device__ inline u64 add_product(double *sums, float x, float y) {
     const double wide_x = x, wide_y = y;
@@ -267,9 +266,9 @@ __device__ inline u64 add_product(double *sums, float x, float y) {
 // Tests for zero without the f64 units, which have other work.
 __device__ inline bool is_zero(double x) { return Format<double>::bits(x) << 1 == 0; }
 
-// Adds a product of two f64: its rounded value and the error, whose sum is exact unless the error underflows. The window's
-// floor excludes that, unless the product itself becomes 0. The error is at most 2^-53 of the highest level's bound, so that
-// the next level holds it.
+// Adds a product of two f64: its rounded value and its error. Together they are exact unless the error underflows. The
+// window's floor excludes that, unless the product itself becomes 0. The error is at most 2^-53 of the highest level's bound,
+// so the next level holds it.
 template <int L>
 __device__ inline u64 add_product(double *sums, double x, double y) {
     double product = __dmul_rn(x, y);
@@ -345,21 +344,20 @@ struct Window {
 
     __device__ static double begin(int unit, int level) { return no_terms(unit - LEVEL_BITS * level); }
 
-    // Returns in the whole warp whether the window holds terms below 2^top for all threads' tops, and its counts another
-    // batch.
+    // Returns true in the whole warp if the window holds terms below 2^top for all threads' tops, and the counts have room for
+    // another batch.
     __device__ bool reaches(int top) const {
         return __all_sync(ALL_THREADS, top <= unit + REACH) && batches < BATCHES;
     }
 
-    // Returns in the whole warp whether the LEVELS highest levels hold all terms within reach that are multiples of 2^unit,
-    // for all threads' units.
+    // Returns true in the whole warp if the LEVELS highest levels hold all terms within reach that are multiples of 2^unit, for
+    // all threads' units.
     template <int LEVELS>
     __device__ bool holds(int unit) const {
         return __all_sync(ALL_THREADS, unit >= this->unit - LEVEL_BITS * (LEVELS - 1));
     }
 
-    // Adds a batch if the window's highest levels hold all of it. Returns in the whole warp whether they do. Checks nothing if
-    // IS_HELD.
+    // Adds a batch if the window's highest levels hold it, and then returns true in the whole warp. Does not check if IS_HELD.
     template <int N, int LEVELS = K::LEVELS, bool IS_HELD = false>
     __device__ bool add(const T *x, const T *y) {
         double sums[LEVELS];
@@ -384,7 +382,7 @@ struct Window {
         return true;
     }
 
-    // Begins with a sum of at most 2^9 terms in a range, and reaches SPARE bits above it. Returns in the whole warp whether the
+    // Begins with a sum of at most 2^9 terms in a range, and reaches SPARE bits above it. Returns true in the whole warp if the
     // window holds the sum.
     __device__ bool begin_with(double sum, int terms, Range range) {
         unit = reaching(range.top + policy::SPARE, 1);
@@ -401,7 +399,8 @@ struct Window {
         return true;
     }
 
-    // The unit of the lowest window that holds terms below 2^top for all threads' tops, on a grid, a power of two.
+    // The unit of the lowest window that holds terms below 2^top for all threads' tops. Units are multiples of `grid`, a power
+    // of two.
     __device__ static int reaching(int top, int grid) {
 #pragma unroll
         for (int half = WARP / 2; half > 0; half /= 2) {
@@ -456,8 +455,8 @@ struct Window {
     __device__ int lowest_unit() const { return unit - LEVEL_BITS * (K::LEVELS - 1); }
 };
 
-// Returns the sum in a state's words, of which the digits from `first` to `last` may be nonzero. These are replaced by their
-// magnitude. A digit above them holds the sign.
+// Returns the sum in a state's words. Only the digits from `first` to `last` may be nonzero. Replaces them by their magnitude.
+// A digit above them has the sign.
 template <class K>
 __device__ inline Leading leading(long long *words, int first, int last) {
     const bool has_plus = words[PLUS_INFINITIES] > 0, has_minus = words[MINUS_INFINITIES] > 0;
@@ -474,8 +473,8 @@ __device__ inline Leading leading(long long *words, int first, int last) {
     return leading(words + COUNTS + first, count, K::LOW + 32 * first);
 }
 
-// Adds the block's words to the other blocks' words. Returns in the whole block whether it was the last one: then it has the
-// sum, and the memory is zero again.
+// Adds the block's words to the other blocks' words. Returns true in all threads of the last block, which then has the sum;
+// the memory is zero again.
 template <class K>
 __device__ inline bool merge(long long *words, Scratch *scratch) {
     const int row = threadIdx.x;
@@ -523,7 +522,8 @@ __device__ inline void gather(const Columns<K> &columns, long long *words, int &
     finish();
 }
 
-// The kinds of sums: the digits and levels; of products, the least exponent of a window's lowest unit, and the arrays.
+// The kinds of sums: the digits and levels, and for products the least exponent of a window's lowest unit, and the number of
+// arrays.
 typedef Sum<float, 11, policy::SUM_LEVELS> SumF32;
 typedef Sum<double, 68, policy::SUM_LEVELS> SumF64;
 typedef Dot<float, 20, policy::PRODUCT_LEVELS, 2 * Format<float>::LEAST, 2> DotF32;

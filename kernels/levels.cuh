@@ -1,4 +1,4 @@
-// Exact sums of a few f32 for each thread, in levels for all finite f32: one window for any data.
+// Exact sums of a few f32 in each thread, with levels for all finite f32: a single window for any data.
 #pragma once
 #include "exact.cuh"
 
@@ -10,12 +10,12 @@ constexpr bool HAS_LEVELS = false;
 template <>
 constexpr bool HAS_LEVELS<SumF32> = true;
 
-// The sums of a warp's threads, in the shared memory of its columns. The lowest level's unit is the least f32; the units of
-// neighbouring levels are 2^BITS apart.
+// The sums of a warp's threads, in the shared memory of its columns. The lowest level's unit is the least f32. The units of
+// adjacent levels are 2^BITS apart.
 //
-// A term is below 2^42 units of the highest level. The rest that a level leaves of it is at most 2^46 units of the next level.
-// A level holds 2^51 units: the highest one all terms; each other one a batch, and the rest that `carry` leaves there, which
-// is at most as large as one term's.
+// A term is below 2^42 units of the highest level. A level's remainder of it is at most 2^46 units of the next level. A level
+// holds 2^51 units. The highest level holds all terms. Each other level holds a batch and the remainder that `carry` leaves
+// there, which is at most as large as that of one term.
 struct Levels {
     static constexpr int COUNT = 6, BITS = 47, WORDS = 5;
     // The most terms of a thread.
@@ -49,7 +49,7 @@ struct Levels {
         }
     }
 
-    // Adds a batch. Returns in the whole warp whether all its elements are finite. Otherwise the sum is lost.
+    // Adds a batch. Returns true in the whole warp if all its elements are finite. Otherwise the sum is lost.
     template <int N>
     __device__ bool add(const float (&x)[N]) {
         double of_thread[COUNT];

@@ -1,5 +1,5 @@
 // The placeholders of the kernels of reductions: lines in capitals, which crates/ptx/src/placeholder.rs replaces by the
-// instructions of a formula. A test that runs the kernels on the host defines PLACEHOLDERS, and functions in their place.
+// instructions of a formula. A test that runs the kernels on the host defines PLACEHOLDERS and its own functions instead.
 //
 //   ELEMENTS  Exact sums: loads the elements i, i + step, ... of each input. Past the n-th it loads the last one. Folds:
 //             returns the state of these elements.
@@ -96,13 +96,13 @@ __device__ inline T *place_of(u64 result, int step, int thread) {
     return place;
 }
 
-// Returns the value, which the compiler then takes for another one: what depends on it needs no register before.
+// Returns the value, which the compiler then treats as a new one: values that depend on it need no registers before.
 __device__ inline unsigned recomputed(unsigned value) {
     asm volatile("mov.b32 %0, %0;" : "+r"(value));
     return value;
 }
 
-// The thread's number in its block, which needs no register before.
+// The thread's number in its block, read again, so that it needs no register before.
 __device__ inline unsigned reread_thread() {
     unsigned thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));

@@ -22,9 +22,9 @@ constexpr int BATCH_OF_F64_SQUARES = 6;
 // Elements of a thread in a batch of a fold. Not measured alone.
 constexpr int FOLD_BATCH = 16;
 
-// Batches, in all warps together, that are left for warps as they are ready: one in PORTION_SHARE, if a warp has at least
-// FEWEST_FOR_PORTIONS, in portions of PORTION. Dots of f32, 2^30: from one counter with portions of 4 0.70, 8 0.90,
-// 16 0.975; from 16 counters 0.96 with an eighth of the batches, 0.92 with a quarter; from 128 with portions of 3 0.99.
+// The batches that warps take as they are ready: one in PORTION_SHARE, in portions of PORTION, if a warp has at least
+// FEWEST_FOR_PORTIONS. Dots of f32, 2^30: from one counter with portions of 4 0.70, 8 0.90, 16 0.975; from 16 counters 0.96
+// with an eighth of the batches, 0.92 with a quarter; from 128 with portions of 3 0.99.
 constexpr int FEWEST_FOR_PORTIONS = 24, PORTION_SHARE = 8, PORTION = 3, COUNTERS = 128;
 
 // The most batches that are added as integers, without trying a window, after windows have failed. Not measured alone.
@@ -34,8 +34,8 @@ constexpr int MOST_SKIPPED = 63;
 // blocks) 495; on data spread over half of the exponents four reach 0.81, three 0.57.
 constexpr int SUM_LEVELS = 2, PRODUCT_LEVELS = 3;
 
-// Bits by which a window that must hold all further batches reaches above the first one; and the distance of exponents of
-// windows' units, so that one window serves batches that differ a little. Not measured alone.
+// The bits by which a window that must hold all further batches reaches above the first one. The distance between the
+// exponents of windows' units, so that one window serves batches that differ a little. Not measured alone.
 constexpr int SPARE = 2, GRID = 8;
 
 // The difference of exponents beyond which sums along axes try no window after uniform sums. Not measured alone.

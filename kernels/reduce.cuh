@@ -1,4 +1,4 @@
-// The parts that all reductions share: how a grid covers the arrays, and how blocks merge their states into one.
+// The parts that all reductions share: the batches of a grid's warps, and the merging of its blocks' states.
 //
 // States may be merged in any order. Warps take batches of elements in turn, or the last ones as they are ready. Each block
 // merges its warps' states and adds the result to the scratch memory by integer atomics. The last block to do so reads the
@@ -12,15 +12,15 @@ constexpr unsigned ALL_THREADS = 0xFFFFFFFF;
 template <class T, int INPUTS>
 constexpr int BATCH = policy::BATCH_BYTES / INPUTS / sizeof(T);
 
-// The device memory in which the blocks of a grid add their states. It is zero when a kernel begins, and when it ends. The
+// The device memory in which the blocks of a grid add their states. It is zero when a kernel begins and when it ends. The
 // words extend to the end of the memory.
 struct Scratch {
     unsigned finished;
     u64 words[1];
 };
 
-// Counters of the portions that warps take as they are ready, after the words of any exact sum. Each serves some of the warps
-// from a cache line of its own: a single counter serves only some 250 warps in a microsecond.
+// Counters of the portions that warps take as they are ready, behind the words of any exact sum. Each counter is in a cache
+// line of its own and serves some of the warps: a single counter serves only some 250 warps in a microsecond.
 constexpr int COUNTERS = policy::COUNTERS, COUNTER_WORDS = 16, FIRST_COUNTER_WORD = 1024;
 
 __device__ inline unsigned *counter(Scratch *scratch, unsigned number) {
@@ -29,14 +29,13 @@ __device__ inline unsigned *counter(Scratch *scratch, unsigned number) {
 
 __device__ inline int lane() { return threadIdx.x % WARP; }
 
-// The first element of the calling warp's first batch, and the distance to the next one, for batches of
-// `len` elements.
+// The first element of the calling warp's first batch, and the distance to the next one, for batches of `len` elements.
 __device__ inline u64 first_batch(int len) { return grid_thread() / WARP * len; }
 
 __device__ inline u64 next_batch(int len) { return grid_threads() / WARP * len; }
 
-// Returns in the whole block whether this block is the last of `blocks` to have added its state: then the states of the
-// others are visible. Counts in `finished`, which the last block sets to zero.
+// Returns true in all threads of the last of `blocks` blocks to have added its state. The states of the other blocks are then
+// visible. Counts in `finished`, which the last block sets to zero.
 __device__ inline bool is_last_of(unsigned blocks, unsigned *finished) {
     __shared__ bool is_last;
     __threadfence();
@@ -52,7 +51,7 @@ __device__ inline bool is_last_of(unsigned blocks, unsigned *finished) {
     return is_last;
 }
 
-// Returns whether this block is the last one of the grid.
+// Returns true in all threads of the grid's last block.
 __device__ inline bool is_last_block(Scratch *scratch) {
     return is_last_of(gridDim.x, &scratch->finished);
 }

@@ -1,7 +1,7 @@
 // Reductions of whole arrays: kernels without the formula of the elements (placeholders.cuh).
 //
-// The parameters follow the inputs. The kernel stores the state at `out`, or else the result at `result`. The last
-// parameter is how to add up (exact sums), or the index of the first element (folds).
+// The parameters follow the inputs. The kernel stores the state at `out`, or the result at `result`. The last parameter is
+// the mode of addition (exact sums), or the index of the first element (folds).
 #include "elements.cuh"
 
 namespace exact {

@@ -1,10 +1,10 @@
-// The formats of floats; and long integers, their quotients and their roots, which are rounded once.
+// The formats of floats. Long integers, their quotients and their roots, rounded once.
 #pragma once
 #include "common.cuh"
 
 namespace exact {
 
-// The format of T. Its smallest positive value is 2^LEAST; stored exponents are BIAS higher than exponents.
+// The format of T. The smallest positive value is 2^LEAST. Stored exponents are BIAS higher than exponents.
 template <class T>
 struct Format;
 
@@ -70,7 +70,7 @@ __device__ inline u64 bits_from(const long long *digits, int count, int position
     return bits;
 }
 
-// Returns whether a bit below `position` is set.
+// True if a bit below `position` is set.
 __device__ inline bool any_below(const long long *digits, int count, int position) {
 #pragma unroll 1
     for (int k = 0; k < count && 32 * k < position; k++) {
@@ -128,8 +128,8 @@ struct Wide {
     }
 };
 
-// The leading bits of a number: its magnitude is (bits + f) * 2^exponent, where `high` and `low` have 128 bits and f is in
-// [0, 1). The highest bit is set; the lowest one is set, too, if f is not 0. Zero has no bits, and NaN only the lowest.
+// The leading bits of a number: its magnitude is (bits + f) * 2^exponent, with 128 bits in `high` and `low`, and f in [0, 1).
+// The highest bit is set. The lowest bit is set if f is not 0. Zero has no bits, and NaN only the lowest.
 struct Leading {
     u64 high, low;
     int exponent;
@@ -235,7 +235,7 @@ struct Leading {
     }
 
    private:
-    // Drops the lowest 1 to 63 bits. Returns whether any of them is set, or f is not 0.
+    // Drops the lowest 1 to 63 bits. Returns true if one of them is set, or f is not 0.
     __device__ bool shift(int bits) {
         const bool is_inexact = low << (64 - bits) != 0;
         low = low >> bits | high << (64 - bits);
@@ -244,7 +244,7 @@ struct Leading {
         return is_inexact;
     }
 
-    // Replaces the magnitude by a result of 64 bits, with a rest or without.
+    // Replaces the magnitude by a result of 64 bits, with a remainder or without.
     __device__ void set(u64 bits, int exponent, bool has_rest) {
         high = bits;
         low = has_rest;

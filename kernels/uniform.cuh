@@ -6,8 +6,8 @@ namespace exact {
 
 // The sum of a thread's terms.
 //
-// If the exponents differ by at most SPREAD, the terms are multiples of a unit, and below 2^(24 + SPREAD) units: an f64 holds
-// the sum of MOST terms. The exponents of FEW terms may differ by more.
+// If the exponents differ by at most SPREAD, the terms are multiples of a unit and below 2^(24 + SPREAD) units. An f64 then
+// holds the sum of MOST terms. The exponents of FEW terms may differ by more.
 struct UniformSum {
     static constexpr int MOST = 1 << 9, SPREAD = 53 - 24 - 9;
     static constexpr int FEW = 1 << 6, SPREAD_OF_FEW = 53 - 24 - 6;
@@ -15,7 +15,7 @@ struct UniformSum {
     double sum;
     // Bounds of the terms' stored exponents; the number of terms.
     int most, least, terms;
-    // After batches that were not added, the batches still to skip, and the number that were skipped.
+    // After batches that could not be added: the number of batches still to skip, and the number skipped last time.
     int to_skip, skipped;
 
     __device__ UniformSum() : to_skip(0), skipped(0) { clear(); }
@@ -27,7 +27,7 @@ struct UniformSum {
         terms = 0;
     }
 
-    // Adds a batch if the sums of all threads of the warp stay exact. Returns in the whole warp whether they do. Otherwise the
+    // Adds a batch if the sums of all threads of the warp stay exact, and then returns true in the whole warp. If not, the
     // bounds of a warp alone still include the batch.
     template <int N>
     __device__ bool add(const float (&x)[N], bool is_alone) {
@@ -55,16 +55,17 @@ struct UniformSum {
         return true;
     }
 
-    // The most by which the exponents may differ with N more terms.
+    // The greatest difference of the exponents with N more terms.
     template <int N>
     __device__ int spread() const {
         return terms <= FEW - N ? SPREAD_OF_FEW : SPREAD;
     }
 
-    // For a warp alone: in the whole warp, true if all batches were added; true if one that was not is beyond policy::FAR.
+    // For a warp alone: true in the whole warp if all batches were added.
     __device__ bool is_exact() const {
         return __all_sync(ALL_THREADS, most - least <= spread<0>() && most < SPECIAL<float>);
     }
+    // For a warp alone: true in the whole warp if a batch that was not added is beyond policy::FAR.
     __device__ bool is_far() const { return __any_sync(ALL_THREADS, most - least > policy::FAR); }
 
     // The range of the terms.
@@ -72,8 +73,8 @@ struct UniformSum {
         return {most == SPECIAL<float> ? NOT_FINITE : top<float>(most), exact::unit<float>(least)};
     }
 
-    // Adds the few contiguous elements of a result. Returns whether the calling thread's sum is exact. Threads whose rows begin
-    // in the same bank of shared memory begin at different elements.
+    // Adds the few contiguous elements of a result. Returns true if the calling thread's sum is exact. Threads with rows that
+    // begin in the same bank of shared memory begin at different elements.
     __device__ bool add_row(const float *row, unsigned n) {
         return n % 4 == 0 ? add_vectors<float4>(row, n, lane() * n / 32 % (n / 4) * 4)
                           : add_vectors<float>(row, n, lane() * n / 32);
@@ -102,8 +103,9 @@ struct UniformSum {
         return most < SPECIAL<float> && static_cast<int>(most - least) <= SPREAD_OF_FEW;
     }
 
-    // The exponent of the terms' unit; and the sum in a unit that is at most as large.
+    // The exponent of the terms' unit.
     __device__ int unit() const { return exact::unit<float>(least); }
+    // The sum in units of 2^unit, which is at most the terms' unit.
     __device__ long long units(int unit) const {
         return __double2ll_rn(__dmul_rn(sum, power_of_two(-unit)));
     }
@@ -117,8 +119,8 @@ struct UniformSum {
         clear();
     }
 
-    // Adds the sums of the lanes that differ in the bits from `lowest` to `highest`. Each of them gets the sum. Returns in the
-    // whole warp whether the sums are exact: then each term is the exact difference of the sum and the other term.
+    // Adds the sums of the lanes that differ in the bits from `lowest` to `highest`. Each of these lanes gets the sum. Returns
+    // true in the whole warp if the sums are exact: each term is then the exact difference of the sum and the other term.
     __device__ bool merge_lanes(int lowest, int highest) {
         bool is_exact = true;
 #pragma unroll 1
@@ -130,9 +132,9 @@ struct UniformSum {
         return __all_sync(ALL_THREADS, is_exact);
     }
 
-    // The mean of n elements, by the reciprocal of n. A quotient that is rounded to odd and then to f32 is rounded correctly
-    // (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008). The
-    // remainder is exact, and its sign says on which side of the rounded quotient the exact one is.
+    // The mean of n elements, computed from the reciprocal of n. A quotient that is rounded to odd and then to f32 is rounded
+    // correctly (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
+    // 2008). The remainder is exact, and its sign shows on which side of the rounded quotient the exact one is.
     __device__ float mean(unsigned n, double reciprocal) const {
         double quotient = __dmul_rn(sum, reciprocal);
         quotient = __fma_rn(__fma_rn(-quotient, n, sum), reciprocal, quotient);

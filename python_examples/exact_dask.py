@@ -2,8 +2,8 @@
 
     PYTHONPATH=python python python_examples/exact_dask.py
 
-The results have the same bits for any chunks and any workers. Of the dot product, Dask adds the
-integers of the chunks' states; of the sums along axes, its tree of reductions merges accumulators.
+The results have the same bits for any chunks and any workers. For dot products Dask adds the
+integers of the chunks' states; for sums along axes its tree of reductions merges accumulators.
 """
 
 import sys

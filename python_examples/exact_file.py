@@ -3,7 +3,7 @@
     PYTHONPATH=python python python_examples/exact_file.py
 
 The sum has the same bits for any length of the pieces; the sum of NumPy's sums does not. On a
-terminal the program shows how far it is.
+terminal the program shows its progress.
 """
 
 import sys

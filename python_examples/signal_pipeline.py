@@ -1,4 +1,4 @@
-"""Watches a signal that comes in blocks: a running mean and variance, and alarms, on the device.
+"""Watches a signal that arrives in blocks: a running mean and variance, and alarms, on the device.
 
     PYTHONPATH=python python python_examples/signal_pipeline.py
 

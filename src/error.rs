@@ -1,7 +1,7 @@
 //! Errors: the status that a caller gets and the text that explains it.
 //!
-//! Errors are small `Copy` values, and their text is written straight into a buffer of the thread,
-//! so reporting one never allocates.
+//! Errors are small `Copy` values, and their text is written directly into a buffer of the thread. So it takes no
+//! allocation to report one.
 
 use gpuvec_exact::WireError;
 use once_cell::race::OnceBox;
@@ -30,9 +30,9 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_OVERLAP = 104,
     /// An array reaches beyond its allocation: device memory, or memory that `gpuvec_pinned_alloc` returned.
     GPUVEC_ERROR_OUT_OF_BOUNDS = 105,
-    /// The function does not take this pointer: for example, its memory was freed before.
+    /// The function does not accept this pointer: for example, its memory was already freed.
     GPUVEC_ERROR_POINTER = 106,
-    /// The function does not take this value.
+    /// The function does not accept this value.
     GPUVEC_ERROR_VALUE = 107,
     /// The handle does not exist: it was destroyed or never created.
     GPUVEC_ERROR_HANDLE = 108,
@@ -40,8 +40,7 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_EMPTY = 109,
     /// The bytes do not hold an accumulator state: they are damaged, incomplete or something else.
     GPUVEC_ERROR_STATE = 110,
-    /// The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
-    /// place.
+    /// The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the place.
     GPUVEC_ERROR_EXPRESSION = 111,
     /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
@@ -88,8 +87,8 @@ pub(crate) const STATUSES: &[(gpuvec_status, &CStr)] = &statuses![
     GPUVEC_ERROR_SIZE: "more bytes than the address space holds",
     GPUVEC_ERROR_OVERLAP: "the output partly overlaps an input",
     GPUVEC_ERROR_OUT_OF_BOUNDS: "an array reaches beyond its allocation",
-    GPUVEC_ERROR_POINTER: "the function does not take this pointer",
-    GPUVEC_ERROR_VALUE: "the function does not take this value",
+    GPUVEC_ERROR_POINTER: "the function does not accept this pointer",
+    GPUVEC_ERROR_VALUE: "the function does not accept this value",
     GPUVEC_ERROR_HANDLE: "no such stream, event, accumulator or expression",
     GPUVEC_ERROR_EMPTY: "a minimum or maximum of no elements",
     GPUVEC_ERROR_STATE: "the bytes do not hold an accumulator state",
@@ -145,17 +144,17 @@ pub(crate) enum Error {
     OutputsOverlap { output: &'static str, other: &'static str },
 
     #[error(
-        "{argument} would have {needed} bytes, but only {available} of them are in its allocation: pass a longer \
-         array or a smaller length"
+        "{argument} would have {needed} bytes, but its allocation ends after {available}: pass a longer array or a \
+         smaller length"
     )]
     OutOfBounds { argument: &'static str, available: usize, needed: usize },
 
-    #[error("{argument} is {address:#x}, which {by} did not return or which was freed before")]
+    #[error("{argument} is {address:#x}, which {by} did not return, or which was already freed")]
     NotGivenBy { argument: &'static str, address: usize, by: &'static str },
 
     #[error(
-        "{argument} is {address:#x}, which is not registered: gpuvec_host_register was not called \
-         for it, or it was unregistered as many times as registered"
+        "{argument} is {address:#x}, which is not registered: it never was, or it was unregistered as often as \
+         gpuvec_host_register was called for it"
     )]
     NotRegisteredHere { argument: &'static str, address: usize },
 
@@ -163,7 +162,7 @@ pub(crate) enum Error {
     NullHandle { argument: &'static str, creator: &'static str },
 
     #[error(
-        "{argument} is {value:#x}, which is not a valid handle: it was destroyed or never created"
+        "{argument} is {value:#x}, which is not a valid handle: it was destroyed, or never created"
     )]
     NoSuchHandle { argument: &'static str, value: usize },
 
@@ -173,9 +172,7 @@ pub(crate) enum Error {
     #[error("start and end have different clocks: record both on streams of one device")]
     TwoClocks,
 
-    #[error(
-        "{argument} is {address:#x}, where there is neither host nor device memory: was it freed?"
-    )]
+    #[error("{argument} is {address:#x}, which is neither host nor device memory: was it freed?")]
     NoMemory { argument: &'static str, address: usize },
 
     #[error("{argument} is {value}: {expected}")]
@@ -209,24 +206,24 @@ pub(crate) enum Error {
     Axes(gpuvec_axes::Error),
 
     #[error(
-        "{argument} is in the memory of device {ordinal}, and arrays with these strides are read on device {device}: pass a \
-         copy that is there, or whole C-ordered arrays"
+        "{argument} is in the memory of device {ordinal}, but this call runs on device {device} and can read arrays with \
+         these strides only there: pass a copy on that device, or C-contiguous arrays"
     )]
     StridedOnOtherDevice { argument: &'static str, ordinal: usize, device: usize },
 
     #[error("expr has {outputs} outputs: call {instead}")]
     SeveralOutputs { outputs: usize, instead: &'static str },
 
-    #[error("other is {found}, and accumulator is {wanted}: merge accumulators of one kind")]
+    #[error("other is {found}, but accumulator is {wanted}: merge accumulators of one kind")]
     OtherKind { found: &'static str, wanted: &'static str },
 
     #[error(
-        "other's number of axes is {found}, and accumulator's is {wanted}: merge accumulators of one shape"
+        "other's number of axes is {found}, but accumulator's is {wanted}: merge accumulators of one shape"
     )]
     OtherAxes { found: usize, wanted: usize },
 
     #[error(
-        "other has length {found} along axis {axis}, and accumulator has {wanted}: merge accumulators of one shape"
+        "other has length {found} along axis {axis}, but accumulator has {wanted}: merge accumulators of one shape"
     )]
     OtherShape { axis: usize, found: i64, wanted: i64 },
 
@@ -234,25 +231,25 @@ pub(crate) enum Error {
     HasShape,
 
     #[error(
-        "the number of axes that are not reduced is {found}, and accumulator's is {wanted}: reduce all other axes"
+        "the number of axes that are not reduced is {found}, but accumulator's is {wanted}: reduce all others"
     )]
     KeptAxes { found: usize, wanted: usize },
 
     #[error(
-        "shape[{axis}] is {found}, and accumulator has length {wanted} along its axis {own}: pass arrays that have \
+        "shape[{axis}] is {found}, but accumulator has length {wanted} along its axis {own}: pass arrays that have \
          the accumulator's shape along the axes that are not reduced"
     )]
     KeptLength { axis: usize, found: i64, own: usize, wanted: i64 },
 
-    #[error("b is {address:#x}, and accumulator is a sum, which has one input: pass NULL")]
+    #[error("b is {address:#x}, but accumulator is a sum, which has one input: pass NULL")]
     SecondInput { address: usize },
 
-    #[error("accumulator would have 2^63 elements or more: use another one")]
+    #[error("a sum in accumulator would have 2^63 elements or more: start another accumulator")]
     TooManyElements,
 
     #[error(
-        "size is {room}, and the states of the accumulator have {needed} bytes: pass what \
-         gpuvec_accumulator_bytes returns, for each state"
+        "size is {room}, but the accumulator's states have {needed} bytes: pass this size, which is \
+         gpuvec_accumulator_bytes for each state"
     )]
     StateBytes { room: usize, needed: usize },
 
@@ -265,7 +262,7 @@ pub(crate) enum Error {
     #[error("the state at index {index} of bytes cannot be read: {error}")]
     StateAt { index: usize, error: WireError },
 
-    #[error("there are no elements, and a minimum or maximum needs one: pass at least one element")]
+    #[error("there are no elements, but a minimum or maximum needs one: pass at least one element")]
     Empty,
 
     #[error("the expression is wrong")]
@@ -293,13 +290,13 @@ pub(crate) enum Error {
 
     #[error(
         "stream is being captured into a CUDA graph, which cannot contain a reduction or a call that \
-         waits, as for pageable arrays: make the call before or after the capture"
+         waits, such as one on pageable arrays: make the call before or after the capture"
     )]
     Captured,
 
     #[error(
-        "the event was recorded in a stream that was being captured into a CUDA graph, so that only the \
-         graph waits for it: record it again after the capture"
+        "the event was recorded on a stream that was being captured into a CUDA graph, so only the graph \
+         can wait for it: record it again after the capture"
     )]
     CapturedEvent,
 
@@ -307,13 +304,13 @@ pub(crate) enum Error {
     Environment { variable: &'static str, value: &'static str, expected: &'static str },
 
     #[error(
-        "{argument} is device memory, which placement cpu cannot access: use any other placement"
+        "{argument} is device memory, which placement cpu cannot access: use another placement"
     )]
     DeviceMemoryOnCpu { argument: &'static str },
 
     #[error(
-        "the stream belongs to a context of device {ordinal} that is not its primary one: pass a \
-         stream of the primary context, as the CUDA runtime creates them"
+        "the stream does not belong to the primary context of device {ordinal}: pass a stream that the CUDA runtime \
+         created, or one of that context"
     )]
     OtherContext { ordinal: usize },
 
@@ -332,9 +329,9 @@ pub(crate) enum Error {
     Internal { text: &'static str },
 }
 
-/// Interns a text, which errors then refer to. Failing repeatedly with the same text allocates no more memory.
+/// Interns a text, so that errors can refer to it. Repeated failures with the same text allocate no more memory.
 pub(crate) fn interned(text: String) -> &'static str {
-    // No lock: another thread could hold it at a fork.
+    // No lock, since another thread could hold it at a fork.
     static FIRST: OnceBox<Interned> = OnceBox::new();
     let mut place = &FIRST;
     loop {
@@ -354,9 +351,8 @@ struct Interned {
     next: OnceBox<Interned>,
 }
 
-/// Driver errors after which every call in a context fails with the same error
-/// (CUresult in the driver API's reference: codes after which the process must be relaunched; and 999,
-/// an unknown error).
+/// The driver's errors (CUresult) after which every call in the context fails with the same error. The process must
+/// then be relaunched, as the driver API's reference says. 999 is an unknown error.
 const STICKY: [u32; 16] =
     [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999];
 const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
@@ -435,7 +431,7 @@ impl Error {
     }
 }
 
-/// Returns the status for a shape or strides that are refused.
+/// The status for a wrong shape or wrong strides.
 fn of_axes(error: &gpuvec_axes::Error) -> gpuvec_status {
     use gpuvec_axes::Error::*;
     match error {

@@ -61,8 +61,7 @@ peers) ## numexpr's own tests, and pandas', on gpuvec; functions of Spark and Ra
     ;;
 function-errors) ## errors of functions, of f64 on a million arguments each and of two f32, against MPFR
     native build -p gpuvec_math --example evaluate --example evaluate_pairs
-    python tools/function_errors.py target/every-float/release/examples/evaluate
-    python tools/pair_errors.py target/every-float/release/examples/evaluate_pairs
+    python tools/function_errors.py target/every-float/release/examples
     ;;
 function-bounds) ## prove bounds of the errors of functions, in three minutes of CPU time
     python tools/function_bounds/two_arguments.py

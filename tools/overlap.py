@@ -9,12 +9,13 @@ exits 1 if a result is wrong.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import byref, c_float
-from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,54 +30,47 @@ KERNELS = 24
 ROUNDS = 7
 
 
-@dataclass
-class Part:
-    """Work on a stream of its own: `queue` queues it, and the numbers `to` become `expected`."""
+class Part(NamedTuple):
+    """Calls that are queued on a stream, after which the numbers `to` are `expected`."""
 
     name: str
-    stream: int
-    end: int
-    queue: Callable[[], None]
+    calls: list[Callable[[int], int]]
     to: Memory
     expected: np.ndarray
+    stream: int
+    end: int
 
 
-def copy(resources: Resources, name: str, source: str, to: str) -> Part:
-    """Makes a part that copies numbers from one kind of memory to another."""
-    values, stream = np.arange(N, dtype=np.int32), resources.stream()
-    source_at, memory = resources.array(source, values).address, resources.memory(to, BYTES)
-
-    def queue() -> None:
-        ok(lib.gpuvec_copy(memory.address, source_at, BYTES, stream))
-
-    return Part(name, stream, resources.event(), queue, memory, values)
-
-
-def kernels(resources: Resources) -> Part:
-    """Makes a part that adds ones to an array, kernel after kernel."""
-    one, stream = resources.array("device", np.ones(N, np.int32)).address, resources.stream()
-    total = resources.memory("device", BYTES)
-
-    def queue() -> None:
-        for _ in range(KERNELS):
-            ok(lib.gpuvec_add_i32(total.address, one, total.address, N, stream))
-
-    return Part("kernels", stream, resources.event(), queue, total, np.full(N, KERNELS, np.int32))
+def parts(resources: Resources) -> Iterator[Part]:
+    """Makes two copies, and additions of ones to an array, kernel after kernel."""
+    values = np.arange(N, dtype=np.int32)
+    for name, source, kind in (
+        ("to the device", "pinned", "device"),
+        ("from the device", "device", "pinned"),
+    ):
+        at, to = resources.array(source, values).address, resources.memory(kind, BYTES)
+        calls = [partial(lib.gpuvec_copy, to.address, at, BYTES)]
+        yield Part(name, calls, to, values, resources.stream(), resources.event())
+    one, total = resources.array("device", np.ones(N, np.int32)), resources.memory("device", BYTES)
+    add = partial(lib.gpuvec_add_i32, total.address, one.address, total.address, N)
+    expected = np.full(N, KERNELS, np.int32)
+    yield Part("kernels", [add] * KERNELS, total, expected, resources.stream(), resources.event())
 
 
-def once(parts: tuple[Part, ...], stream: int, start: int, end: int) -> float:
+def once(some: tuple[Part, ...], stream: int, start: int, end: int) -> float:
     """Returns the milliseconds from the parts' common start to their last end."""
-    for part in parts:
+    for part in some:
         part.to.put(np.zeros(N, np.int32))
     ok(lib.gpuvec_event_record(start, stream))
-    for part in parts:
+    for part in some:
         ok(lib.gpuvec_stream_wait(part.stream, start))
-        part.queue()
+        for call in part.calls:
+            ok(call(part.stream))
         ok(lib.gpuvec_event_record(part.end, part.stream))
         ok(lib.gpuvec_stream_wait(stream, part.end))
     ok(lib.gpuvec_event_record(end, stream))
     ok(lib.gpuvec_event_synchronize(end))
-    for part in parts:
+    for part in some:
         if not np.array_equal(part.to.get(np.int32), part.expected):
             sys.exit(f"{part.name}: a result is wrong")
     ms = c_float()
@@ -92,22 +86,16 @@ def main() -> None:
     print(lib.gpuvec_device_name(0).decode())
     with Resources() as resources:
         clock = resources.stream(), resources.event(), resources.event()
-        parts = [
-            copy(resources, "to the device", "pinned", "device"),
-            copy(resources, "from the device", "device", "pinned"),
-            kernels(resources),
-        ]
-        alone: dict[str, float] = {}
-        for count in (1, 2, 3):
-            for some in combinations(parts, count):
-                # The first round warms up.
-                ms = median([once(some, *clock) for _ in range(ROUNDS + 1)][1:])
-                names = " + ".join(part.name for part in some)
-                alone.setdefault(names, ms)
-                figure = f"{sum(alone[part.name] for part in some) / ms:5.2f}"
-                if count == 1:
-                    figure = "" if names == "kernels" else f"{BYTES / ms / 1e6:5.1f} GB/s"
-                print(f"{names:48} {ms:8.2f} ms  {figure}")
+        every, alone = list(parts(resources)), {}
+        for some in (some for count in (1, 2, 3) for some in combinations(every, count)):
+            # The first round warms up.
+            ms = median([once(some, *clock) for _ in range(ROUNDS + 1)][1:])
+            names = " + ".join(part.name for part in some)
+            alone.setdefault(names, ms)
+            figure = f"{sum(alone[part.name] for part in some) / ms:5.2f}"
+            if len(some) == 1:
+                figure = "" if names == "kernels" else f"{BYTES / ms / 1e6:5.1f} GB/s"
+            print(f"{names:48} {ms:8.2f} ms  {figure}")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ Operations
 Arrays
     NumPy arrays, `DeviceArray`, objects with the buffer protocol (``bytes``, ``mmap``,
     ``array.array``), DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch, Numba), in any mix.
-    They are aligned, of one type, of any strides, and of shapes that NumPy would broadcast to one.
-    Buffers of bytes take the element type of the call's other arrays. Inputs may be read-only.
-    Columns of pandas, polars, pyarrow and xarray are inputs; results then are such columns.
-    Operators of `DeviceArray` are formulas, whose operands may be NumPy arrays and numbers.
+    They are aligned and of one type, have any strides, and are broadcast as by NumPy. Buffers of
+    bytes take the element type of the call's other arrays. Inputs may be read-only. Columns of
+    pandas, polars, pyarrow and xarray are inputs; results then are such columns. Operators of
+    `DeviceArray` are formulas, whose operands may be NumPy arrays and numbers.
 Memory
     `pinned_empty`, `pinned_zeros`, `pinned_like`, `pinned`, `to_device`, `from_dlpack`, `copy`,
     `memory`, `trim`.
@@ -23,7 +23,7 @@ Streams
     `Stream`, `Event`.
 Formulas
     `evaluate`, `Expression`, `Scalar`.
-Exact sums in pieces
+Exact sums in parts
     `Accumulator`.
 Placement and devices
     `placement`, `set_placement`, `get_placement`, `set_device`, `get_device`, `last_run`,
@@ -38,7 +38,7 @@ Extension modules in C and C++
 ctypes
     `library_path`, and `functions`, the library with the types of all exported functions declared.
 
-``python -m gpuvec`` prints what a report of a defect needs.
+``python -m gpuvec`` prints the information that a bug report needs.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import gpuvec
 
 # The environment variables that affect the library or the driver.
 RELEVANT = ("GPUVEC_*", "CUDA_*", "NVTX_*", "OMP_*")
-# The calls by which rates are learned, and the lengths of their arrays.
+# The number of calls that measure each rate, and the lengths of their arrays.
 CALLS = 10
 LENGTHS = (10_000, 1_000_000, 10_000_000)
 
@@ -32,7 +32,7 @@ def cpus() -> str:
 
 
 def quotas_of_groups() -> Iterator[float]:
-    """Yields the CPU quotas of the process's control groups, those above them included."""
+    """Yields the CPU quotas of the process's control groups and of all groups above them."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
@@ -109,7 +109,7 @@ def chosen_device() -> str:
 
 
 def facts() -> dict[str, str]:
-    """Returns everything, by name."""
+    """Returns the lines of the report, by name."""
     prefixes = tuple(pattern.rstrip("*") for pattern in RELEVANT)
     relevant = (name for name in sorted(os.environ) if name.startswith(prefixes))
     variables = [f"{name}={os.environ[name]}" for name in relevant]

@@ -51,13 +51,13 @@ _WORD = np.dtype("<i8")
 class Accumulator:
     """An exact sum or dot product, to which elements are added piece by piece.
 
-    The value depends only on the elements that were added, not on the pieces or their order: it has
-    the same bits as `sum` or `dot` of all elements. Accumulators of any threads, processes and
-    machines can be merged, by `merge` or by adding the integers of `to_words`. Accumulators can be
-    pickled and copied. Threads may use one accumulator at the same time.
+    The value depends only on the elements that were added, not on how they were split or ordered:
+    it has the same bits as `sum` or `dot` of all elements. Accumulators of several threads,
+    processes or machines can be merged, by `merge` or by adding the integers of `to_words`.
+    Accumulators can be pickled and copied. Threads may use one accumulator at the same time.
 
-    With a ``shape`` it is such a sum for each element of the shape, to which arrays are added along
-    axes: it has the bits of ``sum`` or ``dot`` of the whole with ``axis=``.
+    With a ``shape`` it holds a sum for each element of the shape, and arrays are added along axes.
+    The value then has the bits of ``sum`` or ``dot`` of all data with ``axis=``.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Accumulator:
         stream: Stream | None = None,
         axis: Axis = None,
     ) -> None:
-        """Add elements; to a dot product, the products of pairs of elements.
+        """Add elements to a sum, or products of pairs of elements to a dot product.
 
         Parameters
         ----------
@@ -148,9 +148,9 @@ class Accumulator:
 
         Notes
         -----
-        Along axes, cores add arrays of the host. Arrays on a GPU, and with placement ``gpu`` all
-        arrays, are added on the GPU, if each sum has at least as many bytes of elements as its
-        state has. Otherwise arrays on a GPU are copied to the host, in chunks, and cores add them.
+        Along axes, cores add arrays in host memory. Arrays on a GPU, and with placement ``gpu`` all
+        arrays, are added on the GPU if the elements of each sum have at least as many bytes as its
+        state. Otherwise arrays on a GPU are copied to the host in chunks, and cores add them.
 
         Examples
         --------
@@ -196,8 +196,8 @@ class Accumulator:
         if reduced.result != self._shape:
             raise ValueError(
                 f"elements of shape {shape} have the shape {reduced.result} when they are added "
-                f"along axis {axis}, and the accumulator has {self._shape}: pass arrays and axis= "
-                "that leave its shape"
+                f"along axis {axis}, but the accumulator has {self._shape}: pass arrays and axis= "
+                "that result in its shape"
             )
         for name, array in arrays.items():
             check_number_of_axes(name, array.shape)
@@ -229,7 +229,7 @@ class Accumulator:
             raise TypeError(f"other is of type {type(other).__name__}: pass a gpuvec.Accumulator")
         if other._described() != self._described():
             raise ValueError(
-                f"other is a {other._described()}, and this accumulator is a {self._described()}: "
+                f"other is a {other._described()}, but this accumulator is a {self._described()}: "
                 "merge accumulators of one operation, type and shape"
             )
         check(functions.gpuvec_accumulator_merge(self._handle, other._handle))
@@ -255,8 +255,8 @@ class Accumulator:
 
         The sum of the words of several accumulators is the words of all their elements. So any sum
         of int64 merges accumulators: ``np.sum``, ``MPI.SUM``, NCCL, for up to 2**30 of them, in any
-        grouping. The words of an accumulator with a shape have one more axis, the last, and add up
-        in the same way; so do parts of them along the others.
+        grouping. The words of an accumulator with a shape have one more axis, the last. They add up
+        in the same way, and so do slices of them along the other axes.
 
         Examples
         --------
@@ -278,7 +278,7 @@ class Accumulator:
     def from_words(cls, words: NDArray[np.int64]) -> Accumulator:
         """Make an accumulator from the words of one, or from the sum of the words of several.
 
-        It has the shape of the words but for their last axis.
+        Its shape is that of the words without the last axis.
         """
         array = np.asarray(words)
         if array.dtype != np.int64 or array.ndim < 1:
@@ -311,7 +311,7 @@ class Accumulator:
         Parameters
         ----------
         state : bytes
-            The bytes, or the sum of those of several accumulators as little-endian int64.
+            The bytes of an accumulator, or the sum of several accumulators' as little-endian int64.
         shape : int or tuple of int, default ()
             The accumulator's shape, which is not in the bytes.
 
@@ -326,14 +326,17 @@ class Accumulator:
         states = prod(lengths)
         if not states:
             raise ValueError(
-                f"shape is {lengths}, and without states no bytes say what they are sums of: pass "
-                "what to_words returned to from_words"
+                f"shape is {lengths}, and bytes without states do not say what they are sums of: "
+                "pass what to_words returned to from_words"
             )
         return cls._from("state", content, lengths, _kind(len(content) // states))
 
     @classmethod
     def _from(cls, name: str, content: bytes, shape: Shape, kind: int | None) -> Accumulator:
-        """Makes an accumulator from the bytes of its states; their length is that of a kind's."""
+        """Makes an accumulator from the bytes of its states.
+
+        ``kind`` is None if no kind has states of that size.
+        """
         accumulator = cls.__new__(cls)
         # Without a shape the library says what is wrong with bytes of no kind.
         if shape and kind is None:

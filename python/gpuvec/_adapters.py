@@ -1,8 +1,8 @@
 """Arrays and tables of pandas, polars, xarray and Arrow: their elements, and results of their kind.
 
 A library is found among the modules that the program has imported: none is imported here. Elements
-are used where they are. Copied are bools of Arrow and polars, which are bits; columns in several
-chunks; and columns whose nulls are replaced.
+are used in place. Only these are copied: bools of Arrow and polars, which are bits; columns in
+several chunks; and columns whose nulls are replaced.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Pandas(Kind):
         return _numeric(name, array, dtype if isinstance(dtype, np.dtype) else None)
 
     def elements(self, name: str, array: Any, na: Any) -> NDArray[Any]:
-        """Returns the elements; NaN of a NumPy column is a number like others."""
+        """Returns the elements; NaN in a NumPy column is an ordinary number."""
         dtype = self.dtype(name, array)
         if array.dtype == dtype:
             return np.asarray(array.to_numpy())
@@ -116,7 +116,7 @@ class Polars(Kind):
         return _numeric(name, array, POLARS.get(str(array.dtype)))
 
     def elements(self, name: str, array: Any, na: Any) -> NDArray[Any]:
-        """Returns the elements; NaN is a number like others, and no null."""
+        """Returns the elements; NaN is an ordinary number, not a null."""
         dtype = self.dtype(name, array)
         nulls = array.null_count()
         if nulls:
@@ -183,7 +183,7 @@ class Arrow(Kind):
         return np.where(valid, elements, np.asarray(filler, elements.dtype))
 
     def made(self, arrays: dict[str, Any], result: NDArray[Any]) -> Any:
-        """Returns an array of pyarrow's; of NumPy's if the arrays come from another library."""
+        """Returns a pyarrow array, or a NumPy array if the arrays come from another library."""
         pyarrow = sys.modules.get("pyarrow")
         if pyarrow is None:
             return result
@@ -208,7 +208,7 @@ TABLES = (
 
 
 def kind_of(argument: Any) -> Kind | None:
-    """Returns the kind of an argument; None if it is no array of these libraries."""
+    """Returns the kind of an argument; None if it is not an array of these libraries."""
     if isinstance(argument, OPERANDS):
         return None
     return next((kind for kind in KINDS if kind.has(argument)), None)
@@ -223,10 +223,10 @@ def kinds_of(inputs: dict[str, Any], names: Iterable[str]) -> dict[str, Kind]:
 def adapted(
     inputs: dict[str, Any], kinds: dict[str, Kind], names: Sequence[str], na: Any
 ) -> tuple[dict[str, Any], Wrap]:
-    """Returns the inputs with the elements of other libraries' arrays.
+    """Returns the inputs with the elements of other libraries' arrays, and how to wrap a result.
 
-    And what makes arrays of results: of the kind of these arrays if all are of one kind, otherwise
-    NumPy's. The names are those of all arrays, as a formula has them.
+    Results are of the kind of these arrays if all are of one kind, otherwise NumPy's. ``names`` has
+    the names of all arrays, as a formula has them.
     """
     if na is not None:
         check_number("na", na)
@@ -338,10 +338,10 @@ def _differ(one: Any, other: Any, dim: Any) -> bool:
 
 
 def _check_unnamed(dims: dict[str, tuple[Any, ...]], others: Others) -> None:
-    """Raises ValueError if it depends on an operator along which dimensions an array is.
+    """Raises ValueError if an array's dimensions depend on the operator that combines it first.
 
-    xarray matches an array without dimensions to the last ones of the other operand, which may be
-    any part of the formula.
+    xarray matches an array without dimensions to the last dimensions of the other operand, which
+    may be any part of the formula.
     """
     names, axes_of = others
     given = [one for one, _ in groupby(dims[name] for name in names if name in dims)]
@@ -362,7 +362,7 @@ def _check_unnamed(dims: dict[str, tuple[Any, ...]], others: Others) -> None:
 
 
 def _labelled(arrays: list[Any], lengths: dict[Any, int]) -> Any:
-    """Returns the sum of arrays as xarray labels it: its elements take no memory and mean nothing.
+    """Returns the sum of arrays as xarray labels it; its elements have no memory and no meaning.
 
     xarray itself adds the coordinates, and arrays of one element with the names and attributes.
     """

@@ -72,9 +72,9 @@ def find(name: str, argument: Any, stream: Stream | None = None) -> Found:
 
 
 def find_all(arguments: Sequence[tuple[str, Any]], stream: Stream | None = None) -> list[Found]:
-    """Finds the elements of named arguments, and of NumPy's arrays last.
+    """Finds the elements of named arguments, those of NumPy arrays last.
 
-    Finding the others runs their Python code, which may give NumPy's arrays other memory.
+    Finding the others runs their Python code, which may give NumPy arrays other memory.
     """
     places = range(len(arguments))
     order = sorted(places, key=lambda place: isinstance(arguments[place][1], np.ndarray))
@@ -83,7 +83,7 @@ def find_all(arguments: Sequence[tuple[str, Any]], stream: Stream | None = None)
 
 
 def device_of(inputs: dict[str, Any], arrays: dict[str, Found]) -> int | None:
-    """Returns the GPU for a new result, which is an input's; None for ordinary memory."""
+    """Returns the GPU for a new result: the first that holds an input, or None for host memory."""
     for name, found in arrays.items():
         if isinstance(inputs[name], DeviceArray) or found.device is not None:
             return found.device or 0

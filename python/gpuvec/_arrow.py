@@ -12,7 +12,7 @@ from ._dlpack import described, get_pointer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The formats of numbers, as NumPy writes them. Bools are bits.
+# NumPy's typestrs of Arrow's formats of numbers. Bools are bits.
 TYPESTRS = {
     b"c": "|i1",
     b"C": "|u1",
@@ -63,8 +63,8 @@ class Array(Structure):
 def exported(name: str, producer: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Returns an array's elements, and which of them are valid; None if all are.
 
-    Numbers are where the producer has them. The capsules stay unconsumed: they free the memory when
-    the last array on it is gone.
+    Numbers are not copied. The capsules stay unconsumed: they free the memory when the last array
+    on it is gone.
     """
     capsules = producer.__arrow_c_array__()
     schema = Schema.from_address(get_pointer(capsules[0], b"arrow_schema"))

@@ -35,7 +35,7 @@ TYPES[np.dtype(np.float16)], BFLOAT16, TYPES[np.dtype(np.uint64)] = 11, 12, 13
 DTYPES = {number: dtype for dtype, number in TYPES.items()}
 SCALAR, NUMBER = 256, 512
 
-# The declarations of Python's numbers, which take the type of their partners.
+# The declarations of Python's numbers, which take the type of the other operand.
 NUMBERS: dict[type, int] = {
     float: NUMBER | TYPES[np.dtype(np.float64)],
     int: NUMBER | TYPES[np.dtype(np.int64)],
@@ -46,10 +46,9 @@ NUMBERS: dict[type, int] = {
 class Scalar:
     """Declares an input of an `Expression` that is one value of a type, given at each call.
 
-    A value is a number of Python's or NumPy's that NumPy's casting ``"same_kind"`` converts to the
-    type: floats take any real number, integers an integer or a bool, and bools a bool. For integers
-    the value counts: one that the type cannot hold is an ``OverflowError``. Any other value is a
-    ``TypeError``.
+    A value is a Python or NumPy number that NumPy's casting ``"same_kind"`` converts to the type:
+    floats take any real number, integers an integer or a bool, and bools a bool. An integer that
+    the type cannot hold raises ``OverflowError``, any other value ``TypeError``.
 
     Examples
     --------
@@ -80,7 +79,7 @@ def dtype_of(code: int, name: str = "an array") -> np.dtype[Any]:
 
 
 def _learn(dtype: np.dtype[Any]) -> None:
-    """Adds bfloat16, which is a type of NumPy's once ml_dtypes is imported."""
+    """Adds bfloat16, which NumPy has once ml_dtypes is imported."""
     if dtype.name == "bfloat16":
         TYPES[dtype], DTYPES[BFLOAT16] = BFLOAT16, dtype
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # NumPy 2 moved the function.
 byte_bounds: Any = getattr(np.lib, "array_utils", np).byte_bounds
-# Whether NumPy's `reshape` can be told not to copy.
+# True if NumPy's `reshape` has the argument `copy`.
 NEVER_COPIES = NUMPY >= (2, 1)
 
 # The number of uses that an array keeps without checking whether their work is done.
@@ -189,7 +189,7 @@ class DeviceArray(Operators):
 
     @property
     def device(self) -> int | None:
-        """The number of the GPU that has the memory; None if it is the host's."""
+        """The number of the GPU that holds the memory; None for host memory."""
         return self._found.device
 
     @property
@@ -255,7 +255,7 @@ class DeviceArray(Operators):
     def fill(self, value: Any) -> None:
         """Set all elements to a number, which is converted to the array's type.
 
-        Arrays whose type formulas lack, such as ``int8``, must be contiguous.
+        Arrays of a type that formulas do not store, such as ``int8``, must be contiguous.
 
         Examples
         --------
@@ -275,8 +275,8 @@ class DeviceArray(Operators):
         """Return a new array of another type.
 
         The types are bool, int32, int64, uint64, float16, float32, float64 and ml_dtypes' bfloat16.
-        Integers that are too long wrap around; floats are rounded to nearest, once. Floats outside
-        the range of integers become the nearest integer, and NaN 0.
+        Integers out of range wrap around; floats are rounded to nearest, once. Floats outside the
+        range of an integer type become the nearest integer, and NaN becomes 0.
 
         Examples
         --------
@@ -314,8 +314,8 @@ class DeviceArray(Operators):
     def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
         """Return the view of another shape, whose elements have the same order.
 
-        One length may be -1: it is computed. A ValueError if no strides describe the view, as for
-        most arrays that are not contiguous.
+        One length may be -1: it is computed. Raises ValueError if no strides describe the view, as
+        for most arrays that are not contiguous.
 
         Examples
         --------
@@ -339,12 +339,12 @@ class DeviceArray(Operators):
                     f"an index of a DeviceArray is of type {type(one).__name__}: pass integers, "
                     "slices, None, ... or the name of a field, which select views"
                 )
-        # NumPy would read the element to which integers alone lead.
+        # With integers alone NumPy would read the element.
         rest = () if any(one is ... for one in indexes) else (...,)
         return self._view(self._found.array[(*indexes, *rest)])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write a number, or the elements of an array that is broadcast, to those at an index."""
+        """Write a number, or the elements of an array that is broadcast, to an index."""
         view = self[index]
         # ``x[index] += y`` has written the elements, and assigns them to themselves.
         if not (isinstance(value, DeviceArray) and view._is(value)):
@@ -375,9 +375,9 @@ class DeviceArray(Operators):
         return view
 
     def to_host(self) -> NDArray[Any]:
-        """Copy the elements to a new NumPy array, when queued work on them is done.
+        """Copy the elements to a new NumPy array, after waiting for queued work on them.
 
-        The copy has C order. Of a view with gaps on a GPU, the memory in the gaps is copied, too.
+        The copy has C order. For a view with gaps on a GPU, the memory in the gaps is copied, too.
         """
         self._wait()
         array = self._found.array
@@ -471,7 +471,7 @@ def _copied(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArr
 
 def _reshaped(array: NDArray[Any], shape: tuple[Any, ...]) -> NDArray[Any]:
     """Returns a view of another shape; never the copy that NumPy makes where none exists."""
-    # One element in place of all, which has every shape without a copy.
+    # Reshaping one broadcast element finds the new shape without a copy.
     shape = np.broadcast_to(np.empty((), np.int8), array.shape).reshape(*shape).shape
     try:
         if NEVER_COPIES:

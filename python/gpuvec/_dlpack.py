@@ -1,7 +1,7 @@
 """Imports arrays of other libraries, from DLPack or from a description of their memory.
 
-Each array becomes an ndarray that describes the elements, also those of a GPU: NumPy never reads
-them, since only the array's address, shape, strides and flags are used.
+Each array becomes an ndarray that describes the elements, even if they are on a GPU. NumPy never
+reads them: only the array's address, shape, strides and flags are used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 BFLOAT = 4
 BITS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "c": (64, 128), "b": (8,)}
 # The most axes of NumPy's arrays.
-MOST_AXES = 64 if NUMPY >= (2, 0) else 32
+NUMPY_AXES = 64 if NUMPY >= (2, 0) else 32
 # Flags of a tensor. Writes to a copy do not reach the exporter's array.
 READ_ONLY, IS_COPIED = 1, 2
 
@@ -82,7 +82,7 @@ class ManagedVersioned(ctypes.Structure):
     ]
 
 
-# A handle of this module's own: types that are declared on ctypes.pythonapi are declared for all.
+# A handle of this module's own: types declared on ctypes.pythonapi would affect all its users.
 _python = ctypes.PyDLL(None)
 _is_valid = _python.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
@@ -151,7 +151,7 @@ def tensor_of(capsule: object) -> tuple[Tensor, bool]:
 
 
 def bfloat16(name: str) -> np.dtype[Any]:
-    """Returns NumPy's type of elements of bfloat16; raises TypeError without the package of it."""
+    """Returns NumPy's type bfloat16; raises TypeError unless ml_dtypes is installed."""
     try:
         types = importlib.import_module("ml_dtypes")
     except ImportError:
@@ -188,8 +188,8 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
     is_bfloat = (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1)
     typestr = "<u2" if is_bfloat else typestr_of(name, tensor)
     size, axes = tensor.bits // 8, tensor.ndim
-    if not 0 <= axes <= MOST_AXES:
-        raise ValueError(f"{name} has {axes} axes: pass an array of 0 to {MOST_AXES}")
+    if not 0 <= axes <= NUMPY_AXES:
+        raise ValueError(f"{name} has {axes} axes: pass an array of 0 to {NUMPY_AXES}")
     if axes and not tensor.shape:
         raise ValueError(f"{name} has a NULL shape and {axes} axes: pass an array that has lengths")
     array = described(
@@ -208,7 +208,7 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
 def _check_bits(name: str, producer: Any) -> None:
     """Raises ValueError for a tensor of PyTorch whose elements are not those in memory.
 
-    A bit of it says that they are negated or conjugated, which DLPack cannot tell.
+    A bit says that they are negated or conjugated, which DLPack cannot express.
     """
     for asked, bit, resolved in (
         ("is_neg", "negative", "resolve_neg"),
@@ -223,9 +223,9 @@ def _check_bits(name: str, producer: Any) -> None:
 
 
 def _is_immutable(producer: Any) -> bool:
-    """Returns whether an array must not be written, though its tensor may have no flag for that.
+    """Returns whether an array must not be written, even if its tensor has no flag for that.
 
-    Arrays of JAX share their memory with others.
+    JAX arrays share their memory with others.
     """
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(producer, getattr(jax, "Array", ()))
@@ -254,7 +254,7 @@ def _requested(name: str, producer: Any, stream: int) -> object:
 def capsule_of(array: NDArray[Any], device: int | None, max_version: Any) -> object:
     """Makes a capsule of an array that may describe memory of a GPU.
 
-    NumPy makes it, whose deleter needs no Python code and therefore is safe at exit; the device is
+    NumPy makes it: its deleter needs no Python code, so it is safe at exit. The device is then
     written into it.
     """
     newer = {} if max_version is None or NUMPY < (2, 1) else {"max_version": max_version}

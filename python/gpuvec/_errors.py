@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Status(enum.IntEnum):
-    """The results of the library's functions: ``GPUVEC_`` and these names."""
+    """The statuses of the library's functions, without the prefix ``GPUVEC_``."""
 
     OK = 0
     NOT_READY = 1
@@ -112,9 +112,9 @@ def check(status: int) -> None:
 
 
 def with_error(results: Iterable[Any]) -> Iterator[Any]:
-    """Makes a call's results, and then its status and the text of its error.
+    """Yields a call's results, then its status and the text of its error.
 
-    An iteration in C has no bytecodes in between, at which finalizers might make other calls.
+    The iteration runs in C, without bytecodes at which finalizers might make other calls.
     """
     status, error = functions.gpuvec_last_status, functions.gpuvec_last_error
     return chain(results, starmap(status, [()]), starmap(error, [()]))

@@ -1,4 +1,4 @@
-"""Evaluates formulas whose types are those of the arguments."""
+"""Evaluates formulas, which are compiled for the types of their arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._streams import Stream
     from ._typing import Array, Table
 
-# More formulas than a program has; when this number is exceeded, `evaluate` forgets all of them.
+# `evaluate` forgets all formulas when it remembers this number, more than a program has.
 MOST_REMEMBERED = 256
 
 _remembered: dict[Any, Expression] = {}
@@ -55,16 +55,16 @@ def evaluate(
         evaluated in one pass.
     inputs : mapping or table, optional
         The values of names in the formula. Pass columns and other data in it: as a keyword, an
-        input that is named ``out`` would be the result, and be overwritten. From a table (a frame
-        of pandas or polars, a record batch or table of pyarrow, a dataset of xarray) the formula
-        reads the columns that it names.
+        input named ``out`` would be taken for the output and overwritten. From a table (a frame of
+        pandas or polars, a record batch or table of pyarrow, a dataset of xarray) the formula reads
+        the columns that it names.
     out : array or tuple of arrays, optional
         The result, of any strides; it may be exactly an input whose elements have the same size.
         For several formulas, a tuple with an array for each, or None for a new one. All formulas
         use the inputs as they were before the call.
     stream : Stream, optional
         Queues the work behind the stream's earlier work. Without a stream the function returns when
-        the result is there.
+        the result is available.
     axis : int or tuple of int, optional
         The axes that reductions reduce; all if it is None. ``argmin`` and ``argmax`` then return an
         index into the flattened array, in C order. Results of other formulas keep all axes.
@@ -74,9 +74,9 @@ def evaluate(
         The value of nulls in columns of pandas, polars and Arrow. Without it they are an error.
     **named : array or number
         The value of each name in the formula that is not in the mapping. Names are never looked up
-        in the caller's variables. Arrays have any strides, and shapes that NumPy would broadcast to
-        one; those that the text does not read have any shape. A NumPy scalar keeps its type; a
-        Python float or int takes the type of the other operands, like a number in the text.
+        in the caller's variables. Arrays have any strides, and are broadcast as by NumPy; arrays
+        that the text does not read may have any shape. A NumPy scalar keeps its type; a Python
+        float or int takes the type of the other operands, like a number in the text.
 
     Returns
     -------
@@ -95,11 +95,10 @@ def evaluate(
     TypeError
         If an argument is not an array or a number, or has another type.
     ValueError
-        If the shapes cannot be broadcast to one, an input has nulls, or an output has another shape
-        or is read-only; as `ArgumentError`, if an argument is not aligned, or an output overlaps an
-        input without being exactly that input, or for the minimum or maximum, or its index, along
-        an axis of length 0, which is an error in NumPy, too. As NumPy's ``AxisError``, if there is
-        no such axis.
+        If the shapes cannot be broadcast, an input has nulls, or an output has another shape or is
+        read-only. An `ArgumentError` if an argument is not aligned, if an output partly overlaps an
+        input, or for a minimum, a maximum or its index along an axis of length 0, as in NumPy.
+        NumPy's ``AxisError`` if there is no such axis.
 
     Examples
     --------
@@ -128,7 +127,7 @@ def evaluate(
         joined(text)
         raise
     if latest is not None:
-        called = latest._short.call(given, out, stream, axis, keepdims)
+        called = latest._fast.call(given, out, stream, axis, keepdims)
         if called is not None:
             return called
     codes = [code(name, value) for name, value in given.items()]
@@ -140,10 +139,10 @@ def evaluate(
         if len(_remembered) >= MOST_REMEMBERED:
             forget()
         expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
-    short = expression._short
-    if short is not None and expression is not latest:
+    fast = expression._fast
+    if fast is not None and expression is not latest:
         _latest[text] = expression
-        called = short.call(given, out, stream, axis, keepdims)
+        called = fast.call(given, out, stream, axis, keepdims)
         if called is not None:
             return called
     return expression._generally(given, out, stream, axis, keepdims, na)

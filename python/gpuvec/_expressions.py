@@ -126,8 +126,8 @@ class Expression:
     ) -> None:
         """Compiles the text.
 
-        The formula of an operation has the library's `own` function for contiguous arrays, and
-        `broadcasts` without an axis, or not.
+        `own` names the library's function of an operation on contiguous arrays. Unless it
+        `broadcasts`, arrays must have one shape if there is no axis.
         """
         self._own, self._broadcasts = own, broadcasts
         text = joined(given)
@@ -155,7 +155,7 @@ class Expression:
         self._inner = [names for reads in earlier for names in reads]
         self._reads = last if outputs > 1 and is_reduction else []
         self._has_dot = is_reduction and " = dot " in self.program
-        self._short = self._short_way()
+        self._fast = self._fast_path()
 
     def _names_of_shape(self) -> frozenset[str]:
         """Returns the names of the arrays that have the elements' shape.
@@ -178,7 +178,7 @@ class Expression:
         is_reduction = functions.gpuvec_expr_is_reduction_at(self._handle, number)
         return Output(name, dtype, bool(is_reduction))
 
-    def _short_way(self) -> Any:
+    def _fast_path(self) -> Any:
         """Returns the formula as the extension module calls it; None without the module."""
         if native is None:
             return None
@@ -275,8 +275,8 @@ class Expression:
         of a reduction of all elements may be an array of any shape with one element.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
-        if self._short is not None:
-            called = self._short.call(given, out, stream, axis, keepdims)
+        if self._fast is not None:
+            called = self._fast.call(given, out, stream, axis, keepdims)
             if called is not None:
                 return called
         return self._generally(given, out, stream, axis, keepdims, na)
@@ -310,7 +310,7 @@ class Expression:
             inputs, wrap = adapted(inputs, kinds, self._occurrences(), na)
         if self._inner and axis is not None:
             raise TypeError(
-                f"axis is {axis}, and reductions inside a formula are of all elements: evaluate "
+                f"axis is {axis}, but reductions inside a formula reduce all elements: evaluate "
                 "them with axis= and keepdims=True first, and pass their results as arrays"
             )
         if (axis is not None or keepdims) and not any(self.reductions):
@@ -405,7 +405,7 @@ class Expression:
         wanted = [(name, inputs[name]) for name in codes]
         for name, value in wanted:
             if isinstance(value, (np.generic, float, int, bool)):
-                raise TypeError(f"{name} is a number, and was declared as an array: pass an array")
+                raise TypeError(f"{name} is a number, but was declared as an array: pass an array")
         outputs = [(output, one) for output, one in zip(self._outputs, given) if one is not None]
         found = find_all([*wanted, *((output.name, one) for output, one in outputs)], stream)
         arrays = {

@@ -14,23 +14,23 @@ class Memory(NamedTuple):
     """The memory that the library holds, in bytes."""
 
     pinned: int
-    """Page-locked host memory: `pinned_empty`'s, and the library's own buffers."""
+    """Page-locked host memory: arrays of `pinned_empty`, and the library's own buffers."""
     pinned_allocated: int
-    """The part of it that is `pinned_empty`'s."""
+    """The part of `pinned` that arrays of `pinned_empty` use."""
     device: int
     """Device memory: device arrays, freed arrays, and the library's own buffers."""
     device_allocated: int
-    """The part of it that device arrays have."""
+    """The part of `device` that device arrays use."""
     device_kept: int
-    """The part of it that was freed, and is kept for the next arrays of the same sizes."""
+    """The part of `device` that was freed, and is kept for new arrays of the same sizes."""
     registered: int
     """Page-locked memory of arrays that were registered, in whole pages."""
     modules: int
-    """The number of kernels that are loaded."""
+    """The number of loaded kernels."""
 
 
 def memory(device: int | None = None) -> Memory:
-    """Tell how much memory the library holds of a GPU, or of all of them.
+    """Return how much memory the library holds on a GPU, or on all of them.
 
     Opens neither the driver nor a GPU: without them nothing is held.
 
@@ -49,7 +49,7 @@ def memory(device: int | None = None) -> Memory:
 
 
 def trim() -> int:
-    """Give back the memory and the kernels that nothing uses, on all GPUs; return the bytes.
+    """Free the memory and the kernels that nothing uses, on all GPUs; return the bytes.
 
     These are the library's own buffers, arrays that were freed, and the kernels of expressions that
     were dropped. The next calls allocate anew, and take longer. Other threads may make calls

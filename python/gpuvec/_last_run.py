@@ -31,7 +31,7 @@ PATHS = ("calling core", "cores", "staged", "dma", "mapped", "resident")
 
 
 class Run(NamedTuple):
-    """The place and the way in which an operation ran."""
+    """Where and how an operation ran."""
 
     backend: Backend
     """The kind of processor; "none" if there was nothing to do or the call failed."""
@@ -78,7 +78,7 @@ class Run(NamedTuple):
 
 
 def last_run() -> Run:
-    """Tell where and how this thread's last operation ran.
+    """Return where and how this thread's last operation ran.
 
     Examples
     --------

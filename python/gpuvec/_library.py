@@ -134,7 +134,7 @@ def _operation(formula: str, inputs: int, element: str) -> Signature:
     ]
 
 
-# The type of the result and those of the arguments of every exported function.
+# The types of the result and of the arguments of every exported function.
 SIGNATURES: dict[str, Signature] = {
     **{
         f"gpuvec_{name}_{element}": _operation(formula, inputs, element)
@@ -193,7 +193,7 @@ def _load(path: str) -> Library:
         raise ImportError(f"gpuvec: {path} cannot be used: {error}") from error
     if found != ABI_VERSION:
         raise ImportError(
-            f"gpuvec: {path} has binary interface {found}, and this package needs {ABI_VERSION}: "
+            f"gpuvec: {path} has binary interface {found}, but this package needs {ABI_VERSION}: "
             "install a library and a package of one release"
         )
     return library
@@ -202,8 +202,8 @@ def _load(path: str) -> Library:
 def _load_native(library: str) -> Any:
     """Returns the extension module, from the package or from the library's folder.
 
-    None if it is missing, or is not for this Python or NumPy: it needs CPython 3.10 with its lock,
-    and arrays laid out as it reads them.
+    Returns None if it is missing or does not fit this Python or NumPy: it needs CPython 3.10 with
+    the GIL, and the layout of NumPy's arrays that it knows.
     """
     package, folder = os.path.dirname(os.path.realpath(__file__)), os.path.dirname(library)
     suffix = ".abi3.so"
@@ -270,8 +270,8 @@ def get_include() -> str:
 def get_library() -> str:
     """Return the path of the library, to link an extension module with.
 
-    The module's package imports gpuvec before the module, which then uses the library that gpuvec
-    has loaded.
+    The module's package must import gpuvec before the module, which then uses the library that
+    gpuvec has loaded.
 
     Examples
     --------
@@ -299,7 +299,7 @@ def ordinal(device: int) -> int:
     return number
 
 
-# GPUVEC_ALL_DEVICES: stands for all devices in the place of one device's number.
+# GPUVEC_ALL_DEVICES, the device number that means all devices.
 ALL_DEVICES = -1
 
 

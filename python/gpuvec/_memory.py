@@ -143,8 +143,8 @@ def to_device(array: Array, device: int = 0, stream: Stream | None = None) -> De
     Parameters
     ----------
     array : array
-        An array of any type, shape and strides, in memory of any kind. The host makes a C-ordered
-        copy of others first.
+        An array of any type, shape and strides, in memory of any kind. If it is not C-ordered, the
+        host makes a C-ordered copy first.
     device : int, default 0
         The GPU; 0 without a GPU.
     stream : Stream, optional
@@ -223,7 +223,7 @@ def from_dlpack(array: SupportsDLPack) -> DeviceArray:
     Returns
     -------
     DeviceArray
-        The same memory, which it keeps alive.
+        An array of the same memory, which it keeps alive.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""Numbers of Python's and NumPy's, converted to an element type.
+"""Converts numbers of Python and NumPy to an element type.
 
-Floats are rounded by integers alone: conversions of NumPy, ctypes and C depend on the thread's
-floating-point modes. Another library may have set another rounding, or that subnormals count as
-zero.
+Floats are rounded in integer arithmetic: conversions by NumPy, ctypes and C depend on the thread's
+floating-point modes, in which another library may have changed the rounding, or flushed subnormals.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ CONVERTED = {
 
 
 def check_number(name: str, value: Any) -> None:
-    """Raises TypeError unless a value is one number of Python's or NumPy's."""
+    """Raises TypeError unless a value is one number of Python or NumPy."""
     if not isinstance(value, (np.generic, float, int)):
         raise TypeError(
             f"{name} is {shortened(value)}, of type {type(value).__name__}: pass a number"
@@ -37,7 +36,7 @@ def converted(
 ) -> NDArray[Any]:
     """Returns a number as an array of no axes; raises an error if the type does not hold it.
 
-    The holder is the type's name in errors, and the hint what else may hold a large integer.
+    ``holder`` is the type's name in errors; ``hint`` says what may hold a larger integer.
     """
     check_number(name, value)
     kind = _kind(value.dtype if isinstance(value, np.generic) else np.dtype(type(value)))

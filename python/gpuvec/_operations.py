@@ -54,7 +54,7 @@ class Operation:
         self.call: Callable[..., Any] = self.general
         if native is not None:
             types = [(dtype, self._own(dtype, elements)) for dtype in self._types]
-            formula = lambda dtype: self._formula(dtype)._short  # noqa: E731
+            formula = lambda dtype: self._formula(dtype)._fast  # noqa: E731
             self.call = native.Operation(self._inputs, types, formula, self.general).call
 
     def _own(self, dtype: np.dtype[Any], elements: dict[str, str]) -> Any:
@@ -167,7 +167,7 @@ def _whole(ddof: Any) -> int:
         raise TypeError(f"ddof is of type {type(ddof).__name__}: pass an int") from None
 
 
-# Global names, which Python finds sooner than attributes.
+# Global names: Python finds them faster than attributes.
 _add, _sub, _mul, _div, _scale, _axpy, _dot, _sum, _min, _max = (
     Operation(name).call for name in "add sub mul div scale axpy dot sum min max".split()
 )
@@ -181,7 +181,7 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     a, b : array of float16, bfloat16, float32, float64, int32, int64 or uint64
         Arrays of one type (bfloat16 is ml_dtypes'), in memory of any kind: NumPy arrays,
         `DeviceArray`, objects with the buffer protocol, DLPack or ``__cuda_array_interface__``.
-        They have any strides and shapes that NumPy would broadcast to one, and may be read-only.
+        They have any strides, are broadcast as by NumPy, and may be read-only.
     out : array, optional
         The result, of the inputs' type and shape, and of any strides; it may be exactly one of the
         inputs.
@@ -201,9 +201,8 @@ def add(a: Array, b: Array, out: Array | None = None, stream: Stream | None = No
     TypeError
         If an argument is not an array, or has another dtype.
     ValueError
-        If the shapes cannot be broadcast to one, or the output has another shape or is read-only;
-        as `ArgumentError`, if an argument is not aligned, or the output overlaps an input without
-        being exactly that input.
+        If the shapes cannot be broadcast, or the output has another shape or is read-only. An
+        `ArgumentError` if an argument is not aligned, or the output partly overlaps an input.
     Error
         If the library cannot do the work.
 
@@ -269,7 +268,7 @@ def scale(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
+        The factor, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, out, stream
         As for `add`.
 
@@ -292,7 +291,7 @@ def axpy(
     Parameters
     ----------
     alpha : real number
-        The number, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
+        The factor, which is rounded to the type of ``a``, or to float32 for floats of 16 bits.
     a, b, out, stream
         As for `add`.
 
@@ -318,8 +317,8 @@ def dot(
     Parameters
     ----------
     a, b : array of float16, bfloat16, float32, float64, int32, int64 or uint64
-        As for `add`; without ``axis`` of one axis and one shape: NumPy's dot of arrays with more
-        axes multiplies matrices.
+        As for `add`. Without ``axis`` they have one axis and one shape: with more axes, NumPy's dot
+        multiplies matrices.
     out : array, optional
         The result. It has the inputs' type, but int64 for int32, and float32 for floats of 16 bits,
         and one element if all axes are reduced.
@@ -359,7 +358,7 @@ def sum(
     axis: Axis = None,
     keepdims: bool = False,
 ) -> Any:
-    """Compute the sum of all elements, or of those along axes. For the rest see `dot`.
+    """Compute the sum of all elements, or along axes. For the rest see `dot`.
 
     Examples
     --------
@@ -424,7 +423,7 @@ def var(
     *,
     ddof: int = 0,
 ) -> Any:
-    """Compute the variance of all elements, or of those along axes.
+    """Compute the variance of all elements, or along axes.
 
     Parameters
     ----------

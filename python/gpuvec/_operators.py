@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-# The element types that formulas compute, but for bfloat16, and the language's casts to them.
+# The language's casts to the element types of results, except bfloat16.
 CASTS = {
     np.dtype(np.bool_): "bool",
     np.dtype(np.int32): "i32",
@@ -75,7 +75,7 @@ class Operators:
 
     __slots__ = ()
 
-    # pandas' columns leave their operators with an object of a higher number to that object.
+    # pandas' columns leave an operator to the other operand if its number is higher.
     __pandas_priority__ = 5000
 
     # Comparisons compare elements, as NumPy's do, so arrays are not hashable: use id(x) as a key.
@@ -144,7 +144,7 @@ def _computed(text: str, **operands: Any) -> Any:
 def _updated(text: str, out: Any = None, **operands: Any) -> Any:
     """Writes the result of a formula into an array, `x` if there is no other, and returns it.
 
-    As NumPy's operators, it converts results to types of the same kind, and integers to floats.
+    Like NumPy's operators, it converts results to types of the same kind, and integers to floats.
     """
     from ._evaluate import evaluate
 
@@ -188,7 +188,7 @@ def _is_integer(operand: Any) -> bool:
 def _for(text: str, y: Any) -> str:
     """Returns the formula for a second operand.
 
-    A power has numbers in the text, which the language multiplies.
+    A constant exponent is written into the text, where the language makes it multiplications.
     """
     is_exponent = text == POWER and type(y) in (int, float) and isfinite(y)
     if is_exponent and abs(y) <= MOST_FACTORS and y in (0.5, int(y)):
@@ -197,13 +197,13 @@ def _for(text: str, y: Any) -> str:
 
 
 def _refusal(name: str) -> str:
-    """Says what to write in place of a function of NumPy's."""
+    """Returns the error for a function of NumPy: what to write in its place."""
     advice = _advice(name) or "gpuvec.evaluate(text, x=x) computes formulas"
     return f"np.{name} does not take a DeviceArray: {advice}; x.to_host() is a NumPy array"
 
 
 def _advice(name: str) -> str:
-    """Says what formulas have in place of a function, if they have the function or its name."""
+    """Returns what formulas have in place of a function; empty if they have nothing."""
     from ._errors import ExpressionError
     from ._expressions import Expression
 

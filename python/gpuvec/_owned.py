@@ -26,8 +26,8 @@ class _Release(weakref.ref["Owned"]):
     _as_parameter_: c_void_p
 
 
-# The releases of the owners that exist. Each has a second weak reference to its owner as the key,
-# whose callback removes it.
+# The releases of all owners. The key is a second weak reference to the owner; its callback removes
+# the release.
 _releases: dict[weakref.ref[Owned], _Release] = {}
 
 # The end of the process releases the remaining objects: objects may outlive the interpreter's exit
@@ -52,7 +52,7 @@ class Owned:
         return self._note(starmap(function, [arguments]))
 
     def claim(self, address: int, function: Any, *arguments: object) -> None:
-        """Calls a function whose success makes an address this object's to release."""
+        """Calls a function; if it succeeds, this object releases the address later."""
         is_claimed = map(not_, starmap(function, [arguments]))
         self._note(compress([address], is_claimed))
 

@@ -47,8 +47,8 @@ def set_placement(placement: Placement) -> None:
 def placement(placement: Placement) -> Iterator[None]:
     """Set the placement of this thread's calls during a with statement; see `set_placement`.
 
-    Other threads are not affected. A `set_placement` in the block is for the process, and is in
-    force in this thread after the block.
+    Other threads are not affected. `set_placement` inside the block sets the process's placement,
+    which applies to this thread after the block.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def get_num_threads() -> int:
     """Return the maximum number of threads that may work on one call."""
     number = int(functions.gpuvec_get_num_threads())
     if number == 0:
-        # The error of any other call tells why.
+        # The error of any other call says why.
         check(functions.gpuvec_init())
     return number
 
@@ -115,9 +115,9 @@ def set_device(device: int | None) -> None:
     Parameters
     ----------
     device : int or None
-        The GPU's number. With None a call uses the first GPU, or several if the prediction says
-        that these finish sooner. Before any call the number is that of the environment variable
-        ``GPUVEC_DEVICE``, or else None.
+        The GPU's number. With None a call uses the first GPU, or several if they are predicted to
+        finish sooner. Initially it is the number in the environment variable ``GPUVEC_DEVICE``, or
+        else None.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def get_device() -> int | None:
 
 
 def why_cpu() -> str:
-    """Tell why no GPU is usable: no driver, no device, placement "cpu"; empty if one is usable."""
+    """Return why no GPU is usable, such as a missing driver; empty if one is usable."""
     return text(functions.gpuvec_why_cpu())
 
 

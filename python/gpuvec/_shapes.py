@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-# The most axes of a call of arrays that are not contiguous arrays of one shape.
+# The most axes of a call, unless its arrays are contiguous and of one shape.
 MOST_AXES = 32
 
 # NumPy 1.25 moved the exception.
@@ -40,7 +40,7 @@ def broadcast(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def check_number_of_axes(name: str, shape: Shape) -> None:
-    """Raises ValueError if the library has fewer axes than an argument."""
+    """Raises ValueError if an argument has more axes than the library supports."""
     if len(shape) > MOST_AXES:
         raise ValueError(
             f"{name} has {len(shape)} axes: pass arrays of at most {MOST_AXES}, or contiguous ones "
@@ -136,8 +136,8 @@ def strides_in(array: NDArray[Any], shape: Shape) -> Shape:
 def order_of(arrays: Sequence[NDArray[Any]], shape: Shape) -> list[int] | None:
     """Returns the axes of a shape in the order of arrays in memory; None if that is C order.
 
-    This is NumPy's order "K". Axes are compared by their strides in the arrays; those that differ
-    about two axes leave these in C order.
+    This is NumPy's order "K". Axes are compared by their strides. If arrays disagree about two
+    axes, these stay in C order.
     """
     if len(shape) < 2 or all(array.flags.c_contiguous for array in arrays):
         return None

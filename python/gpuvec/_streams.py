@@ -143,8 +143,8 @@ class Stream(_Handle):
     The stream keeps them alive until then; a stream that is dropped waits for their work. Other
     calls return when their work is done, and so does every call without a GPU.
 
-    Work of two streams is ordered by events alone. A call without ``stream=`` waits for the work
-    that was queued on each `DeviceArray` that it uses; synchronize the stream before other uses of
+    Only events order the work of two streams. A call without ``stream=`` waits for the work that
+    was queued on each `DeviceArray` that it uses; synchronize the stream before other uses of
     arrays in pinned memory.
 
     As a context manager a stream is synchronized at the end of the block.
@@ -183,9 +183,9 @@ class Stream(_Handle):
         ----------
         native : int or object with ``__cuda_stream__``
             A ``CUstream`` (``cudaStream_t``) of a device's primary context, as streams of the CUDA
-            runtime, CuPy (``stream.ptr``) and PyTorch (``stream.cuda_stream``) are. Its owner
-            keeps it and must not destroy it before this object. 0 and 1 are the legacy default
-            stream, 2 is the per-thread default stream.
+            runtime, CuPy (``stream.ptr``) and PyTorch (``stream.cuda_stream``) are. Its owner must
+            not destroy it before this object. 0 and 1 are the legacy default stream, 2 is the
+            per-thread default stream.
 
         Notes
         -----

@@ -395,22 +395,22 @@ def test_wrong_arguments_are_refused(placement, kind):
         for status, text, call in [
             (
                 Status.ERROR_VALUE,
-                "shape[1] is 4, and accumulator has length 3 along its axis 0",
+                "shape[1] is 4, but accumulator has length 3 along its axis 0",
                 ((2, 4), arrays, 0b01),
             ),
             (
                 Status.ERROR_VALUE,
-                "shape[0] is 2, and accumulator has length 3 along its axis 0",
+                "shape[0] is 2, but accumulator has length 3 along its axis 0",
                 ((2, 3), arrays, 0b10),
             ),
             (
                 Status.ERROR_VALUE,
-                "the number of axes that are not reduced is 2, and accumulator's is 1",
+                "the number of axes that are not reduced is 2, but accumulator's is 1",
                 ((2, 3), arrays, 0),
             ),
             (
                 Status.ERROR_VALUE,
-                "the number of axes that are not reduced is 0, and accumulator's is 1",
+                "the number of axes that are not reduced is 0, but accumulator's is 1",
                 ((2, 3), arrays, 0b11),
             ),
             (Status.ERROR_VALUE, "reduced_axes is 0x5, and ndim is 2", ((2, 3), arrays, 0b101)),
@@ -501,7 +501,7 @@ def test_results_need_room(kind):
             status = lib.gpuvec_accumulator_serialize(sums.handle, room, size)
             assert status == Status.ERROR_VALUE
             assert (
-                last_error().startswith(f"size is {size}, and ") and str(4 * each) in last_error()
+                last_error().startswith(f"size is {size}, but ") and str(4 * each) in last_error()
             )
     assert memory.raw == bytes(5000)
 
@@ -555,8 +555,8 @@ def test_states_that_cannot_be_read(kind):
 def test_accumulators_of_two_shapes_do_not_merge(kind):
     with Sums(kind, (2, 3)) as sums, Sums(kind, (2, 4)) as longer, Sums(kind, (6,)) as line:
         for other, text in [
-            (longer, "other has length 4 along axis 1, and accumulator has 3"),
-            (line, "other's number of axes is 1, and accumulator's is 2"),
+            (longer, "other has length 4 along axis 1, but accumulator has 3"),
+            (line, "other's number of axes is 1, but accumulator's is 2"),
         ]:
             status = lib.gpuvec_accumulator_merge(sums.handle, other.handle)
             assert status == Status.ERROR_VALUE

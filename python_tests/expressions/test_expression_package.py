@@ -199,7 +199,7 @@ def test_expression():
     [
         ({"a": A}, TypeError, "b is missing: the formula's inputs are a, b"),
         ({"a": A, "b": B, "c": 1}, TypeError, "c is not an input"),
-        ({"a": A, "b": 1.5}, TypeError, "b is a number, and was declared as an array"),
+        ({"a": A, "b": 1.5}, TypeError, "b is a number, but was declared as an array"),
         ({"a": A, "b": B.astype(float)}, TypeError, "b has dtype float64: pass float32"),
         ({"a": A, "b": B[:-1]}, ValueError, r"b has shape \(1000,\) and a has \(1001,\)"),
         ({"a": A, "b": [1.0]}, TypeError, "b is a builtins.list: pass a NumPy array"),

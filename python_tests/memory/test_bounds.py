@@ -64,7 +64,7 @@ def test_an_array_beyond_the_end(memory, name):
         call, argument = calls(stack, short.address, room + 2, other)[name]
         assert call() == Status.ERROR_OUT_OF_BOUNDS
         assert last_error().startswith(f"{argument} would have "), last_error()
-        assert f"only {4 * room} of them" in last_error()
+        assert f"ends after {4 * room}" in last_error()
         assert np.array_equal(short.get(np.float32)[:N], np.arange(N, dtype=np.float32))
         call, _ = calls(stack, short.address, room, other)[name]
         ok(call())

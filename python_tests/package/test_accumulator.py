@@ -276,7 +276,7 @@ def test_wrong_arguments_are_named():
         (TypeError, "words has dtype float64", lambda: gpuvec.Accumulator.from_words(np.ones(18))),
         (
             ValueError,
-            "^other is a dot product of float64, and this accumulator is a sum of float32: merge",
+            "^other is a dot product of float64, but this accumulator is a sum of float32: merge",
             lambda: total.merge(product),
         ),
     ]:

@@ -180,7 +180,7 @@ def test_wrong_arguments_are_named():
         (TypeError, "b is missing", lambda: product.add(x, axis=0)),
         (
             ValueError,
-            "^other is a .*, of shape .*, and this accumulator is a sum of float64, of shape",
+            "^other is a .*, of shape .*, but this accumulator is a sum of float64, of shape",
             lambda: sums.merge(other),
         ),
         (
@@ -189,7 +189,11 @@ def test_wrong_arguments_are_named():
             lambda: from_bytes(bytes(304), 3),
         ),
         (ValueError, "^state has 1824 bytes", lambda: from_bytes(state, 5)),
-        (ValueError, "no bytes say what they are sums of", lambda: from_bytes(b"", 0)),
+        (
+            ValueError,
+            "bytes without states do not say what they are sums of",
+            lambda: from_bytes(b"", 0),
+        ),
         (
             ValueError,
             "at index 1 of state cannot",

@@ -84,7 +84,7 @@ static void check_memory(void) {
         stop("memory", gpuvec_last_error());
     }
     int32_t status = pinned_free(memory);
-    check_error(status, GPUVEC_ERROR_POINTER, successes, "freed before");
+    check_error(status, GPUVEC_ERROR_POINTER, successes, "already freed");
 }
 
 static void check_event(void) {

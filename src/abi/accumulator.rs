@@ -1,6 +1,6 @@
 //! # Accumulators
 //!
-//! An accumulator is an exact sum, or dot product, that goes on from call to call:
+//! An accumulator is an exact sum, or dot product, that continues from call to call:
 //!
 //! ```c
 //! double x[4] = {1e100, 1, -1e100, 2}, value;
@@ -14,19 +14,18 @@
 //! gpuvec_accumulator_destroy(sum);
 //! ```
 //!
-//! Its value depends only on the elements that were added, not on the pieces or their order: it has the bits
-//! that `gpuvec_sum_f32`, `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` returns for all of them.
-//! Accumulators of threads, processes and machines merge, without a rounding in between: by
-//! `gpuvec_accumulator_merge`, or serialized, by adding the states' integers, as `MPI_SUM` does it.
+//! Its value depends only on the elements that were added, not on how they were split or ordered: it has the
+//! bits that `gpuvec_sum_f32`, `gpuvec_dot_f32`, `gpuvec_sum_f64` or `gpuvec_dot_f64` returns for all of them.
+//! Accumulators of several threads, processes or machines merge without rounding: by
+//! `gpuvec_accumulator_merge`, or, once serialized, by adding the integers of their states, as `MPI_SUM` does.
 //!
-//! `gpuvec_accumulator_create_nd` makes an accumulator of a shape, which has such a sum for each of its
-//! elements: `gpuvec_accumulator_add_nd` adds arrays of any strides to them, along axes.
+//! `gpuvec_accumulator_create_nd` creates an accumulator with a shape: an array of such sums.
+//! `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes.
 //!
 //! Several threads may use one accumulator at the same time: each call adds all of its elements at once, or
-//! none. A child made by `fork` goes on with its own copy. An accumulator takes fewer than 2^63 elements for
-//! each sum.
+//! none. A child made by `fork` continues with its own copy. Each sum takes fewer than 2^63 elements.
 //!
-//! Functions that create an accumulator return NULL on failure; `gpuvec_last_error()` tells why. Destroy
+//! Functions that create an accumulator return NULL on failure; `gpuvec_last_error()` says why. Destroy
 //! accumulators with `gpuvec_accumulator_destroy`.
 
 use super::{Status, guard, read_shape, values};
@@ -50,9 +49,9 @@ pub extern "C" fn gpuvec_accumulator_create(kind: i32) -> *mut gpuvec_accumulato
 /// arrays that are added along axes.
 ///
 /// `shape` points to the lengths of the `ndim` axes, at most 32. With 0 axes the accumulator is one that
-/// `gpuvec_accumulator_create` creates. The state of each element takes host memory: 120, 192, 576 or 1,104
-/// bytes for the four kinds in the order of their numbers. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if memory
-/// for the states runs out.
+/// `gpuvec_accumulator_create` creates. The state of each element takes 120 (`SUM_F32`), 192 (`DOT_F32`), 576
+/// (`SUM_F64`) or 1,104 (`DOT_F64`) bytes of host memory. Fails with `GPUVEC_ERROR_OUT_OF_MEMORY` if memory for
+/// the states runs out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_create_nd(
     kind: i32, ndim: i32, shape: *const i64,
@@ -100,12 +99,11 @@ pub unsafe extern "C" fn gpuvec_accumulator_add(
 /// arrays of a dot product. `reduced_axes` has a bit for each axis that is reduced; the lowest bit is for the
 /// first axis. These arguments are as for `gpuvec_expr_run_nd`: strides are in bytes, NULL for C order, and 0
 /// along an axis for broadcasting. The lengths of the axes that are not reduced, in their order, must be the
-/// shape of the accumulator. An accumulator without a shape therefore takes all elements of arrays of any
-/// strides, if all axes are reduced.
+/// shape of the accumulator. For an accumulator without a shape, all axes must be reduced.
 ///
 /// Each value has the bits of the exact sum of all its elements, rounded once, whatever the chunks, their order
 /// and the strides. The elements of a call have been added to all sums when the call returns; after an error
-/// none has. During the call, the library needs memory for a second copy of the accumulator's states. With a
+/// none has. During the call the library needs memory for a second copy of the accumulator's states. With a
 /// stream the call first waits for the stream's earlier work.
 ///
 /// Cores add the elements of arrays in host memory. Arrays in the memory of one GPU, and all arrays with
@@ -149,7 +147,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
 
 /// Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
 ///
-/// `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
+/// `other` may be `accumulator` itself. Its elements then count twice. Returns `GPUVEC_OK`;
 /// `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
 /// elements; or another error.
 #[unsafe(no_mangle)]
@@ -180,20 +178,21 @@ pub unsafe extern "C" fn gpuvec_accumulator_value(
     })
 }
 
-/// Returns the size of a serialized accumulator in bytes. For the kinds in their order the sizes are 152, 224,
-/// 608 and 1,136. Returns 0 for an unknown kind.
+/// Returns the size of a serialized accumulator in bytes. The sizes are 152 for `SUM_F32`, 224 for `DOT_F32`,
+/// 608 for `SUM_F64` and 1,136 for `DOT_F64`. Returns 0 for an unknown kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_bytes(kind: i32) -> usize {
     guard::constant(0, || accumulator::bytes(kind))
 }
 
 /// Serializes an accumulator into `bytes`. Another process or machine, or a later run, can deserialize it.
-/// `bytes` is in host memory. `size` is what `gpuvec_accumulator_bytes` returns, times the number of elements
-/// for an accumulator with a shape, whose states are stored one after the other in C order.
+/// `bytes` is in host memory. `size` is the size that `gpuvec_accumulator_bytes` returns. For an accumulator
+/// with a shape, it is that size times the number of elements: their states are stored one after the other in C
+/// order.
 ///
-/// The bytes are signed little-endian integers of 64 bits. Adding these integers merges the states of up to 2^30
-/// accumulators of one kind, in any grouping, as `MPI_SUM` of `MPI_INT64_T` and NCCL add them: the sums are the
-/// state of all the elements. Returns `GPUVEC_OK` or an error.
+/// The bytes are signed little-endian integers of 64 bits. Adding these integers, as `MPI_SUM` of `MPI_INT64_T`
+/// and NCCL do, merges the states of up to 2^30 accumulators of one kind, in any grouping. Returns `GPUVEC_OK`
+/// or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_accumulator_serialize(
     accumulator: *mut gpuvec_accumulator, bytes: *mut c_void, size: usize,
@@ -202,7 +201,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_serialize(
         let accumulator = accumulator::given("accumulator", accumulator)?;
         refuse_null("bytes", bytes, accumulator.shape())?;
         let mut place = bytes.cast::<u8>();
-        // SAFETY: the caller promises `size` writable bytes, as many as there are.
+        // SAFETY: the caller promises `size` writable bytes; `serialize` fails if the states have another size.
         accumulator.serialize(size, &mut |state| place = unsafe { append(place, state) })?;
         Ok(0)
     })
@@ -264,10 +263,10 @@ fn refuse_null(argument: &'static str, place: *mut c_void, shape: &[i64]) -> Res
     Ok(())
 }
 
-/// Copies bytes to a place, and returns the address after them.
+/// Copies bytes to a place. Returns the address after them.
 ///
 /// # Safety
-/// The place has room for them.
+/// The place has room for the bytes.
 unsafe fn append(place: *mut u8, bytes: &[u8]) -> *mut u8 {
     // SAFETY: this function's promise.
     unsafe {
@@ -276,7 +275,7 @@ unsafe fn append(place: *mut u8, bytes: &[u8]) -> *mut u8 {
     }
 }
 
-/// Returns the bytes that a caller passes, of which there may be none.
+/// Returns the bytes that a caller passes. `bytes` may be NULL if `size` is 0.
 ///
 /// # Safety
 /// There are `size` readable bytes, which no thread changes for the lifetime.

@@ -16,17 +16,19 @@
 //! }
 //! ```
 //!
-//! Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, are one expression with
-//! an output for each, which is run by `gpuvec_expr_run_outputs`. The language is Python's syntax with the types
-//! and the functions of NumPy; the page "The language of expressions" of gpuvec's documentation describes it.
+//! Up to 8 formulas with `;` between them, such as `"x + dt*v; v - dt*k*x; sum(v*v)"`, form one expression with
+//! an output for each formula. Run it with `gpuvec_expr_run_outputs`. The language is Python's syntax with the
+//! types and the functions of NumPy; the page "The language of expressions" of gpuvec's documentation describes
+//! it.
 //!
-//! A reduction inside a formula, such as `"x / sum(x)"`, is computed in an earlier pass, of all elements. A call with
-//! a stream waits for all passes but the last one. Other reductions of such a text reduce all axes. A formula that has
-//! arrays only inside reductions, such as `"sum(x) / 2"`, is one value: `gpuvec_expr_is_reduction_at` returns 1.
+//! A reduction inside a formula, such as `"x / sum(x)"`, is computed over all elements in an earlier pass. A
+//! call with a stream waits for all passes but the last one. All other reductions in such a text reduce all
+//! axes, too. A formula that has arrays only inside reductions, such as `"sum(x) / 2"`, is one value:
+//! `gpuvec_expr_is_reduction_at` returns 1.
 //!
-//! Expressions never change, and any number of threads may run one at the same time. All that this header says
-//! of operations holds for `gpuvec_expr_run`, too. Errors name an input `inputs[i]`, and one of several outputs
-//! `outputs[i]`.
+//! Expressions never change, and any number of threads may run one at the same time. Everything that this
+//! header says about operations also applies to `gpuvec_expr_run`. Errors name an input `inputs[i]`, and one of
+//! several outputs `outputs[i]`.
 
 use super::{Status, guard, read_shape, values};
 use crate::error::Error;
@@ -42,11 +44,12 @@ use std::ffi::{CStr, c_char, c_void};
 
 /// Compiles an expression and stores its handle in `expr`.
 ///
-/// `text` is a C string in UTF-8, in the language of expressions. The expression has `count` inputs, at most 32:
-/// `names` points to their names, which are C strings, and `types` to their types. A `gpuvec_type` declares an
-/// array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` one value, which is read at each call.
-/// `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` also declare one value, which takes the type of
-/// the other operand, as a number in the text does. The library does not use the caller's memory after the call.
+/// `text` is a C string in UTF-8, in the language of expressions. The expression has `count` inputs, at most
+/// 32: `names` points to their names, which are C strings, and `types` to their types. A `gpuvec_type` declares
+/// an array with elements of that type, and `gpuvec_type | GPUVEC_SCALAR` declares one value, which is read at
+/// each call. `GPUVEC_F64 | GPUVEC_NUMBER` and `GPUVEC_I64 | GPUVEC_NUMBER` also declare one value, which takes
+/// the type of the other operand, as a number in the text does. The library does not use the caller's memory
+/// after the call.
 ///
 /// Compiling a text again with the same names and types is usually quick: the library remembers recent ones.
 /// Destroy the handle with `gpuvec_expr_destroy`.
@@ -121,21 +124,22 @@ pub unsafe extern "C" fn gpuvec_expr_run(
 /// Evaluates an expression with several outputs in one pass. Otherwise as `gpuvec_expr_run`.
 ///
 /// `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of
-/// the type `gpuvec_expr_output_type_at(expr, index)`, or of one element where
-/// `gpuvec_expr_is_reduction_at(expr, index)`. `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
+/// the type `gpuvec_expr_output_type_at(expr, index)`, or of one element if
+/// `gpuvec_expr_is_reduction_at(expr, index)` returns 1. `num_outputs` is their number,
+/// `gpuvec_expr_num_outputs(expr)`.
 ///
 /// All formulas read the inputs as they are before the call. Each output may be exactly one of the input arrays
-/// whose elements have the same size, even one that another formula reads: `"y; x"` into `x` and `y` swaps them.
-/// An output must not overlap an input in any other way, nor another output. The result of a reduction may be
-/// the first element of an input. After an error any of the outputs may have been written in part.
+/// with elements of the same size, even if another formula reads this array: `"y; x"` into `x` and `y` swaps
+/// them. An output must not overlap an input in any other way, nor another output. The result of a reduction may
+/// be the first element of an input. After an error any of the outputs may have been written in part.
 ///
 /// If `n` is 0, output arrays are not written, and reductions store their results for no elements; the call
 /// fails if a reduction has none, such as `min`. A call with a stream waits for its work if one of its outputs
 /// is a `var` or `std`, or if it has several outputs and the result of a reduction is to be stored in an input
 /// array.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and where
-/// `gpuvec_expr_run` returns it; or another error.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and for the reasons
+/// of `gpuvec_expr_run`; or another error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_outputs(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, outputs: *const *mut c_void,
@@ -172,16 +176,16 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 /// `shape` points to the lengths of the `ndim` axes, at most 32; 0 axes stand for one element. `inputs` points
 /// to an array for each input, in the order of `gpuvec_expr_compile`, and `outputs` to an array for each of the
 /// `gpuvec_expr_num_outputs(expr)` outputs. The strides of an array are the distances in bytes between elements
-/// along the axes. An input with a stride of 0 is the same along that axis (broadcasting). NULL strides stand
-/// for C order. Strides along axes of length 1 are ignored, and so are the strides of scalars, and the strides
-/// of reductions' results along the reduced axes. Addresses and strides are multiples of the element size.
+/// along the axes. A stride of 0 repeats an input along that axis (broadcasting). NULL strides stand for C
+/// order. Strides along axes of length 1 are ignored, and so are the strides of scalars, and the strides of
+/// reductions' results along the reduced axes. Addresses and strides are multiples of the element size.
 ///
 /// `reduced_axes` has a bit for each axis along which reductions reduce, the lowest bit for the first axis; it
 /// is 0 for an expression without reductions. For each index of the other axes, the result has the bits that
 /// `gpuvec_expr_run` computes from the elements with this index, whatever the strides. `argmin` and `argmax`
-/// count the elements in C order of the reduced axes. If a reduced axis has length 0, results are those of no
-/// elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis has
-/// length 0 as well.
+/// count the elements in C order of the reduced axes. If a reduced axis has length 0, each result is the result
+/// of no elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis
+/// has length 0 as well.
 ///
 /// An output that is not a reduction has all axes, even if other outputs are reductions. All formulas read the
 /// inputs as they are before the call.
@@ -190,12 +194,12 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 /// the same size; the result of a reduction of all elements may be stored in the first one. Otherwise an output
 /// must not overlap an input, another output, or itself. Interleaved arrays, such as fields of the same records
 /// or blocks of columns of the same matrix, do not overlap. Arrays with unusual strides may be refused although
-/// they do not overlap, where finding that out would take too long.
+/// they do not overlap, if proving it would take too long.
 ///
 /// If all arrays are contiguous, with the same order of axes, and either all axes are reduced or none is, the
 /// call runs as `gpuvec_expr_run` does. Other calls run on the same processors, but never on cores and GPUs
 /// together. A GPU uses the arrays that it can access in place; the elements of pageable arrays are gathered and
-/// scattered on the way. The call is queued on a stream whose GPU can access all arrays, as by
+/// scattered on the way. If the stream's GPU can access all arrays, the call is queued there, as by
 /// `gpuvec_expr_run`, unless a result has more than 2^30 elements, an output is a `var` or `std`, or there are
 /// several outputs and a reduction's result is to be stored in an input. Otherwise the call waits for the
 /// stream's work and returns when its own is done.
@@ -249,9 +253,9 @@ pub unsafe extern "C" fn gpuvec_expr_run_dlpack(
     })
 }
 
-/// Compiles an expression for a GPU in advance. Afterwards, calls on contiguous arrays run on this GPU without a
-/// wait for its driver's compiler. Does nothing if the expression is already compiled for it. The driver caches
-/// compiled expressions on disk, across processes.
+/// Compiles an expression for a GPU in advance. Afterwards, calls on contiguous arrays run on this GPU without
+/// waiting for the driver's compiler. Does nothing if the expression is already compiled for it. The driver
+/// caches compiled expressions on disk, across processes.
 ///
 /// `device` counts from 0. Without a usable GPU, or with placement `cpu`, the function does nothing, and
 /// `device` must be 0. Returns `GPUVEC_OK` or an error.
@@ -261,7 +265,7 @@ pub extern "C" fn gpuvec_expr_prepare(expr: *mut gpuvec_expr, device: i32) -> St
 }
 
 /// Returns the number of outputs. This is the number of formulas in the text, 1 to 8. On failure returns a
-/// `gpuvec_status`, which is above 8.
+/// `gpuvec_status`, which is greater than 8.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_expr_num_outputs(expr: *mut gpuvec_expr) -> i32 {
     guard::call(|| Ok(expression::given(expr)?.formula.outputs().count() as i32))

@@ -84,8 +84,8 @@ pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
 pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
 /// Sets the greatest number of threads that work on one call. The calling thread counts. The number holds for
-/// all later calls in every thread; 0 restores the environment's number. A call uses as many threads as are
-/// predicted to finish first.
+/// all later calls in every thread; 0 restores the environment's number. A call uses the number of threads that
+/// is predicted to finish first.
 ///
 /// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
 /// works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -116,7 +116,7 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
 /// Sets the device that computes calls on host arrays.
 ///
 /// The setting holds for all later calls of every thread, and overrides the environment variable
-/// `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where they are
+/// `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several devices if they are
 /// predicted to finish sooner. Calls on device memory run on the device that holds it, and functions that take a
 /// device or a stream use that one. Does not open the driver. If the driver shows no device of that number, host
 /// arrays are computed without a GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
@@ -174,15 +174,14 @@ pub unsafe extern "C" fn gpuvec_last_run(run: *mut Run, size: usize) -> Status {
     guard::report(|| unsafe { store("run", run, size, || Ok(last_run::last())) })
 }
 
-/// Starts the worker threads, and opens the driver and a GPU. Later calls would otherwise do this. The GPU is
-/// the first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried
-/// again.
+/// Starts the worker threads, and opens the driver and a GPU. Otherwise later calls do this. The GPU is the
+/// first one; with placement `cpu` the call opens neither. A driver or GPU that failed before is tried again.
 ///
-/// No program needs it: it lets one choose when to spend those tenths of a second. With placement `auto`, calls
-/// on host arrays may use a GPU from then on; otherwise they open it once that pays. An operation's kernel is
-/// still loaded when a device first runs it, which takes some milliseconds, and for which the driver may wait
-/// for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the error that a call
-/// would return.
+/// No program has to call it: it only lets you choose when to spend those tenths of a second. With placement
+/// `auto`, calls on host arrays may use a GPU from then on; otherwise they open it once that pays. An
+/// operation's kernel is still loaded when a device first runs it, which takes some milliseconds, and for which
+/// the driver may wait for work in flight. Returns `GPUVEC_OK`, also without a GPU; with placement `gpu`, the
+/// error that a call would return.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_init() -> Status {
     guard::call(|| {

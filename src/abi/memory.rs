@@ -3,12 +3,12 @@
 //! Pinned and device memory, registration of host memory, and copies between all kinds of memory.
 //!
 //! Without a usable GPU, or with placement `cpu`, all of it is ordinary host memory, and everything works the
-//! same. Functions that allocate return NULL on failure, and `gpuvec_last_error()` tells why.
+//! same. Functions that allocate return NULL on failure; `gpuvec_last_error()` says why.
 //!
-//! Functions that free or unregister memory return `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` for an address that the
-//! function which they undo did not return or register, or that was freed or unregistered before. After
-//! `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered; after any other error it
-//! is still allocated or registered, and they can be called again.
+//! Functions that free or unregister memory return `GPUVEC_OK`, or `GPUVEC_ERROR_POINTER` if the matching
+//! function did not return or register the address, or if it was already freed or unregistered. After
+//! `GPUVEC_ERROR_DEVICE_LOST` the memory is lost with the device, or no longer registered. After any other
+//! error it is still allocated or registered: call them again.
 //!
 //! ```c
 //! float host[3] = {1, 2, 3}, sum;
@@ -43,7 +43,7 @@ pub extern "C" fn gpuvec_pinned_alloc(bytes: usize) -> *mut c_void {
 
 /// Frees pinned memory; NULL does nothing.
 ///
-/// Synchronize every stream whose queued work uses the memory first.
+/// First synchronize every stream with queued work that uses the memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_pinned_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
@@ -82,7 +82,7 @@ pub extern "C" fn gpuvec_device_of(ptr: *const c_void) -> i32 {
 /// are used more than once.
 ///
 /// `ptr` may be any address, and NULL if `bytes` is 0, which locks nothing. Arrays may share pages, and an array
-/// may be registered more than once: it stays page-locked until it has been unregistered as many times. Other
+/// may be registered more than once: it stays page-locked until each registration has been undone. Other
 /// data in an array's pages stays pageable memory. Without a usable GPU, or with placement `cpu`, the memory
 /// does not change. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
 #[unsafe(no_mangle)]
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn gpuvec_host_unregister(ptr: *mut c_void) -> Status {
     guard::call(|| registration::unregister(ptr).map(|()| 0))
 }
 
-/// Copies bytes between any two kinds of memory. Their number is `bytes`. The direction, from `src` to `dst`,
-/// follows from the pointers, with every placement.
+/// Copies `bytes` bytes between any two kinds of memory, from `src` to `dst`. The library finds out the kinds
+/// from the pointers, with every placement.
 ///
 /// `dst` may be exactly `src`; any other overlap is an error. `bytes == 0` does nothing. With a stream the copy
 /// is queued if neither array is pageable memory. Otherwise, and with a NULL stream, it is done when the
@@ -124,8 +124,8 @@ pub unsafe extern "C" fn gpuvec_copy(
 /// `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
 /// structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. Opens
 /// neither the driver nor a device: all fields are 0 for a device that this process has not used. Page-locked
-/// memory counts for the device in whose context it was allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or
-/// `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
+/// memory counts for the device with the context in which it was allocated. Returns `GPUVEC_OK`,
+/// `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_memory(device: i32, info: *mut MemoryInfo, size: usize) -> Status {
     // SAFETY: the caller's promise, as the header says.
@@ -134,15 +134,15 @@ pub unsafe extern "C" fn gpuvec_memory(device: i32, info: *mut MemoryInfo, size:
 
 /// Returns unused memory to the driver.
 ///
-/// On all devices, unused are the library's buffers that no call uses at the moment, cached memory that callers
-/// freed, and the kernels of expressions that are neither in use nor held by a handle. Stores the number of
-/// freed bytes of pinned and device memory in `bytes`, which may be NULL.
+/// On all devices this frees the library's buffers that no call is using, cached memory that callers freed, and
+/// the kernels of expressions that are neither in use nor held by a handle. Stores the number of freed bytes of
+/// pinned and device memory in `bytes`, which may be NULL.
 ///
 /// Later calls allocate anew, so the first of them are slower. Waits for the driver, which may wait for work in
-/// flight. Does not touch callers' memory, registrations, streams, and the kernels of operations. Other threads
-/// may make calls at the same time: memory that they use is kept. Memory that the driver refuses to free is kept
-/// for the next call. Returns `GPUVEC_OK`, also without a GPU and in a forked child, where there is nothing to
-/// return.
+/// flight. Does not touch callers' memory, registrations, streams or the kernels of operations. Other threads
+/// may make calls at the same time: memory that they use is kept. Memory that the driver refuses to free is
+/// kept; the next `gpuvec_trim` tries again. Returns `GPUVEC_OK`, also without a GPU and in a forked child,
+/// where there is nothing to return.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_trim(bytes: *mut u64) -> Status {
     guard::call(|| {

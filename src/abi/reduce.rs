@@ -1,7 +1,7 @@
 //! # Reductions
 //!
-//! `gpuvec_<operation>_<type>(inputs…, out, n, stream)` stores one value of all elements of the inputs in
-//! `out[0]`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
+//! `gpuvec_<operation>_<type>(inputs…, out, n, stream)` reduces all elements of the inputs to one value and
+//! stores it in `out[0]`. The types are f32 (`float`), f64 (`double`), i32 (`int32_t`) and i64 (`int64_t`).
 //!
 //! `dot` and `sum` of floats are exact: the sum of all elements or exact products is rounded once, to the type
 //! of `out` (see "Results"). A NaN is stored as 0x7FC00000 (`float`) or 0x7FF8000000000000 (`double`); an exact
@@ -9,12 +9,12 @@
 //! result for `n == 0` is 0. Accumulators compute exact sums in parts.
 //!
 //! `min` and `max` of floats follow IEEE 754-2019's minimum and maximum: -0 is less than +0, and a NaN among
-//! the elements makes the result the NaN above. So the result has the same bits for any number of threads, on
-//! the CPU and on any GPU. No elements have no minimum and no maximum: for `n == 0` the call returns
+//! the elements makes the result the NaN above. The result therefore has the same bits for any number of
+//! threads, on the CPU and on any GPU. An empty array has no minimum or maximum: for `n == 0` the call returns
 //! `GPUVEC_ERROR_EMPTY` and writes nothing.
 //!
-//! `out` is one element. It may be the first element of an input of the same type, and otherwise lies outside
-//! the inputs. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
+//! `out` is one element. It may be the first element of an input of the same type, and must not overlap the
+//! inputs otherwise. With a NULL `stream` the call waits for the result (see "Streams"). The functions return
 //! `GPUVEC_OK` or an error.
 //!
 //! ```c

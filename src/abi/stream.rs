@@ -4,7 +4,7 @@
 //! how operations use them.
 //!
 //! Without a usable GPU, or with placement `cpu`, everything works the same. Functions that create a stream or
-//! an event return NULL on failure; `gpuvec_last_error()` tells why. The others return `GPUVEC_OK` or an error:
+//! an event return NULL on failure; `gpuvec_last_error()` says why. The others return `GPUVEC_OK` or an error:
 //! `GPUVEC_ERROR_HANDLE` for a handle that does not exist. Destroy functions do nothing with NULL, and succeed
 //! also if the device is lost.
 //!
@@ -122,8 +122,8 @@ pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::synchronize(event).map(|()| 0))
 }
 
-/// Stores the milliseconds between two events in `ms`. The time is measured by the clock of the device on whose
-/// streams they were recorded, or by the host's clock without a GPU.
+/// Stores the milliseconds between two events in `ms`. For events that were recorded on streams of a device, its
+/// clock measures the time; without a GPU, the host's clock does.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
 /// either was never recorded or they belong to two devices; or another error.

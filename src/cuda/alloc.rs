@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 impl Device {
-    /// Page-locks `bytes` of new host memory, for every device to see.
+    /// Allocates `bytes` of page-locked host memory that every device can access.
     pub(crate) fn pinned_alloc(&self, bytes: usize) -> Result<NonNull<c_void>, Error> {
         self.within(|| OwnedPinned::new(bytes, self.ordinal()).map(OwnedPinned::into_address))
     }
@@ -30,7 +30,7 @@ impl Device {
         Ok(address)
     }
 
-    /// Waits until the device is done with a caller's memory, and keeps it for reuse, or frees it.
+    /// Takes back memory of a caller: caches it once the device has no work left, or frees it.
     fn device_free(&self, address: u64, bytes: usize) -> Result<(), Error> {
         let ordinal = self.ordinal();
         let memory = OwnedMemory::returned(address, bytes, ordinal);
@@ -46,14 +46,14 @@ impl Device {
         })
     }
 
-    /// Page-locks whole pages that exist, with the part of an array that is in them; says whether
-    /// they were not locked before, by whichever library.
+    /// Page-locks whole pages of existing host memory. `part` is the part of an array in these pages. Returns false if
+    /// any library had locked them before.
     pub(crate) fn lock_pages(
         &self, pages: Range<usize>, part: Range<usize>,
     ) -> Result<bool, Error> {
         let start = std::ptr::with_exposed_provenance_mut(pages.start);
         self.within(|| {
-            // SAFETY: the driver looks at the pages' mapping, and fails where there is none.
+            // SAFETY: the driver checks the pages' mapping, and fails if there is none.
             match unsafe { cuMemHostRegister_v2(start, pages.len(), PORTABLE_MAPPED) } {
                 Code::ALREADY_REGISTERED => Ok(false),
                 // The driver's answer for memory that it has allocated itself.
@@ -64,8 +64,7 @@ impl Device {
     }
 }
 
-/// Unlocks pages that were locked together and begin there; in a forked child, where they are not
-/// locked, does nothing.
+/// Unlocks the pages that one call locked from `start` on. In a forked child they are not locked: does nothing.
 pub(crate) fn unlock_pages(ordinal: usize, start: usize) -> Result<(), Error> {
     if driver::if_open().is_none() {
         return Ok(());
@@ -77,7 +76,7 @@ pub(crate) fn unlock_pages(ordinal: usize, start: usize) -> Result<(), Error> {
     })
 }
 
-/// Frees page-locked memory; in a forked child, which must not call the driver, does nothing.
+/// Frees page-locked memory. Does nothing in a forked child, which must not call the driver.
 ///
 /// # Safety
 /// `address` must come from [`Device::pinned_alloc`] of `bytes`, not be freed yet, and be used by nothing.
@@ -91,7 +90,7 @@ pub(crate) unsafe fn pinned_free(
     device::one(ordinal)?.within(|| memory.release().of("cuMemFreeHost", ordinal))
 }
 
-/// Frees memory of a device; in a forked child, which must not call the driver, does nothing.
+/// Frees memory of a device. Does nothing in a forked child, which must not call the driver.
 ///
 /// # Safety
 /// `address` must come from [`Device::device_alloc`] of `bytes`, not be freed yet, and be used by nothing.
@@ -102,7 +101,7 @@ pub(crate) unsafe fn device_free(ordinal: usize, address: u64, bytes: usize) -> 
     device::one(ordinal)?.device_free(address, bytes)
 }
 
-/// Writes the one value of an output, whose bits are the low ones, and returns when it is there.
+/// Stores the low bytes of `bits` as the only element of an output, and returns once they are visible there.
 ///
 /// # Panics
 /// If the output has more than 8 bytes.
@@ -110,14 +109,14 @@ pub(crate) fn write_bits(output: &Array, bits: u64) -> Result<(), Error> {
     let bits = bits.to_le_bytes();
     let value = &bits[..output.bytes];
     let Some(ordinal) = output.device() else {
-        // SAFETY: the call promises the output, which has as many bytes, and which the host reaches.
+        // SAFETY: the call promises the output, which has this many bytes, in memory of the host.
         unsafe { output.host_bytes().copy_from_nonoverlapping(value.as_ptr(), value.len()) };
         return Ok(());
     };
     let address = output.address as u64;
     device::one(ordinal)?.within(|| {
-        // SAFETY: the call promises the output, which has as many bytes, and the driver says that it is of this
-        // device; the value is read from a local.
+        // SAFETY: the call promises the output, which has this many bytes, in this device's memory; the value is read
+        // from a local.
         unsafe { cuMemcpyHtoD_v2(address, value.as_ptr().cast(), value.len()) }
             .of("cuMemcpyHtoD", ordinal)
     })

@@ -1,8 +1,7 @@
-//! Completion flags: words of pinned memory in which the warps of a kernel signal that all they have
-//! written is visible.
+//! Completion flags: words of pinned memory that the warps of a kernel set once all their writes are visible.
 //!
-//! A short call polls them instead of synchronizing with its stream: the device's work to end a kernel,
-//! after its last warp, takes longer than the kernel of a thousand elements (2 µs of 12).
+//! A short call polls them instead of synchronizing its stream, because the device needs 2 µs to end a kernel after its
+//! last warp. A call of a thousand elements takes 12 µs.
 
 use crate::policy::gpu;
 use std::ptr::NonNull;
@@ -18,25 +17,25 @@ impl Flags {
     pub(super) const BYTES: usize = gpu::FLAGGED_WARPS as usize * size_of::<AtomicU32>();
 
     /// # Safety
-    /// [`Flags::BYTES`] of pinned memory must be there, aligned as a word, for as long as the flags are
-    /// used, and for them alone.
+    /// The address must be that of [`Flags::BYTES`] of pinned memory, aligned as words, which nothing else uses as long
+    /// as the flags are used.
     pub(super) unsafe fn at(address: NonNull<u8>) -> Self {
         Flags(address.cast())
     }
 
-    /// The address at which every device reaches the flags.
+    /// The flags' address on every device.
     pub(super) fn address(self) -> u64 {
         self.0.addr().get() as u64
     }
 
-    /// Clears the flags of `warps` warps, whose kernel is not queued yet, and returns their number.
+    /// Clears the flags of `warps` warps before their kernel is queued. Returns `warps`.
     pub(super) fn clear(self, warps: u32) -> u32 {
         self.of(warps).iter().for_each(|flag| flag.store(0, Ordering::Relaxed));
         warps
     }
 
-    /// Polls the flags of `warps` warps until all are set or a timeout, and says whether they are: the
-    /// warps' results are visible then.
+    /// Polls the flags of `warps` warps. Returns true once all are set, which makes the warps' results visible, and
+    /// false after a timeout.
     pub(super) fn are_set(self, warps: u32) -> bool {
         let begin = Instant::now();
         self.of(warps).iter().all(|flag| {

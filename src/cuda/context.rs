@@ -1,4 +1,4 @@
-//! Contexts: each device's primary one, and the calling thread's own, which is the same afterwards.
+//! Contexts: the primary context of each device, and the calling thread's current one, which each call restores.
 
 use super::driver::{
     CUcontext, CUdevice, CUdevice_attribute, Code, cuCtxGetCurrent, cuCtxPopCurrent_v2,
@@ -33,8 +33,8 @@ impl Primary {
         self.raw == context
     }
 
-    /// True if page-locked memory, allocated or registered, has the host's address on the device.
-    /// A driver that cannot tell is asked for each address.
+    /// True if page-locked memory, allocated or registered, has the same address on the device as on the host. If not,
+    /// or if the driver does not know, the driver is asked for each address.
     pub(super) fn has_host_addresses(&self, ordinal: usize) -> bool {
         [
             CUdevice_attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
@@ -60,7 +60,7 @@ impl Primary {
         Ok(value)
     }
 
-    /// Makes it the calling thread's context, if it is not, until the result is dropped.
+    /// Makes this the calling thread's current context until the result is dropped.
     pub(super) fn enter(&self, ordinal: usize) -> Result<Entered, Error> {
         if current() == self.raw {
             return Ok(Entered { pushed: None });
@@ -78,40 +78,38 @@ impl Drop for Primary {
     }
 }
 
-/// A context is the calling thread's, above the caller's own, which is never used: it may be one that
-/// was destroyed.
+/// Keeps a context current. The caller's own context below it is never used: the caller may have destroyed it.
 pub(super) struct Entered {
     /// The context, unless it was current before.
     pushed: Option<CUcontext>,
 }
 
 impl Entered {
-    /// Pops a context that was pushed, when it is dropped.
+    /// Takes over a context that was pushed: dropping the result pops it.
     pub(super) fn pushed(context: CUcontext) -> Self {
         Entered { pushed: Some(context) }
     }
 }
 
 impl Drop for Entered {
-    /// Pops the context. The call's results exist by now, and an error would contradict them: if the driver
-    /// refuses, the context is popped in another way.
+    /// Pops the context, in another way if the driver refuses. The call's results exist by now: there is no error to
+    /// return.
     fn drop(&mut self) {
         let Some(pushed) = self.pushed else { return };
         let mut popped = std::ptr::null_mut();
-        // SAFETY: the driver writes one handle into a local; the topmost context is the one that was
-        // pushed.
+        // SAFETY: the driver writes one handle into a local; the topmost context is the pushed one.
         let code = unsafe { cuCtxPopCurrent_v2(&raw mut popped) };
         let is_left = || known_current().is_some_and(|current| current != pushed);
         if code != Code::SUCCESS && !is_left() {
-            // SAFETY: takes no pointer that is followed. Setting NULL pops the topmost context, which still
-            // is the one that was pushed (CUDA driver API, cuCtxSetCurrent).
+            // SAFETY: follows no pointer. Setting NULL pops the topmost context, which still is the pushed one (CUDA
+            // driver API, cuCtxSetCurrent).
             let _ = unsafe { cuCtxSetCurrent(std::ptr::null_mut()) };
         }
     }
 }
 
-/// The calling thread's context, for comparisons alone: it may be one that was destroyed. NULL if there is
-/// none, or the driver cannot tell.
+/// The calling thread's current context, only for comparisons: it may have been destroyed. NULL if there is none, or if
+/// the driver cannot tell.
 pub(super) fn current() -> CUcontext {
     known_current().unwrap_or(std::ptr::null_mut())
 }

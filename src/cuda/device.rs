@@ -1,8 +1,7 @@
-//! The GPUs: each is opened at the first call that runs on it, and never closed.
+//! The GPUs. The first call that runs on a GPU opens it; nothing closes it.
 //!
-//! The library uses each device's primary context, as the CUDA runtime does, so that pointers from
-//! other libraries work. It leaves the caller's current context as it found it, and never resets a
-//! device.
+//! The library uses each device's primary context, as the CUDA runtime does, so that pointers from other libraries
+//! work. It leaves the caller's current context as it found it, and never resets a device.
 
 use super::context::{Entered, Primary};
 use super::driver::{
@@ -34,9 +33,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A device that the driver shows.
 pub(crate) struct Gpu {
-    /// Its number, as the driver counts the visible ones.
+    /// Its number among the devices that the driver shows.
     pub(crate) ordinal: usize,
-    /// Its name, for people.
+    /// The driver's name for it.
     pub(crate) name: CString,
     handle: CUdevice,
     device: FallibleOnceCell<Device>,
@@ -44,21 +43,21 @@ pub(crate) struct Gpu {
     memory: MemoryStats,
 }
 
-/// A device that is open, with what it needs to compute. Nothing of it is destroyed: at exit the
-/// driver may be gone before this library.
+/// An open device with its context, kernels and slots. It is never destroyed: at exit the driver may be gone before
+/// this library.
 pub(crate) struct Device {
     gpu: &'static Gpu,
     context: ManuallyDrop<Primary>,
     pub(super) kernels: Kernels,
     /// The slots, by kind.
     slots: [SlotPool; 3],
-    /// Says that kernels reach all page-locked memory at the host's own addresses.
+    /// True if page-locked memory has the same addresses on the device as on the host.
     has_host_addresses: bool,
     reach: Reach,
     /// The sizes of kernels' launches.
     pub(super) policy: &'static KernelPolicy,
     pub(super) multiprocessors: u32,
-    /// Says that the device sums f32 faster by integers alone than with f64.
+    /// True if the device sums f32 faster in integers alone than with f64.
     pub(super) lacks_f64_units: bool,
     /// Objects that the driver refused to destroy so far.
     refused: DeferredFrees,
@@ -75,7 +74,7 @@ pub(crate) fn all() -> Result<&'static [Gpu], Error> {
         .map(Vec::as_slice)
 }
 
-/// The devices that host arrays may be computed on: all, or the one that the user has chosen.
+/// The devices that may compute calls on host arrays: all, or the one that the user has chosen.
 fn for_host_arrays() -> Result<&'static [Gpu], Error> {
     let gpus = all()?;
     let Ok(ordinal) = usize::try_from(settings::device()?) else { return Ok(gpus) };
@@ -98,7 +97,7 @@ fn list(_: Driver) -> Result<Vec<Gpu>, Error> {
     (0..count).map(Gpu::shown).collect()
 }
 
-/// The error of a GPU that cannot be used, as `gpuvec_why_cpu` says it.
+/// The error of a GPU that cannot be used, in the words of `gpuvec_why_cpu`.
 fn unusable(what: &str, error: Error) -> Error {
     match error {
         Error::NoGpu { .. } => error,
@@ -106,7 +105,7 @@ fn unusable(what: &str, error: Error) -> Error {
     }
 }
 
-/// The first device for host arrays that can compute; or why the first one cannot.
+/// The first usable device for host arrays. The error is why the first of all cannot be used.
 pub(crate) fn usable() -> Result<&'static Device, Error> {
     let [first, others @ ..] = for_host_arrays()? else {
         return Err(Error::NoGpu { why: NO_DEVICE });
@@ -114,14 +113,14 @@ pub(crate) fn usable() -> Result<&'static Device, Error> {
     first.open().or_else(|failure| others.iter().find_map(|gpu| gpu.open().ok()).ok_or(failure))
 }
 
-/// All devices for host arrays that can compute; or why the first one cannot.
+/// All usable devices for host arrays, at least one. The error is why the first of all cannot be used.
 pub(crate) fn all_usable() -> Result<Vec<&'static Device>, Error> {
     let usable: Vec<_> = for_host_arrays()?.iter().filter_map(|gpu| gpu.open().ok()).collect();
     if usable.is_empty() { self::usable().map(|device| vec![device]) } else { Ok(usable) }
 }
 
-/// The numbers of devices for host arrays that are open, and of those that are or could be, where the driver is
-/// open. Opens the first one if the calling thread has a context, as where the driver is open for another library.
+/// Counts the devices for host arrays that are open, and the devices that are open or could be opened. If none is open
+/// but the calling thread has a context, because another library uses the driver, opens the first.
 pub(crate) fn counts() -> [usize; 2] {
     let Ok(gpus) = for_host_arrays() else { return [0, 0] };
     let count = |is_counted: fn(&&Gpu) -> bool| gpus.iter().filter(is_counted).count();
@@ -132,12 +131,12 @@ pub(crate) fn counts() -> [usize; 2] {
     [open(), count(|gpu| gpu.device.failure().is_none() && gpu.refuse_lost().is_ok())]
 }
 
-/// The device of a number; or why it cannot compute.
+/// Device `ordinal`, opened if it is not. The error is why it cannot be used.
 pub(crate) fn one(ordinal: usize) -> Result<&'static Device, Error> {
     all()?.get(ordinal).ok_or(Error::NoGpu { why: NO_DEVICE })?.open()
 }
 
-/// The device whose context this is, if the context is the device's primary one.
+/// The device of a context, which must be the device's primary one.
 ///
 /// # Safety
 /// The context must exist.
@@ -155,8 +154,8 @@ pub(super) unsafe fn of_context(context: CUcontext) -> Result<&'static Device, E
     if device.has_context(context) { Ok(device) } else { Err(Error::OtherContext { ordinal }) }
 }
 
-/// The device of a number that a caller passed; `None` where host memory takes its place: with
-/// placement `cpu`, or `auto` or `all` where there is no usable GPU. That counts as device 0.
+/// The device of a number that a caller passed. `None` for device 0 where host memory stands in for the memory of a
+/// device: with placement `cpu`, and with `auto` or `all` if no GPU is usable.
 pub(crate) fn asked_for(
     placement: Placement, device: i32,
 ) -> Result<Option<&'static Device>, Error> {
@@ -171,8 +170,8 @@ pub(crate) fn asked_for(
     gpu.open().map(Some)
 }
 
-/// A device for which host memory is to be page-locked, for all devices to see; `None` where no GPU
-/// would see it: with placement `cpu`, or `auto` or `all` where there is no usable GPU.
+/// A device with a context in which host memory is page-locked, for all devices. `None` if no GPU would access the
+/// memory: with placement `cpu`, and with `auto` or `all` if no GPU is usable.
 pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Device>, Error> {
     match placement {
         Placement::Cpu => Ok(None),
@@ -181,13 +180,14 @@ pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Devi
     }
 }
 
-/// True if a caller's number may be a device. As long as the driver is closed, any nonnegative number may.
+/// True if a number may be a device's. While the driver is closed, any nonnegative number may.
 pub(crate) fn may_exist(device: i32) -> bool {
     let count = driver::if_open().and_then(|_| GPUS.get()).map_or(usize::MAX, Vec::len);
     usize::try_from(device).is_ok_and(|ordinal| ordinal < count)
 }
 
-/// Lets the next call try again whatever failed before. A lost device stays lost.
+/// Forgets why the driver and the devices could not be opened, so that the next call tries again. A lost device stays
+/// lost.
 pub(crate) fn forget_failures() {
     driver::forget_failure();
     GPUS.forget_failure();
@@ -196,18 +196,18 @@ pub(crate) fn forget_failures() {
     }
 }
 
-/// The memory that the library has from a device.
+/// The counts of the memory that the library has allocated with a device.
 pub(super) fn memory_stats(ordinal: usize) -> Option<&'static MemoryStats> {
     Some(&GPUS.get()?.get(ordinal)?.memory)
 }
 
-/// The devices that this process has open. Opens none, and none in a forked child.
+/// The devices that this process has opened: none in a forked child.
 pub(crate) fn open() -> impl Iterator<Item = &'static Device> {
     let gpus = driver::if_open().and_then(|_| GPUS.get());
     gpus.into_iter().flatten().filter_map(|gpu| gpu.device.get())
 }
 
-/// The host memory that all open devices reach.
+/// The host memory that all open devices can access.
 pub(crate) fn reach() -> Reach {
     let of_both = |a: Reach, b: Reach| Reach {
         pageable: a.pageable && b.pageable,
@@ -216,13 +216,13 @@ pub(crate) fn reach() -> Reach {
     open().map(|device| device.reach).reduce(of_both).unwrap_or_default()
 }
 
-/// Lets all devices forget the kernel of a formula. Makes no call of the driver.
+/// Retires the kernels of a formula on all devices. Does not call the driver.
 pub(crate) fn forget(formula: u64) {
     open().for_each(|device| device.kernels.forget(formula));
 }
 
 impl Gpu {
-    /// The device of a number, which the driver shows.
+    /// Asks the driver for device `number`.
     fn shown(number: c_int) -> Result<Self, Error> {
         const NAME_BYTES: usize = 256;
         let (ordinal, mut handle, mut name) = (number as usize, 0, [0_u8; NAME_BYTES]);
@@ -248,7 +248,7 @@ impl Gpu {
         })
     }
 
-    /// Fails if the device is known to do nothing more.
+    /// Fails if the device is lost.
     fn refuse_lost(&self) -> Result<(), Error> {
         if self.is_lost.load(Ordering::Acquire) {
             return Err(Error::DeviceLost { ordinal: self.ordinal });
@@ -295,39 +295,39 @@ impl Device {
         self.gpu.ordinal
     }
 
-    /// Loads the kernels of a formula, if they were not.
+    /// Loads the kernels of a formula that are not loaded yet.
     pub(crate) fn prepare(&self, formula: &Formula) -> Result<(), Error> {
         self.within(|| self.kernels.load_all(formula))
     }
 
     /// True if the kernels of a task are loaded.
     pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
-        task.formula().is_none_or(|formula| self.kernels.has_all(formula))
+        task.formula().is_none_or(|formula| formula.kernels().all(|(one, _)| self.kernels.has(one)))
     }
 
-    /// The slots of a kind, for a caller with the device's context current, which stays so until it has
-    /// returned its slots.
+    /// The slots of a kind. The device's context must stay current until the caller has returned the slots that it
+    /// takes.
     pub(super) fn slots(&self, kind: SlotKind) -> &SlotPool {
         &self.slots[kind as usize]
     }
 
-    /// Runs code that calls the driver, in the device's context, and notes a loss of the device.
+    /// Runs code that calls the driver, in the device's context. Notes the loss of the device.
     pub(super) fn within<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         self.refuse_lost()?;
         driver::get()?;
         self.enter().and_then(|_entered| work()).inspect_err(|error| self.note(error))
     }
 
-    /// The bytes of page-locked and of device memory that the library has from the driver, the bytes of device memory
-    /// that callers freed, and the number of loaded modules.
+    /// The bytes of page-locked and of device memory that the library has allocated, the bytes of device memory in the
+    /// cache, and the number of loaded modules.
     pub(crate) fn holdings(&self) -> [usize; 4] {
         let memory = &self.gpu.memory;
         let [pinned, device] = [Kind::Pinned, Kind::Device].map(|kind| memory.bytes(kind));
-        [pinned, device, device_cache::bytes(self.ordinal()), self.kernels.modules()]
+        [pinned, device, device_cache::bytes(self.ordinal()), self.kernels.modules.count()]
     }
 
-    /// Frees what no call uses: slots, memory that callers freed, kernels of expressions that are gone. Returns the
-    /// number of bytes. The driver may refuse some, which a later call frees.
+    /// Frees the slots that no call uses, the cached memory, and the kernels of dropped expressions. Returns the number
+    /// of freed bytes. A later call frees what the driver refuses now.
     pub(crate) fn trim(&self) -> Result<usize, Error> {
         self.within(|| {
             Ok(in_relaxed_mode(|| {
@@ -342,13 +342,13 @@ impl Device {
                 self.slots.iter().for_each(|slots| slots.trim(&mut destroy));
                 let cached = std::iter::from_fn(|| device_cache::take_oldest(self.ordinal()));
                 cached.take(gpu::KEPT_BLOCKS).map(Owned::Memory).for_each(destroy);
-                self.kernels.trim();
+                self.kernels.modules.unload_retired(usize::MAX);
                 freed
             }))
         })
     }
 
-    /// Makes the device's context the calling thread's, until the result is dropped.
+    /// Makes the device's context the calling thread's current one until the result is dropped.
     pub(super) fn enter(&self) -> Result<Entered, Error> {
         self.context.enter(self.ordinal())
     }
@@ -357,19 +357,19 @@ impl Device {
         self.context.is(context)
     }
 
-    /// Fails if the device is known to do nothing more.
+    /// Fails if the device is lost.
     pub(super) fn refuse_lost(&self) -> Result<(), Error> {
         self.gpu.refuse_lost()
     }
 
-    /// Notes whether the error means that the device will do nothing more.
+    /// Marks the device as lost, if the error means that.
     pub(super) fn note(&self, error: &Error) {
         if error.loses_device() {
             self.gpu.is_lost.store(true, Ordering::Release);
         }
     }
 
-    /// The address at which the device, whose context is current, reaches page-locked memory.
+    /// The device's address of page-locked memory. The device's context is current.
     pub(super) fn address_of(&self, host_address: usize) -> Result<u64, Error> {
         if self.has_host_addresses {
             return Ok(host_address as u64);
@@ -377,8 +377,8 @@ impl Device {
         memory_kind::device_address(self.ordinal(), host_address)
     }
 
-    /// Destroys objects of the device, or remembers those that the driver refuses; retries those that it
-    /// refused before. A lost device has none, and a forked child none of its parent's.
+    /// Destroys objects of the device, and retries the objects that the driver refused to destroy before. Keeps what it
+    /// refuses now. Does nothing if the device is lost, or in a forked child, where the objects are gone.
     pub(super) fn destroy(&self, objects: impl IntoIterator<Item = Owned>) {
         if driver::if_open().is_none() || self.refuse_lost().is_err() {
             return;

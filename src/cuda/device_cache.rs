@@ -1,11 +1,11 @@
 //! The cache of device memory that callers freed, for their next allocations of the same size.
 //!
-//! The driver takes up to a millisecond to map memory and to unmap it, and the results of a loop's calls have
-//! the same sizes again and again. A block serves only allocations of exactly its size, so that the driver
-//! still knows the end of every array. The blocks of a device go back to the driver, the oldest first, when
-//! they exceed the limits in src/policy/gpus.rs, and all of them when the device is out of memory. No lock is held
-//! during a call of the driver.
+//! The driver takes up to a millisecond to map memory and to unmap it, and a loop needs results of the same sizes again
+//! and again. A block serves only allocations of exactly its size, so that the driver still knows the end of every
+//! array. The blocks of a device go back to the driver, the oldest first, when they exceed the limits in
+//! src/policy/gpu.rs, and all of them when the device is out of memory. No lock is held during a call of the driver.
 
+use super::driver::Code;
 use super::owned::OwnedMemory;
 use crate::policy::gpu;
 use std::sync::{Mutex, PoisonError};
@@ -35,7 +35,7 @@ pub(super) fn take(ordinal: usize, bytes: usize) -> Option<OwnedMemory> {
     })
 }
 
-/// Removes the oldest block of a device whose blocks exceed a limit.
+/// Removes the oldest block of a device if its blocks exceed a limit.
 pub(super) fn take_excess(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| {
         let [count, bytes] = size(blocks, ordinal);
@@ -49,11 +49,11 @@ pub(super) fn take_oldest(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| remove_oldest(blocks, ordinal))
 }
 
-/// Frees the blocks of a device, whose context is current. Returns true if it freed any.
+/// Frees the blocks of a device. The device's context must be current. Returns true if it freed any.
 pub(super) fn free_all(ordinal: usize) -> bool {
     let mut has_freed = false;
     while let Some(block) = take_oldest(ordinal) {
-        if let Err(block) = block.free() {
+        if block.release() != Code::SUCCESS {
             // A later call tries again. If the list cannot grow, the memory stays allocated.
             let _ = add(block);
             break;

@@ -1,8 +1,8 @@
-//! Arrays of any strides at the addresses where a device reaches them, and the variant of the kernel for them.
+//! Arrays of any strides as a device sees them, and the variant of the kernel for them.
 
 use super::enqueue::Addresses;
-use super::kernels::MAX_STRIDED_PARAMETERS;
 use super::part::Part;
+use super::placed_part::Parameters;
 use crate::call::{Binding, MAX_ARRAYS};
 use crate::cpu::Grid;
 use crate::policy::gpu;
@@ -10,12 +10,6 @@ use arrayvec::ArrayVec;
 use gpuvec_axes::{Divisor, MAX_AXES};
 use gpuvec_ptx::{MAX_ITEMS_APART, Order, Variant, tile_side, vector_bytes};
 use std::ops::Range;
-
-/// Up to this number of axes, a kernel is for exactly that number. Other calls use the kernel for the most axes.
-const FEW_AXES: usize = gpu::FEW_AXES;
-
-/// The length of the shortest axis that is tiled: a warp's elements.
-const LEAST_TILED: usize = gpu::LEAST_TILED;
 
 /// The arrays of a kernel, with common axes.
 #[derive(Debug)]
@@ -36,7 +30,7 @@ pub(super) struct DeviceView {
 }
 
 impl DeviceView {
-    /// Array `number` in place, from the first element of a part on. `first` is the address of the array's first element.
+    /// Array `number` in place, from a part's first element on. `first` is the address of the array's first element.
     pub(super) fn in_place(
         first: u64, part: &Part<'_>, number: usize, element_bytes: usize,
     ) -> Self {
@@ -49,7 +43,7 @@ impl DeviceView {
         DeviceView { address, element_bytes, strides: packed.steps }
     }
 
-    /// The adjacent states of results along axes of these lengths, of `bytes` bytes each.
+    /// Adjacent states of `bytes` bytes, of results along axes of these lengths.
     pub(super) fn states(address: u64, lengths: &[usize], bytes: usize) -> Self {
         let (mut strides, mut step) = ([0; MAX_AXES], bytes as isize);
         for (stride, length) in strides.iter_mut().zip(lengths).rev() {
@@ -73,9 +67,10 @@ impl DeviceView {
     }
 }
 
-/// The layout of an array's distinct elements of a part in a staging buffer, where they are adjacent.
+/// The layout in which an array's elements of a part are adjacent in a staging buffer. Repeated elements are there
+/// once.
 pub(super) struct StagingLayout {
-    /// The axes along which the elements differ, in the order of the buffer, and the array's strides.
+    /// The lengths of the axes along which the elements differ, in the order of the buffer, and the array's strides.
     lengths: ArrayVec<usize, MAX_AXES>,
     strides: ArrayVec<isize, MAX_AXES>,
     element_bytes: usize,
@@ -84,8 +79,8 @@ pub(super) struct StagingLayout {
 }
 
 impl StagingLayout {
-    /// Lays out the elements of array `number` in the order of the part's axes or, if `in_memory_order`, of memory. The
-    /// kernels of reductions accept any order.
+    /// Lays out the elements of array `number` in the order of the part's axes or, if `in_memory_order`, as they are in
+    /// memory: the kernels of reductions accept any order.
     pub(super) fn of(
         part: &Part<'_>, number: usize, element_bytes: usize, in_memory_order: bool,
     ) -> Self {
@@ -115,7 +110,7 @@ impl StagingLayout {
         }
     }
 
-    /// The elements in the array.
+    /// The elements in the array, not in the buffer.
     pub(super) fn grid(&self) -> Grid<'_> {
         Grid::new(&self.lengths, &self.strides, self.element_bytes)
     }
@@ -155,7 +150,8 @@ impl DeviceViews {
         }
     }
 
-    /// Drops axes of length 1, and merges adjacent axes that are one axis of each array. Leaves at least one axis.
+    /// Drops axes of length 1, and merges adjacent axes that every array steps through like one. Leaves at least one
+    /// axis.
     pub(super) fn merge(&mut self) {
         let mut count = 0;
         for axis in 0..self.lengths.len() {
@@ -185,16 +181,16 @@ impl DeviceViews {
         }
     }
 
-    /// True if the elements of each array are adjacent in memory.
+    /// True if the elements of every array are adjacent in memory.
     pub(super) fn is_contiguous(&self) -> bool {
         let is = |array: &DeviceView| array.strides[0] == array.element_bytes as isize;
         self.lengths.len() == 1 && self.arrays.iter().all(is)
     }
 
-    /// Returns the variant for a kernel whose contiguous form reads `pack` elements at once. The axes are merged. May
-    /// change their order.
+    /// Returns the variant of a kernel that reads `pack` elements at once from contiguous arrays. The axes are merged;
+    /// their order may change.
     pub(super) fn variant(&mut self, bindings: &[Binding], pack: usize) -> Variant {
-        let axes = if self.lengths.len() <= FEW_AXES { self.lengths.len() } else { MAX_AXES };
+        let axes = if self.lengths.len() <= gpu::FEW_AXES { self.lengths.len() } else { MAX_AXES };
         let mut fitting = (1..=pack.ilog2()).rev().map(|log2| 1 << log2);
         if let Some(lanes) = fitting.find(|lanes| self.has_packs(*lanes)) {
             let inner = self.inner();
@@ -212,8 +208,8 @@ impl DeviceViews {
         }
     }
 
-    /// The variant for elements that are adjacent in C order, if they are in each output and at least one input. The
-    /// other inputs must be adjacent, or repeated, along the innermost axis.
+    /// The variant for elements that are adjacent in C order in every output and at least one input. The elements of
+    /// the other inputs must be adjacent, or repeated, along the innermost axis.
     fn flat(&self, bindings: &[Binding], lanes: usize) -> Option<Order> {
         let inner = self.inner();
         let is_near =
@@ -236,8 +232,8 @@ impl DeviceViews {
         (is_fitting && flat != 0).then_some(Order::Flat { flat })
     }
 
-    /// The variant with tiles, if elements of inputs are adjacent along another axis than the innermost, and both axes
-    /// are long. Moves that axis next to the innermost.
+    /// The variant with tiles, if inputs have elements that are adjacent along another axis than the innermost, and
+    /// both axes are long. Moves that axis next to the innermost.
     fn tiles(&mut self, bindings: &[Binding]) -> Option<Order> {
         let inner = self.inner();
         let follows = |array: &DeviceView, axis: usize| {
@@ -245,7 +241,7 @@ impl DeviceViews {
                 && array.strides[inner].unsigned_abs() > array.element_bytes
         };
         let inputs = bindings.iter().filter(|of| matches!(of, Binding::Array)).count();
-        let is_long = |axis: &usize| self.lengths[*axis] >= LEAST_TILED;
+        let is_long = |axis: &usize| self.lengths[*axis] >= gpu::LEAST_TILED;
         let axis = (0..inner).filter(is_long).find(|axis| {
             is_long(&inner) && self.arrays[..inputs].iter().any(|array| follows(array, *axis))
         })?;
@@ -261,7 +257,7 @@ impl DeviceViews {
         tile_side(bytes).map(|side| Order::Tiles { across, side })
     }
 
-    /// True if each of the inputs, the first arrays, repeats elements along some axis.
+    /// True if every input repeats elements along some axis. The inputs are the first `inputs` arrays.
     pub(super) fn are_broadcast(&self, inputs: usize) -> bool {
         let mut strides = self.arrays[..inputs].iter().map(|array| &array.strides[..=self.inner()]);
         strides.all(|strides| strides.contains(&0))
@@ -271,7 +267,7 @@ impl DeviceViews {
         self.lengths.len() - 1
     }
 
-    /// True if each array either repeats elements along the innermost axis, or can be accessed along it in vectors of
+    /// True if every array either repeats elements along the innermost axis or can be accessed along it in vectors of
     /// `lanes` elements.
     fn has_packs(&self, lanes: usize) -> bool {
         let inner = self.inner();
@@ -285,7 +281,7 @@ impl DeviceViews {
             && self.arrays.iter().all(|array| array.strides[inner] == 0 || is_packed(array))
     }
 
-    /// A bit for each declared input whose array the predicate holds for.
+    /// A bit for each declared input, set if the predicate holds for its array.
     fn inputs_where(
         &self, bindings: &[Binding], mut holds: impl FnMut(&DeviceView) -> bool,
     ) -> u64 {
@@ -296,11 +292,10 @@ impl DeviceViews {
         })
     }
 
-    /// Adds a variant's parameters after the addresses: lengths, strides, the number of units (elements, vectors or
-    /// tiles), and no flags. Returns the number of units.
+    /// Adds a variant's parameters behind the addresses: lengths, strides, the number of units (elements, vectors or
+    /// tiles), and 0 in place of flags. Returns the number of units.
     pub(super) fn add_shape(
-        &self, parameters: &mut ArrayVec<u64, MAX_STRIDED_PARAMETERS>, bindings: &[Binding],
-        variant: Variant,
+        &self, parameters: &mut Parameters, bindings: &[Binding], variant: Variant,
     ) -> usize {
         let (missing, inner) = (variant.axes - self.lengths.len(), self.inner());
         let units = |axis: usize| match variant.order {
@@ -308,10 +303,10 @@ impl DeviceViews {
             Order::Tiles { side, .. } if axis + 1 >= inner => self.lengths[axis].div_ceil(side),
             _ => self.lengths[axis],
         };
-        // Outermost axes of length 1 make up the variant's number of axes.
+        // Outermost axes of length 1 fill up the variant's number of axes.
         let ones = std::iter::repeat_n(1, missing);
         for length in ones.chain((0..=inner).map(units)).skip(1) {
-            // Launches have fewer elements than the limit of divisors.
+            // A launch has fewer elements than a divisor's limit.
             let Divisor { multiplier, shift } = Divisor::new(length as u32);
             parameters.extend([length as u64, multiplier.into(), shift.into()]);
         }

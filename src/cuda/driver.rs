@@ -1,9 +1,8 @@
 //! The CUDA driver, opened at run time.
 //!
-//! The library does not link libcuda: without the driver it would not load. Every `cu*` symbol that
-//! this crate refers to is defined here instead, hidden, as a jump through a slot; [`get`] opens the driver
-//! and fills the slots. A slot that is not filled points to [`missing`]. Linking with `-z defs` proves that
-//! no symbol was forgotten.
+//! The library does not link libcuda: without the driver it would not load. Instead, each `cu*` symbol that this crate
+//! uses is defined here, hidden, as a jump through a slot. [`get`] opens the driver and fills the slots; an empty slot
+//! points to [`missing`]. Linking with `-z defs` proves that no symbol was forgotten.
 
 use super::fallible_once::FallibleOnceCell;
 use super::loader;
@@ -25,9 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 pub(crate) struct Driver(());
 
 /// cbindgen:ignore
-/// The result of a driver call. It is a number, since a code of a newer driver would be an invalid
-/// value of cust's enum. Every call is therefore declared below, with this result and cust's other
-/// types.
+/// The result of a driver call. It is a number, since a code of a newer driver would be an invalid value of cust's
+/// enum. Every call is therefore declared below, with this result and cust's other types.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u32);
@@ -50,7 +48,7 @@ impl Code {
         }
     }
 
-    /// Turns the code of a query into an answer: says whether the work is done.
+    /// Turns the code of a query into its answer: true if the work is done.
     pub(crate) fn is_done(self, call: &'static str, ordinal: usize) -> Result<bool, Error> {
         if self == Code::NOT_READY { Ok(false) } else { self.of(call, ordinal).map(|()| true) }
     }
@@ -59,8 +57,7 @@ impl Code {
     #[cold]
     pub(crate) fn name(self) -> &'static str {
         let mut name: *const c_char = std::ptr::null();
-        // SAFETY: the driver writes a pointer to a constant string, or leaves NULL; the driver is
-        // never closed.
+        // SAFETY: the driver writes a pointer to a constant string, or leaves NULL; it is never closed.
         let name = unsafe {
             match cuGetErrorName(self, &raw mut name) {
                 Code::SUCCESS if !name.is_null() => CStr::from_ptr(name).to_str(),
@@ -74,10 +71,10 @@ impl Code {
 /// A process's use of the driver.
 struct Opening {
     driver: FallibleOnceCell<Driver>,
-    /// Set when the driver is open or being opened: a forked child, which shares the memory but not the
-    /// driver's state, must not use the driver then.
+    /// True while the driver is open or being opened. A forked child must then not use the driver: it has a copy of the
+    /// memory, but not the driver's state.
     is_in_use: AtomicBool,
-    /// Calls that looked for the driver while it was closed.
+    /// The number of calls that looked for the driver while it was closed.
     searches: AtomicU32,
 }
 
@@ -100,14 +97,14 @@ impl Opening {
         Ok(OPENING.get_or_init(new))
     }
 
-    /// Counts a call that looked for an open driver. After many finds out whether there is one: where there is
-    /// none, later calls need not look.
+    /// Counts a call that looked for an open driver. After many such calls looks for a driver on this system: if there
+    /// is none, later calls need not look.
     fn count_search(&self) {
         const MANY: u32 = 1 << 14;
         if self.searches.fetch_add(1, Ordering::Relaxed) == MANY
             && let Err(error) = open_library()
         {
-            // The failure is what is kept.
+            // The cell stores the failure.
             let _ = self.driver.get_or_try(|| Err(error));
         }
     }
@@ -137,8 +134,8 @@ pub(crate) fn if_open() -> Option<Driver> {
     OPENING.get()?.driver.get().copied()
 }
 
-/// Returns the driver as the placement allows: with placement `cpu` only one that is initialised
-/// already, and with `auto` too until opening it pays.
+/// Returns the driver, if the placement allows to use it. Placements `cpu` and `auto` do not open it here: with them it
+/// must be open, or initialised by another library.
 pub(crate) fn for_placement(placement: Placement) -> Option<Driver> {
     match placement {
         Placement::Cpu => if_open().or_else(of_another_library),
@@ -157,7 +154,7 @@ pub(crate) fn for_placement(placement: Placement) -> Option<Driver> {
     }
 }
 
-/// The failure for which [`for_placement`] gave no driver; `None` with placement `cpu`, which opens none.
+/// The reason why [`for_placement`] returned no driver. `None` with placement `cpu`, which needs none.
 pub(crate) fn failure_for(placement: Placement) -> Option<Error> {
     const CLOSED: Error = Error::NoGpu { why: "no call has opened the driver yet" };
     match placement {
@@ -170,7 +167,7 @@ pub(crate) fn failure_for(placement: Placement) -> Option<Error> {
     }
 }
 
-/// True if this process cannot have the driver, or failed to open it.
+/// True if this process failed to open the driver.
 pub(crate) fn has_failed() -> bool {
     Opening::of_this_process().is_ok_and(|opening| opening.driver.has_failed())
 }
@@ -183,7 +180,7 @@ fn of_another_library() -> Option<Driver> {
     if !is_initialized() {
         return None;
     }
-    // The driver works by now, even if an earlier attempt to open it failed.
+    // The driver works now, even if it could not be opened before.
     opening.driver.forget_failure();
     opening.get_or_try(|| Ok(Driver(()))).ok()
 }
@@ -191,19 +188,19 @@ fn of_another_library() -> Option<Driver> {
 /// The latest result of cuInit.
 static INITIALIZATION: AtomicU32 = AtomicU32::new(Code::SUCCESS.0);
 
-/// True if the driver that this process has loaded is initialised. The answer of a driver whose cuInit reports that it
-/// is not initialised is ignored.
+/// True if the driver that this process has loaded is initialised. Ignores the answer of a driver that returned "not
+/// initialized" from cuInit itself.
 fn is_initialized() -> bool {
     let mut context = std::ptr::null_mut();
-    // Small calls ask all the time: a child that is forked meanwhile would find the driver's locks taken.
+    // Every small call asks. A child that is forked meanwhile would find the driver's locks taken.
     // SAFETY: the driver writes one handle into a local, or the slot is not filled.
     let code = fork::with_lock(|| unsafe { cuCtxGetCurrent(&raw mut context) });
     let is_believed = INITIALIZATION.load(Ordering::Relaxed) != Code::NOT_INITIALIZED.0;
     !(is_believed && matches!(code, Code::NOT_INITIALIZED | Code::NO_DEVICE))
 }
 
-/// True if device memory may exist in this process although [`for_placement`] failed: memory of another library that
-/// could initialise the driver, or, in a forked child, memory of the parent.
+/// True if device memory may exist in this process although [`for_placement`] returned no driver: another library's, or
+/// in a forked child the parent's.
 pub(crate) fn may_serve_others() -> bool {
     match Opening::of_this_process() {
         Err(_) => true,
@@ -211,7 +208,7 @@ pub(crate) fn may_serve_others() -> bool {
     }
 }
 
-/// Lets the next call try again to open a driver that failed.
+/// Forgets why the driver could not be opened, so that the next call tries again.
 pub(crate) fn forget_failure() {
     if let Some(opening) = OPENING.get() {
         opening.driver.forget_failure();
@@ -232,11 +229,10 @@ fn open() -> Result<Driver, Error> {
 
 /// Opens the driver's library by its soname, so that only the system's search path decides.
 fn open_library() -> Result<*mut c_void, Error> {
-    // SAFETY: the name is a C string; the driver's initialisers are NVIDIA's to answer for.
+    // SAFETY: the name is a C string; NVIDIA answers for the driver's initialisers.
     let library = unsafe { libc::dlopen(loader::DRIVER.as_ptr(), libc::RTLD_NOW) };
     if library.is_null() {
-        // SAFETY: after a failed dlopen, dlerror returns a C string that is valid until the next dl call of
-        // this thread.
+        // SAFETY: after a failed dlopen, dlerror returns a C string that is valid until this thread's next dl call.
         let why = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy();
         return Err(Error::NoGpu { why: interned(format!("no CUDA driver: {why}")) });
     }
@@ -244,10 +240,9 @@ fn open_library() -> Result<*mut c_void, Error> {
     Ok(library)
 }
 
-/// Fills every slot, in the first call. Fails if the driver lacks a function; all drivers of the last years
-/// have them all.
+/// Fills every slot, in the first call. Fails if the driver lacks a function, as only very old ones do.
 fn fill_slots(library: *mut c_void) -> Result<(), Error> {
-    // No lock: another thread could hold it at a fork.
+    // Not a lock, which another thread could hold at a fork.
     static FILLED: OnceBox<Result<(), Error>> = OnceBox::new();
     *FILLED.get_or_init(|| Box::new(look_up(library)))
 }

@@ -17,16 +17,16 @@ use gpuvec_expr::{Reduction, Type};
 pub(super) struct Launch<'a> {
     /// The task of the kernel.
     pub(super) task: Task<'a>,
-    /// The address of the first element in each input and, behind them, in each output.
+    /// The addresses of the first elements: of the inputs, then of the outputs.
     pub(super) arrays: &'a [u64],
     /// The number of inputs.
     pub(super) inputs: usize,
     /// The index of the first element in the whole arrays.
     pub(super) first: usize,
-    /// Elements.
+    /// The number of elements.
     pub(super) n: usize,
     pub(super) contents: Contents,
-    /// The most blocks that a kernel has.
+    /// The most blocks of the grid.
     pub(super) block_limit: u32,
     /// Flags by which a kernel signals completion.
     pub(super) flags: Option<Flags>,
@@ -46,7 +46,7 @@ pub(super) enum Contents {
 /// The addresses of a call's arrays.
 pub(crate) type Addresses = ArrayVec<u64, MAX_ARRAYS>;
 
-/// The addresses at which a device reaches the first elements of the arrays of a call in place, where it does.
+/// The device's addresses of the first elements of a call's arrays, for the arrays that it accesses in place.
 pub(super) fn addresses_of_first(
     device: &Device, call: &Call<'_>, transfers: &Transfers,
 ) -> Result<Addresses, Error> {
@@ -64,15 +64,15 @@ pub(super) fn addresses_of_first(
 pub(super) const NO_OUTPUT: Error =
     Error::Internal { text: "an output that the task does not have" };
 
-/// In the place of an address, for a kernel that is not to write there.
+/// The address that a kernel does not write to.
 const NULL: u64 = 0;
 
 /// Queues a kernel. Returns the number of warps that will signal completion by the flags.
 ///
 /// # Safety
-/// The stream must be the device's, whose context is current. At each address the device must reach memory
-/// for all elements, aligned as they are; nothing else may change the inputs, or access the output,
-/// until the stream has done the work.
+/// The stream must be the device's, and the device's context must be current. At each address must be memory for all
+/// elements, aligned as they are, that the device can access. Until the stream has done the work, nothing else may
+/// change the inputs or access the outputs.
 pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, launch: Launch<'_>,
 ) -> Result<u32, Error> {
@@ -85,8 +85,8 @@ pub(super) unsafe fn enqueue(
         }
         TaskKind::Reduced => {
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
-            // In exact sums of f32 warps take batches as they are ready; folds have room for the states of the blocks
-            // that run at once.
+            // Several waves balance the load. Exact sums of f32 do not need them, since their warps take batches from a
+            // counter. Folds have room only for the states of the blocks that run at once.
             let has_waves = exact_sum(task) == Some(Type::F64);
             let waves = if has_waves { grid::waves(n, held, device.policy) } else { 1 };
             grid::of_reduction(n, block_limit.min(held.saturating_mul(waves)))
@@ -116,7 +116,7 @@ pub(super) unsafe fn enqueue(
     Ok(warps)
 }
 
-/// The parameters of a kernel for its inputs.
+/// The parameters for a kernel's inputs.
 pub(super) fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, MAX_PARAMETERS> {
     let mut arrays = arrays.iter().copied();
     match task {
@@ -132,8 +132,8 @@ pub(super) fn input_parameters(task: Task<'_>, arrays: &[u64]) -> ArrayVec<u64, 
     }
 }
 
-/// The last parameter of a reduction's kernel: for exact sums, whether they are to use integers alone; for
-/// other reductions, the index of the first element.
+/// The last parameter of a reduction's kernel: for exact sums, 1 if they are to use integers alone; for other
+/// reductions, the index of the first element.
 pub(super) fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u64 {
     match exact_sum(task) {
         Some(Type::F32) => u64::from(device.lacks_f64_units),
@@ -142,7 +142,7 @@ pub(super) fn last_parameter(device: &Device, task: Task<'_>, first: usize) -> u
     }
 }
 
-/// The type of an exact sum, if a reduction is one.
+/// The type of the elements, if the task is an exact sum.
 fn exact_sum(task: Task<'_>) -> Option<Type> {
     use Reduction::{Dot, Mean, Norm, Sum};
     match task.reduction() {

@@ -13,19 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An event of one device.
 pub(crate) struct Event {
     device: &'static Device,
-    /// There until the event is dropped.
+    /// Present until the event is dropped.
     owned: Option<OwnedEvent>,
-    /// The stream was being captured into a graph when it last recorded this event. A query of such an event
-    /// would invalidate the capture.
+    /// True if a stream capture was recording the event last. A query of such an event would invalidate the capture.
     is_captured: AtomicBool,
 }
 
 impl Event {
-    /// Makes an event of the stream's device, not recorded yet.
+    /// Makes an event of the stream's device.
     pub(crate) fn new(stream: &Stream) -> Result<Self, Error> {
         const FLAGS: u32 = 0;
         let device = stream.device;
-        // Tries again to destroy what the driver refused before.
+        // Retries to destroy what the driver refused before.
         device.destroy([]);
         let owned = device.within(|| OwnedEvent::new(FLAGS, device.ordinal()))?;
         Ok(Event { device, owned: Some(owned), is_captured: AtomicBool::new(false) })
@@ -35,7 +34,7 @@ impl Event {
         self.owned.as_ref().map_or(std::ptr::null_mut(), OwnedEvent::raw)
     }
 
-    /// True if streams of the event's device can record it.
+    /// True if the stream can record the event: both are of one device.
     pub(crate) fn fits(&self, stream: &Stream) -> bool {
         self.device.ordinal() == stream.device.ordinal()
     }
@@ -70,8 +69,8 @@ impl Event {
         })
     }
 
-    /// Lets the later work of a stream, of any device, wait for the event. The driver's error for an
-    /// event of a lost device would look like a loss of the stream's.
+    /// Makes the later work of a stream, of any device, wait for the event. Refuses an event of a lost device itself:
+    /// the driver's error would look as if the stream's device were lost.
     pub(crate) fn hold_back(&self, stream: &Stream) -> Result<(), Error> {
         self.device.refuse_lost()?;
         stream.enqueue(|| {
@@ -81,8 +80,7 @@ impl Event {
         })
     }
 
-    /// Milliseconds from this event to a later one of the same device; `None` if the work before one
-    /// of them is not done.
+    /// Milliseconds from this event to a later one of the same device. `None` if work before one of them is not done.
     pub(crate) fn until(&self, end: &Event) -> Result<Option<f32>, Error> {
         self.refuse_captured()?;
         end.refuse_captured()?;

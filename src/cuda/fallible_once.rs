@@ -1,15 +1,15 @@
-//! A once-cell whose value can fail to be made, and which remembers the failure.
+//! A once-cell with a fallible initialization, which remembers the failure.
 
 use crate::error::Error;
 use crate::process::log;
 use once_cell::sync::OnceCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// A value that is made at the first call that needs it. Keeps a failure, so that later calls answer
-/// at once, until [`FallibleOnceCell::forget_failure`].
+/// A value that the first call that needs it makes. If that fails, later calls return the same error at once, until
+/// [`FallibleOnceCell::forget_failure`].
 pub(crate) struct FallibleOnceCell<T> {
     value: OnceCell<T>,
-    /// The last failure, leaked: readers need no lock, which a fork could leave locked for ever.
+    /// The last failure, leaked. Readers need no lock, which a fork could leave locked forever.
     failure: AtomicPtr<Error>,
     forgotten: AtomicBool,
 }
@@ -23,7 +23,7 @@ impl<T> FallibleOnceCell<T> {
         }
     }
 
-    /// The value, if it was made.
+    /// The value, if it exists.
     pub(crate) fn get(&self) -> Option<&T> {
         self.value.get()
     }
@@ -38,7 +38,7 @@ impl<T> FallibleOnceCell<T> {
         self.last_failure().is_some() && !self.forgotten.load(Ordering::Acquire)
     }
 
-    /// The value, made now if no thread has tried before. Threads that come meanwhile wait.
+    /// The value, made now if no thread has tried before. Other threads wait meanwhile.
     pub(crate) fn get_or_try(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
         if let (None, Some(error)) = (self.value.get(), self.failure()) {
             return Err(error);
@@ -59,7 +59,7 @@ impl<T> FallibleOnceCell<T> {
         unsafe { self.failure.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Keeps an error of its kind once, however often it comes back.
+    /// Stores and logs an error. Leaks and logs nothing if it equals the last one.
     fn remember(&self, error: Error) {
         if self.last_failure().is_none_or(|known| *known != error) {
             self.failure.store(Box::leak(Box::new(error)), Ordering::Release);

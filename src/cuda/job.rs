@@ -1,4 +1,4 @@
-//! The work of a device on each part of a call: transfers, kernels, and the merging of reductions' states.
+//! A device's work on the parts of a call: transfers, kernels, and the merging of reductions' states.
 
 use super::device::Device;
 use super::device_view::{DeviceView, StagingLayout};
@@ -11,8 +11,8 @@ use super::slot::{Buffers, Slot};
 use crate::call::chunk::{Chunk, Queue};
 use crate::call::plan::OnGpus;
 use crate::call::{
-    Array, Call, ChunkWork, Extent, KernelStates, MAX_ARRAYS, Strides, TaskKind, Tile, TilePlan,
-    Transfer, state_bytes,
+    Array, BUFFER_ALIGNMENT, Call, ChunkWork, Extent, KernelStates, MAX_ARRAYS, Strides, TaskKind,
+    Tile, TilePlan, Transfer, state_bytes,
 };
 use crate::cpu::expression::OutputStates;
 use crate::cpu::{Grid, gather, low_ends, scatter};
@@ -21,28 +21,28 @@ use crate::process::memory;
 use arrayvec::ArrayVec;
 use std::sync::{Mutex, PoisonError};
 
-/// A call, as a pipeline runs its chunks.
+/// A call that pipelines run in chunks.
 pub(crate) struct Job<'a> {
     call: &'a Call<'a>,
     plan: &'a OnGpus,
     /// The tiles of arrays of any strides, each a chunk.
     tiles: Option<(Strides<'a>, &'a TilePlan)>,
-    /// The offsets of arrays, or of outputs' states, in a slot's buffers.
+    /// The offset of each array, or of an output's states, in a slot's buffer.
     offsets: ArrayVec<usize, MAX_ARRAYS>,
     pub(super) buffers: Buffers<'a>,
-    /// Merges the states of contiguous arrays, and wanted states.
+    /// Merges the states of contiguous arrays, and the states that accumulators want.
     work: &'a dyn ChunkWork,
-    /// The blocks of results of which some tiles are not merged yet.
+    /// The blocks of results that lack the states of some of their tiles.
     merging: Mutex<Vec<Merging>>,
 }
 
-/// The results of a block of kept axes, whose elements are in one or more tiles.
+/// The merged states of a block of results. One or more tiles have the elements of a block.
 struct Merging {
     /// The number of the block.
     number: usize,
     /// The states of all results.
     states: OutputStates,
-    /// The tiles that are merged.
+    /// The number of merged tiles.
     parts: usize,
 }
 
@@ -67,13 +67,13 @@ impl<'a> Job<'a> {
     /// A queue of the chunks.
     pub(crate) fn queue(&self) -> Queue {
         match self.tiles {
-            Some((_, tiles)) => Queue::of_tiles(&tiles.tiles),
-            None => Queue::of(self.call),
+            Some((_, tiles)) => Queue::new(tiles.tiles.count()),
+            None => Queue::new(self.call.n()),
         }
     }
 
-    /// Returns the addresses at which a device reaches the arrays that it uses in place. The device's context is
-    /// current. Kernels for contiguous arrays are loaded now.
+    /// Returns the device's addresses of the arrays that it accesses in place. Loads the kernels for contiguous arrays.
+    /// The device's context is current.
     pub(super) fn begin(&self, device: &Device) -> Result<Addresses, Error> {
         if let (None, Some(formula)) = (self.tiles, self.call.task().formula()) {
             device.kernels.load_all(formula)?;
@@ -81,14 +81,17 @@ impl<'a> Job<'a> {
         addresses_of_first(device, self.call, &self.plan.transfers)
     }
 
-    /// Brings a chunk's inputs in, and queues its kernels and the way out on the slot's stream.
+    /// Stages a chunk's inputs, and queues its copies and kernels on the slot's stream.
     pub(super) fn start(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
         let (part, stream, inputs) = (self.part(chunk), slot.begin(), self.call.inputs().len());
-        let arrays = (0..inputs + self.call.outputs().len())
-            .map(|number| self.placed(on, slot, stream, &part, number, progress))
-            .collect::<Result<ArrayVec<_, MAX_ARRAYS>, _>>()?;
+        // Collected as a result, the views would be moved.
+        let mut arrays = ArrayVec::<_, MAX_ARRAYS>::new();
+        for number in 0..inputs + self.call.outputs().len() {
+            arrays.push(self.placed(on, slot, stream, &part, number, progress)?);
+        }
+        let arrays = arrays.split_at(inputs).into();
         let flags = if self.plan.uses_flags { slot.flags() } else { None };
         let target = Target {
             device: on.device,
@@ -98,16 +101,15 @@ impl<'a> Job<'a> {
             flags,
             copies_by_driver: true,
         };
-        // SAFETY: the call promises the arrays. The buffers and the scratch memory are the slot's, which is waited for
-        // before the call returns. By its transfer the device reaches each array.
-        let placed =
-            unsafe { PlacedPart::new(target, &part, arrays.into_iter(), inputs, self.merges()) };
+        // SAFETY: the call promises the arrays, and the plan that the device can access them by these transfers. The
+        // buffers and the scratch memory are the slot's, which is waited for before the call returns.
+        let placed = unsafe { PlacedPart::new(target, &part, arrays, self.merges()) };
         slot.flagged_warps = placed.queue(self.call.task(), &mut progress.wrote)?;
         for (number, array) in self.call.arrays().enumerate().skip(inputs) {
             if self.plan.transfers.of(number) == Transfer::Dma {
                 let (bytes, from) = (array.part(chunk).1, slot.device()? + self.offset(number));
                 let to = array.address as u64 + part.offset(number) as u64;
-                // SAFETY: as above; contiguous arrays alone have outputs that are copied.
+                // SAFETY: as above; only outputs that are contiguous are copied by DMA.
                 unsafe { enqueue::copy(on.device, stream, from, to, bytes)? };
             }
         }
@@ -167,7 +169,7 @@ impl<'a> Job<'a> {
     fn part(&self, chunk: &Chunk) -> Part<'a> {
         match self.tiles {
             Some((strides, plan)) => Part::Tile { strides, tile: plan.tiles.at(chunk.start()) },
-            None => Part::of_chunk(self.call, chunk),
+            None => Part::Chunk { call: self.call, first: chunk.start(), len: chunk.len() },
         }
     }
 
@@ -180,7 +182,7 @@ impl<'a> Job<'a> {
         self.offsets[number] as u64
     }
 
-    /// The address of a part's first element of an array in host memory.
+    /// The address of a part's first element in array `number`, in host memory.
     fn address(&self, part: &Part<'_>, number: usize) -> *mut u8 {
         let first = match self.tiles {
             Some((strides, _)) => strides.views()[number].first,
@@ -211,7 +213,7 @@ impl<'a> Job<'a> {
             }
             Transfer::Staged | Transfer::Dma => self.packed(part, number),
         };
-        // Contiguous arrays are copied from where they are.
+        // DMA copies contiguous arrays without a staging buffer.
         let is_gathered = transfer == Transfer::Staged || self.tiles.is_some();
         let mut from = self.address(part, number).addr() as u64;
         if is_gathered {
@@ -228,14 +230,14 @@ impl<'a> Job<'a> {
         }
         let to = slot.device()? + offset;
         if is_input {
-            // SAFETY: the call promises the part's elements, and the buffers are the slot's alone. The slot is waited for
-            // before the call returns.
+            // SAFETY: the call promises the part's elements, and the buffers are the slot's alone. The slot is waited
+            // for before the call returns.
             unsafe { enqueue::copy(on.device, stream, from, to, packed.bytes())? };
         }
         Ok(DeviceView::dense(to, &packed, element_bytes))
     }
 
-    /// The elements of an array in a part, as they are in a buffer.
+    /// The layout of a part's elements of an array in a staging buffer.
     fn packed(&self, part: &Part<'_>, number: usize) -> StagingLayout {
         let in_memory_order = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise => false,
@@ -263,12 +265,12 @@ impl<'a> Job<'a> {
         Ok(Some(merging))
     }
 
-    /// The outputs that are results of reductions, by number.
+    /// The numbers of the outputs that are results of reductions.
     fn reduced(&self) -> impl Iterator<Item = usize> {
         self.call.outputs_of(Extent::Results).map(|(output, _)| output)
     }
 
-    /// The states of a tile's results without elements.
+    /// The states of a tile's results before any element is added.
     fn without_elements(&self, tile: &Tile) -> Result<Merging, Error> {
         if !memory::is_left() {
             return Err(NO_STATES);
@@ -283,9 +285,7 @@ impl<'a> Job<'a> {
         &self, on: &OnDevice<'_>, slot: &mut Slot, tile: &Tile, mut merging: Merging,
     ) -> Result<(), Error> {
         let Some((strides, _)) = self.tiles else { return Ok(()) };
-        let (mut results, count) = (Vec::new(), tile.kept().elements());
-        results.try_reserve_exact(count).map_err(|_| NO_STATES)?;
-        results.resize(count, 0);
+        let mut results = memory::filled(0, tile.kept().elements()).map_err(|_| NO_STATES)?;
         for (of_states, output) in self.reduced().enumerate() {
             merging.states.results(of_states, &mut results);
             let number = self.call.inputs().len() + output;
@@ -319,8 +319,8 @@ impl<'a> Job<'a> {
         for run in runs.walk(0..runs.count()) {
             let bytes = run.space().elements() * view.element_bytes;
             let to = to.wrapping_add_signed(run.offset(view) as i64);
-            // SAFETY: the call promises the results' memory; the buffer is the slot's, which is waited for before
-            // the call returns.
+            // SAFETY: the call promises the results' memory; the buffer is the slot's, which is waited for before the
+            // call returns.
             unsafe { enqueue::copy(on.device, stream, from, to, bytes)? };
             from += bytes as u64;
         }
@@ -328,11 +328,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Kernels store states in vectors of at most these bytes.
-const STATE_ALIGNMENT: usize = 16;
-
-/// The offsets of contiguous arrays in the buffers of their transfers, and of states behind each other, with the bytes
-/// of all states.
+/// Lays out contiguous arrays in the buffers of their transfers, and the states of outputs in a row. Returns all
+/// offsets and the bytes of all states.
 fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARRAYS>, usize) {
     let [mut staged, mut copied, mut states] = [0_usize; 3];
     let mut next = |(number, (array, transfer)): (usize, (&Array, Transfer))| {
@@ -343,7 +340,7 @@ fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARR
             Transfer::Dma => (&mut copied, elements),
             Transfer::State => (&mut states, state_bytes(call, number - call.inputs().len())),
         };
-        let offset = end.next_multiple_of(STATE_ALIGNMENT);
+        let offset = end.next_multiple_of(BUFFER_ALIGNMENT);
         *end = offset + bytes;
         offset
     };

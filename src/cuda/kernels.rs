@@ -1,9 +1,8 @@
-//! The kernels: PTX inside the library, or generated from formulas, which each device's driver compiles for
-//! itself.
+//! The kernels: PTX from the library's images, or generated from formulas. Each device's driver compiles it.
 
 use super::driver::{CUfunction, CUstream, cuLaunchKernel};
 use super::grid::BLOCK_THREADS;
-use super::modules::{Function, Modules};
+use super::modules::{self, Function, Modules};
 use super::reduce_axes::Partition;
 use crate::call::{Formula, MAX_ARRAYS, Task};
 use crate::error::{Error, interned};
@@ -22,15 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct Image {
     /// The kernel's name.
     name: &'static CStr,
-    /// The place of its PTX, a C string, among the unpacked images.
+    /// The offset of its PTX, a C string, in the unpacked images.
     start: usize,
 }
 
-// `IMAGES: [Image; _]`, one for each file of kernels/ptx, in the order of their names; `PACKED` and
-// `UNPACKED_BYTES`.
+// `IMAGES: [Image; _]`, one for each file of kernels/ptx, in the order of their names; `PACKED` and `UNPACKED_BYTES`.
 include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
-/// The PTX of a kernel that does nothing. It begins as the images do: a driver that accepts it accepts them.
+/// The PTX of a kernel that does nothing. It has the same header as the images: a driver that accepts it accepts them.
 const PROBE: &CStr = c".version 8.0
 .target sm_60
 .address_size 64
@@ -47,30 +45,23 @@ impl Image {
         place.map(|place| &IMAGES[place]).map_err(none)
     }
 
-    fn load(&self, modules: &Modules) -> Result<Function, Error> {
-        modules.load(self.ptx()?, self.name)
-    }
-
     fn ptx(&self) -> Result<&'static CStr, Error> {
         const NO_PTX: Error = Error::Internal { text: "an image without its end" };
         CStr::from_bytes_until_nul(&unpacked()?[self.start..]).map_err(|_| NO_PTX)
     }
 }
 
-/// The PTX of all images, unpacked when a device or a caller first needs one, in some milliseconds. A child
-/// that is forked while another thread unpacks them unpacks its own; threads that need them for the first
-/// time concurrently all do, and all but one drop theirs.
+/// The PTX of all images. The first call unpacks it, in some milliseconds. Threads that unpack it at the same time each
+/// unpack a copy, and all but one drop theirs: a child that is forked meanwhile waits for no thread.
 fn unpacked() -> Result<&'static [u8], Error> {
     static UNPACKED: OnceBox<Vec<u8>> = OnceBox::new();
     let unpack = || {
-        // The reader allocates as much again, and these buffers, for which it cannot fail.
+        // The reader allocates these bytes again, and buffers, and would abort without memory for them.
         const BUFFERS: usize = 128 << 10;
         let (bytes, purpose) = (2 * UNPACKED_BYTES + BUFFERS, "the kernels' images");
         let none_left = |_| Error::OutOfHostMemory { bytes, purpose };
         Vec::<u8>::new().try_reserve_exact(bytes).map_err(none_left)?;
-        let mut images = Vec::new();
-        images.try_reserve_exact(UNPACKED_BYTES).map_err(none_left)?;
-        images.resize(UNPACKED_BYTES, 0);
+        let mut images = memory::filled(0, UNPACKED_BYTES).map_err(none_left)?;
         LzmaReader::new_mem_limit(PACKED, u32::MAX, None)
             .and_then(|mut reader| reader.read_exact(&mut images))
             .map_err(|_| Error::Internal { text: "the kernels' images do not unpack" })?;
@@ -90,28 +81,28 @@ fn text_of(name: &str) -> Result<&'static str, Error> {
     ptx.to_str().map_err(|_| Error::Internal { text: "an image that is not text" })
 }
 
-/// The number of blocks of a task's reduction that a multiprocessor should hold at once: the grid has no more,
-/// since blocks that begin when others end would add their states late.
+/// The number of blocks of a task's reduction that a multiprocessor should run at once. The grid has no more blocks:
+/// those that begin after others have ended would add their states late.
 pub(super) fn blocks_per_multiprocessor(task: Task<'_>) -> Result<u32, Error> {
     let of = gpuvec_ptx::Kernel::blocks_per_multiprocessor;
     task.formula().map_or(Ok(1), |formula| kernel_of(formula).map(of))
 }
 
-/// The number of elements that a thread of a task's elementwise kernel computes at once, and how often a thread of a
-/// large grid does so.
+/// The number of elements that a thread of a task's elementwise kernel computes at once (a pack), and the number of
+/// packs of a thread in a large grid.
 pub(super) fn packs(task: Task<'_>) -> Result<[usize; 2], Error> {
     const OF_COPY: [usize; 2] = [16, 1];
     let of = |kernel: &gpuvec_ptx::Kernel| [kernel.items_per_thread(), kernel.tiles_per_thread()];
     task.formula().map_or(Ok(OF_COPY), |formula| kernel_of(formula).map(of))
 }
 
-/// The kernels of one device, each loaded into its context when it is first needed.
+/// The kernels of one device. The first call that needs a kernel loads it into the device's context.
 pub(super) struct Kernels {
     ordinal: usize,
     operations: [OnceCell<Function>; Op::ALL.len()],
     copy: OnceCell<Function>,
-    modules: Modules,
-    /// The kernels of expressions, by the ids of their formulas. A kernel is loaded without the lock.
+    pub(super) modules: Modules,
+    /// The kernels of expressions, by the ids of their formulas. Loading a kernel does not hold the lock.
     expressions: Mutex<HashMap<u64, Vec<Place>>>,
 }
 
@@ -129,16 +120,16 @@ pub(super) enum Form {
 /// The place of an expression's kernel.
 type Place = (Form, Arc<OnceCell<Function>>);
 
-/// The most parameters of a kernel for contiguous arrays: a formula's inputs, its outputs, and a few more.
+/// The most parameters of a kernel for contiguous arrays: inputs, outputs, and a few more.
 pub(super) const MAX_PARAMETERS: usize = MAX_ARRAYS + 8;
 
-/// The most parameters of a kernel for arrays of any strides, which has lengths and strides, too.
+/// The most parameters of a kernel for arrays of any strides, which also has lengths and strides.
 pub(super) const MAX_STRIDED_PARAMETERS: usize =
     MAX_PARAMETERS + (MAX_ARRAYS + 3) * gpuvec_axes::MAX_AXES + 2;
 
 impl Kernels {
-    /// The kernels of device `ordinal`, whose context is current, if its driver accepts them. They are unpacked,
-    /// so that the first call need not wait for it, and none is loaded yet, but for one that does nothing.
+    /// Unpacks the images, so that the first call need not wait for that, and loads a kernel that does nothing, to see
+    /// that the driver accepts them. The context of device `ordinal` is current.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
         let modules = Modules::new(ordinal);
         unpacked()?;
@@ -148,27 +139,12 @@ impl Kernels {
         Ok(Kernels { ordinal, operations, copy, modules, expressions })
     }
 
-    /// Loads the kernels of a formula, if they were not.
+    /// Loads the kernels of a formula that are not loaded yet.
     pub(super) fn load_all(&self, formula: &Formula) -> Result<(), Error> {
         formula.kernels().try_for_each(|(kernel, _)| self.of(kernel).map(|_| ()))
     }
 
-    /// Unloads the kernels that nothing can use any more. The device's context is current.
-    pub(super) fn trim(&self) {
-        self.modules.unload_all();
-    }
-
-    /// The number of modules that are loaded.
-    pub(super) fn modules(&self) -> usize {
-        self.modules.count()
-    }
-
-    /// True if all kernels of a formula are loaded.
-    pub(super) fn has_all(&self, formula: &Formula) -> bool {
-        formula.kernels().all(|(kernel, _)| self.has(kernel))
-    }
-
-    /// The kernel of a formula that has one, loaded now if it was not; other threads that need it wait.
+    /// The kernel of a formula that has one, loaded now if necessary. Other threads that need it wait.
     fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
         let Some(op) = formula.op else { return self.expression(formula, Form::Contiguous) };
         self.operations[op as usize]
@@ -176,30 +152,28 @@ impl Kernels {
             .map(Function::raw)
     }
 
-    /// The kernel that copies bytes between addresses of host memory that the device reaches.
+    /// The kernel that copies bytes between addresses of host memory that the device can access.
     fn copy(&self) -> Result<CUfunction, Error> {
-        let load = || Image::of("copy_bytes")?.load(&self.modules);
+        let load = || {
+            Image::of("copy_bytes").and_then(|image| self.modules.load(image.ptx()?, image.name))
+        };
         self.copy.get_or_try_init(load).map(Function::raw)
     }
 
     /// Loads a kernel of a formula.
     fn load(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
-        let kernel = match form {
-            Form::Contiguous => {
-                let kernel = kernel_of(formula)?;
-                return self.modules.load(kernel.image(), kernel.name());
-            }
-            Form::Strided(variant) => formula.variant(kernel_of(formula)?, variant)?,
-            Form::Along(along) => formula.along_axes(along, text_of)?,
-        };
-        self.modules.load(kernel.image(), kernel.name())
+        let load = |kernel: &gpuvec_ptx::Kernel| self.modules.load(kernel.image(), kernel.name());
+        match form {
+            Form::Contiguous => load(kernel_of(formula)?),
+            Form::Strided(variant) => load(&formula.variant(kernel_of(formula)?, variant)?),
+            Form::Along(along) => load(&formula.along_axes(along, text_of)?),
+        }
     }
 
-    /// A kernel of an expression, loaded now if it was not. The call that loads it then
-    /// unloads retired ones; other threads that need it do not wait for that.
+    /// A kernel of an expression, loaded now if necessary. The call that loads it then unloads retired modules; other
+    /// threads that need the kernel do not wait for that.
     fn expression(&self, formula: &Formula, form: Form) -> Result<CUfunction, Error> {
-        let known = self.expressions().get(&formula.id).and_then(|places| find(places, form));
-        let cell = match known {
+        let cell = match self.known(formula, form) {
             Some(cell) => cell,
             None => self.enter(formula, form)?,
         };
@@ -209,12 +183,17 @@ impl Kernels {
             self.load(formula, form)
         })?;
         if is_new {
-            self.modules.unload_some();
+            self.modules.unload_retired(modules::UNLOADED_AT_ONCE);
         }
         Ok(function.raw())
     }
 
-    /// A place for an expression's kernel.
+    /// The place of an expression's kernel, if it has one.
+    fn known(&self, formula: &Formula, form: Form) -> Option<Arc<OnceCell<Function>>> {
+        self.expressions().get(&formula.id).and_then(|places| find(places, form))
+    }
+
+    /// Makes a place for an expression's kernel.
     fn enter(&self, formula: &Formula, form: Form) -> Result<Arc<OnceCell<Function>>, Error> {
         let bytes = memory::NEEDED_BYTES;
         let mut expressions = self.expressions();
@@ -229,24 +208,19 @@ impl Kernels {
     }
 
     /// True if the kernel of a formula with one kernel is loaded.
-    fn has(&self, formula: &Formula) -> bool {
+    pub(super) fn has(&self, formula: &Formula) -> bool {
         match formula.op {
             Some(op) => self.operations[op as usize].get().is_some(),
-            None => {
-                let expressions = self.expressions();
-                let known =
-                    expressions.get(&formula.id).and_then(|places| find(places, Form::Contiguous));
-                known.is_some_and(|cell| cell.get().is_some())
-            }
+            None => self.known(formula, Form::Contiguous).is_some_and(|cell| cell.get().is_some()),
         }
     }
 
-    /// Retires the kernels of an expression that are loaded.
+    /// Retires the loaded kernels of an expression.
     pub(super) fn forget(&self, id: u64) {
         let places = self.expressions().remove(&id);
         for (_, cell) in places.into_iter().flatten() {
             if let Some(function) = Arc::into_inner(cell).and_then(OnceCell::into_inner) {
-                self.modules.retire(function);
+                self.modules.retire(function.module);
             }
         }
     }
@@ -255,13 +229,13 @@ impl Kernels {
         self.expressions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a kernel of a task with these parameters, or the first of them that it has, each of at most 64 bits. A
-    /// reduction along axes has the partition as its last parameter.
+    /// Queues a kernel of a task with these parameters of at most 64 bits each. A kernel may have fewer parameters than
+    /// there are values. A reduction along axes has the partition as its last parameter.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current. The values are the parameters of the kernel
-    /// (crates/ptx/src/lib.rs, strided.rs and axes.rs, kernels/*.cu). At the addresses among them the device must reach
-    /// the memory that the kernel accesses, which nothing else changes until the stream has run the kernel.
+    /// The stream must be the device's, and the device's context must be current. The values must be the parameters of
+    /// the kernel (crates/ptx/src, kernels/*.cu). The device must be able to access the memory at the addresses among
+    /// them, and nothing else may change that memory until the stream has run the kernel.
     pub(super) unsafe fn launch(
         &self, task: Task<'_>, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
         partition: Option<&Partition>,
@@ -273,17 +247,18 @@ impl Kernels {
         };
         let parameter = |value: &mut u64| std::ptr::from_mut(value).cast();
         let partition = partition.map(|partition| std::ptr::from_ref(partition).cast_mut().cast());
-        let mut parameters: ArrayVec<*mut c_void, MAX_STRIDED_PARAMETERS> =
-            values.iter_mut().map(parameter).chain(partition).collect();
+        let mut parameters = ArrayVec::<*mut c_void, MAX_STRIDED_PARAMETERS>::new();
+        parameters.extend(values.iter_mut().map(parameter).chain(partition));
         let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
-        // SAFETY: the driver reads the kernel's parameters before it returns: the structure, and each other one in
-        // its size from the low end of a local word. Kernels declare their types. The rest is this function's promise.
+        // SAFETY: before it returns, the driver reads the kernel's parameters: the structure, and for each other one
+        // its bytes from the low end of a local word. The kernel declares their types. The rest is this function's
+        // promise.
         unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
             .of("cuLaunchKernel", self.ordinal)
     }
 }
 
-/// The kernel in a place, if an expression has it.
+/// The place of a form of an expression's kernel.
 fn find(places: &[Place], form: Form) -> Option<Arc<OnceCell<Function>>> {
     places.iter().find(|(other, _)| *other == form).map(|(_, cell)| cell.clone())
 }

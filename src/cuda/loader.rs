@@ -1,9 +1,9 @@
 //! Finds the driver's library, if another library has loaded it into this process.
 //!
-//! With placement `cpu` the library does not open the driver, but the caller may pass memory of
-//! another CUDA library, whose kind only the driver knows. The search must be cheap, since any call
-//! may be the first one after another library was loaded, and must not wait for the dynamic loader's
-//! own lock, which a thread holds while it runs constructors.
+//! With placement `cpu` the library does not open the driver. But the caller may pass another CUDA library's memory,
+//! and only the driver knows its kind. The search must be cheap, since any call may be the first one after another
+//! library was loaded. It must not wait for the dynamic loader's own lock, which a thread holds while it runs
+//! constructors.
 
 use crate::process::fork;
 use std::ffi::{CStr, c_int, c_void};
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// The driver's soname: only the dynamic linker's search path decides which file it is.
 pub(super) const DRIVER: &CStr = c"libcuda.so.1";
 
-/// The driver's library, once it was found or opened. It is never closed.
+/// The driver's library, once it is found or opened. It is never closed.
 static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The number of libraries that the process had ever loaded at the last search in vain.
+/// The number of libraries that the process had ever loaded when a search last found no driver.
 static SEARCHED: AtomicU64 = AtomicU64::new(0);
 
 /// Stores the driver's library for [`known`].
@@ -40,7 +40,7 @@ fn search() -> Option<*mut c_void> {
     }
     let searched = SEARCHED.load(Ordering::Relaxed);
     let mut search = Search { searched, loaded: searched, is_found: false };
-    // A child forked while another thread searches would find the loader's lock taken.
+    // A child that is forked during the search would find the loader's lock taken.
     // SAFETY: `visit` is called with `search`, which outlives the call, for each library in turn.
     fork::with_lock(|| unsafe {
         libc::dl_iterate_phdr(Some(Search::visit), (&raw mut search).cast());
@@ -51,7 +51,7 @@ fn search() -> Option<*mut c_void> {
         }
         return None;
     }
-    // SAFETY: a C string; the library is loaded already, so that none of its code runs.
+    // SAFETY: the name is a C string; the library is loaded already, so none of its code runs.
     let library = unsafe { libc::dlopen(DRIVER.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return None;
@@ -62,7 +62,7 @@ fn search() -> Option<*mut c_void> {
 
 /// A search through the libraries of the process.
 struct Search {
-    /// The numbers of libraries that the process had ever loaded: at the last search, and now.
+    /// The number of libraries that the process had ever loaded at the last search, and the number now.
     searched: u64,
     loaded: u64,
     is_found: bool,
@@ -73,14 +73,14 @@ impl Search {
     unsafe extern "C" fn visit(
         library: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader passes a library that lasts as long as this call, and the search that
-        // `loaded` gave it, which nothing else uses meanwhile.
+        // SAFETY: the loader passes a library that lasts as long as this call, and the search, which nothing else uses
+        // meanwhile.
         let (library, search) = unsafe { (&*library, &mut *search.cast::<Search>()) };
         search.loaded = library.dlpi_adds;
         if search.loaded == search.searched {
             return 1;
         }
-        // SAFETY: NULL, or a C string of the loader's that lasts as long as this call.
+        // SAFETY: the name is NULL, or a C string that lasts as long as this call.
         let path = unsafe { library.dlpi_name.as_ref().map(|path| CStr::from_ptr(path)) };
         search.is_found = path.is_some_and(is_driver);
         c_int::from(search.is_found)

@@ -1,4 +1,4 @@
-//! Asks the driver for the kind of memory that an array is in.
+//! Asks the driver for the kind of an array's memory.
 
 use super::device_cache;
 use super::driver::{
@@ -25,10 +25,8 @@ struct Attributes {
     range_bytes: usize,
 }
 
-/// Returns the kind of memory that an array is in.
-///
-/// Page-locked memory counts as such only if all of the array is locked: otherwise it is pageable, and
-/// staged.
+/// Returns the kind of an array's memory. It is page-locked only if the whole array is; otherwise it counts as
+/// pageable, and is staged.
 pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
     let attributes = attributes(array.address)?;
     let end = array.address + array.bytes;
@@ -61,7 +59,7 @@ pub(crate) fn kind_of(_: Driver, array: &Array) -> Result<MemoryKind, Error> {
     })
 }
 
-/// True if all of these bytes are page-locked, at once or in parts.
+/// True if all of these bytes are page-locked, as a whole or in parts.
 pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
     while !bytes.is_empty() {
         let next = attributes(bytes.start)?;
@@ -75,17 +73,17 @@ pub(super) fn is_locked(mut bytes: Range<usize>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// True if memory unknown to the driver may be freed device memory. A small array outside the range of all device memory
-/// seen so far counts as host memory without a check, to save time.
+/// True if memory that the driver does not know may be freed device memory. To save time, a small array outside the
+/// range of all device memory seen so far counts as host memory without a check.
 fn could_be_freed_device_memory(array: &Array) -> bool {
     array.bytes > gpu::SMALL_ARRAY_BYTES || DEVICE_MEMORY.may_have_any(array.ends())
 }
 
-/// Device memory seen so far.
+/// The range of all device memory seen so far.
 pub(super) static DEVICE_MEMORY: Extent = Extent::new();
 
-/// Says that the driver knew the last memory it was asked about, as it is likely to know the next.
-/// An answer for unknown memory comes sooner if the question is for one attribute than for all.
+/// True if the driver knew the last memory that it was asked about: it will probably know the next. For unknown memory,
+/// a query of one attribute is faster than a query of all.
 static LAST_WAS_KNOWN: AtomicBool = AtomicBool::new(false);
 
 fn attributes(address: usize) -> Result<Attributes, Error> {
@@ -107,8 +105,8 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
     let mut ask = |which: Range<usize>| {
         let (count, address) = (which.len() as u32, address as u64);
         let (names, values) = (names[which.clone()].as_mut_ptr(), values[which].as_mut_ptr());
-        // SAFETY: each value points to a local of the type that its attribute has; the address
-        // itself is only looked up, not followed.
+        // SAFETY: each value points to a local of its attribute's type; the driver looks the address up without
+        // following it.
         unsafe { cuPointerGetAttributes(count, names, values, address) }
     };
     let code = if LAST_WAS_KNOWN.load(Ordering::Relaxed) {
@@ -126,8 +124,8 @@ fn attributes(address: usize) -> Result<Attributes, Error> {
     match code {
         Code::SUCCESS => Ok(found),
         Code::INVALID_VALUE => Ok(Attributes::default()),
-        // A driver that cannot say, its device lost perhaps, is not needed for memory that the
-        // host reads: only a device's must not be taken for the host's.
+        // The driver may be unable to answer because a device is lost. Memory that the host reads is then used as host
+        // memory; only device memory must not be.
         _ if host_reads(address) => Ok(Attributes::default()),
         code => code.of("cuPointerGetAttributes", 0).map(|()| Attributes::default()),
     }
@@ -138,26 +136,26 @@ pub(crate) fn host_reads_ends(array: &Array) -> bool {
     array.ends().into_iter().all(host_reads)
 }
 
-/// True if the host can read the word at the address; causes no fault. The kernel reads a signal mask there before it
-/// refuses an unknown request (EINVAL), or fails to read it (EFAULT).
+/// True if the host can read the word at the address. Causes no fault: the operating system reads a signal mask there,
+/// and then refuses an unknown request (EINVAL), or it fails to read the mask (EFAULT).
 fn host_reads(address: usize) -> bool {
     const NO_SUCH_CHANGE: i64 = -1;
     const WORD: usize = size_of::<u64>();
     let word = address - address % WORD;
     let nowhere = std::ptr::null_mut::<c_void>();
-    // SAFETY: the request is unknown, so that nothing is changed; the kernel checks the address.
+    // SAFETY: the operating system checks the address, and an unknown request changes nothing.
     let result =
         unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_CHANGE, word, nowhere, WORD) };
     result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
-/// Bytes from the address to the end of its allocation.
+/// The bytes from the address to the end of its allocation.
 fn available(attributes: &Attributes, address: usize) -> usize {
     let end = attributes.range_start.saturating_add(attributes.range_bytes as u64);
     usize::try_from(end.saturating_sub(address as u64)).unwrap_or(usize::MAX)
 }
 
-/// The address at which the device whose context is current reaches pinned memory.
+/// The address of pinned memory on the device of the current context.
 pub(super) fn device_address(ordinal: usize, host_address: usize) -> Result<u64, Error> {
     let mut address = 0u64;
     // SAFETY: the attribute is an address, which the driver writes into a local.

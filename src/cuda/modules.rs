@@ -1,16 +1,15 @@
-//! Modules, each with one kernel: loaded when a device first needs the kernel, and unloaded when nothing
-//! can use it any more.
+//! Modules, each with one kernel: loaded when a device first needs the kernel, and unloaded when no call can use it any
+//! more.
 //!
-//! `cuModuleUnload` waits for the device's work in flight. An expression is dropped in calls that have
-//! nothing to do with it: another text is compiled, and takes the expression's place among the newest ones.
-//! No module is therefore unloaded where an expression is dropped: the module is only retired. The next call
-//! that loads a module on the same device unloads up to [`UNLOADED_AT_ONCE`]; that call waits for the
-//! driver's compiler anyway. The device never holds more modules than were needed at one time. A thread of
-//! the library's own would save this wait as well, but could be inside the driver when the process exits.
+//! `cuModuleUnload` waits for the device's work in flight. Dropping an expression must not wait: it happens in
+//! unrelated calls, when another compiled text displaces the expression from a cache. So it only retires the modules.
+//! The next call that loads a module on the same device, and waits for the driver's compiler anyway, unloads up to
+//! [`UNLOADED_AT_ONCE`]. The device never has more modules than were needed at one time. A thread of the library's own
+//! would save this wait as well, but could be inside the driver when the process exits.
 //!
-//! A stream capture in global mode forbids loading and unloading to all threads of the process. Both run
-//! in the relaxed mode of the calling thread, which exempts it (CUDA driver API,
-//! `cuThreadExchangeStreamCaptureMode`). No lock is held during a call of the driver.
+//! A stream capture in global mode forbids all threads of the process to load and unload modules. The relaxed mode
+//! exempts the calling thread (CUDA driver API, `cuThreadExchangeStreamCaptureMode`). No lock is held during a call of
+//! the driver.
 
 use super::driver::{
     self, CUfunction, Code, cuModuleGetFunction, cuModuleLoadData,
@@ -24,17 +23,16 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The oldest driver that takes the images' PTX ISA 8.0 supports this CUDA version.
+/// The CUDA version of the oldest driver that accepts the images' PTX ISA 8.0.
 const OLDEST_CUDA: i32 = 12_000;
 
-/// Retired modules that a call unloads beside the module that it loads: more than one, so that their
-/// number decreases.
-const UNLOADED_AT_ONCE: usize = 2;
+/// The retired modules that a call unloads after it has loaded one: more than one, so that their number decreases.
+pub(super) const UNLOADED_AT_ONCE: usize = 2;
 
-/// A kernel that is loaded, with its module.
+/// A loaded kernel with its module.
 pub(super) struct Function {
     raw: CUfunction,
-    module: OwnedModule,
+    pub(super) module: OwnedModule,
 }
 
 // SAFETY: the CUDA driver API lets any thread use a function.
@@ -51,9 +49,9 @@ impl Function {
 /// Loads modules into the context of one device.
 pub(super) struct Modules {
     ordinal: usize,
-    /// Modules that nothing can use any more, the oldest first.
+    /// Modules that no call can use any more, the oldest first.
     retired: Mutex<VecDeque<OwnedModule>>,
-    /// The modules that are loaded, retired ones included.
+    /// The number of loaded modules, the retired ones included.
     count: AtomicUsize,
 }
 
@@ -82,8 +80,7 @@ impl Modules {
             }
             self.count.fetch_add(1, Ordering::Relaxed);
             let (module, mut raw) = (OwnedModule::new(module), std::ptr::null_mut());
-            // SAFETY: the module is loaded, and the name ends in NUL; the driver writes one handle into a
-            // local.
+            // SAFETY: the module is loaded, and the name ends in NUL; the driver writes one handle into a local.
             let found = unsafe { cuModuleGetFunction(&raw mut raw, module.raw(), name.as_ptr()) };
             match found.of("cuModuleGetFunction", self.ordinal) {
                 Ok(()) => Ok(Function { raw, module }),
@@ -95,45 +92,32 @@ impl Modules {
         })
     }
 
-    /// Retires the module of a kernel that nothing can launch any more. Makes no call of the driver.
-    pub(super) fn retire(&self, function: Function) {
-        self.add(function.module);
-    }
-
-    /// Unloads some of the retired modules. The device's context is current.
-    pub(super) fn unload_some(&self) {
-        self.unload_retired(UNLOADED_AT_ONCE);
-    }
-
-    /// Unloads all modules that are retired now. The device's context is current.
-    pub(super) fn unload_all(&self) {
-        let count = self.retired().len();
-        self.unload_retired(count);
-    }
-
-    fn unload_retired(&self, most: usize) {
-        for _ in 0..most {
+    /// Unloads at most `most` of the modules that are retired now. The device's context is current.
+    pub(super) fn unload_retired(&self, most: usize) {
+        let count = self.retired().len().min(most);
+        for _ in 0..count {
             let Some(module) = self.retired().pop_front() else { return };
             in_relaxed_mode(|| self.unload(module));
         }
     }
 
-    /// The number of modules that are loaded.
+    /// The number of loaded modules.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Unloads a module, which is retired if the driver refuses.
+    /// Unloads a module, or retires it if the driver refuses.
     fn unload(&self, module: OwnedModule) {
         match module.unload() {
             Ok(()) => _ = self.count.fetch_sub(1, Ordering::Relaxed),
-            Err(module) => self.add(module),
+            Err(module) => self.retire(module),
         }
     }
 
-    fn add(&self, module: OwnedModule) {
+    /// Retires the module of a kernel that no call can launch any more. Does not call the driver.
+    pub(super) fn retire(&self, module: OwnedModule) {
         let mut retired = self.retired();
-        // Without memory for one more the module stays with the driver.
+        // If the list cannot grow, the module stays loaded.
         if retired.try_reserve(1).is_ok() {
             retired.push_back(module);
         }
@@ -144,13 +128,11 @@ impl Modules {
     }
 }
 
-/// Runs calls of the driver that stream captures of any thread forbid, without a conflict with captures
-/// of other threads.
+/// Runs calls of the driver that a stream capture of another thread would forbid.
 pub(super) fn in_relaxed_mode<T>(work: impl FnOnce() -> T) -> T {
     const RELAXED: c_int = 2;
     let mut mode = RELAXED;
-    // SAFETY: the driver exchanges the calling thread's mode with the mode in a local variable, or fails and changes
-    // neither.
+    // SAFETY: the driver exchanges the calling thread's mode with that in a local, or fails and changes neither.
     let exchange = |mode: &mut c_int| unsafe { cuThreadExchangeStreamCaptureMode(mode) };
     exchange(&mut mode);
     let result = work();
@@ -158,7 +140,7 @@ pub(super) fn in_relaxed_mode<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The reason for which the driver refused an image with a code.
+/// The error for an image that the driver refused with a code.
 fn refusal(ordinal: usize, code: Code) -> Error {
     let version = driver::version();
     if version < OLDEST_CUDA {

@@ -1,8 +1,8 @@
-//! Objects of the driver's that this library made and owns: streams, events, memory, modules. Memory is counted by
-//! its device, for gpuvec_memory, as long as the driver has not freed it.
+//! Objects of the driver that this library owns: streams, events, memory, modules. Memory counts for its device in
+//! gpuvec_memory until the driver has freed it.
 //!
-//! A stream, an event or memory that the driver refuses to destroy, for a passing reason, is destroyed
-//! later: its owner is gone, and could not be told. Modules are unloaded by src/cuda/modules.rs.
+//! If the driver refuses to destroy a stream, an event or memory, a later call tries again: its owner is gone, and
+//! could not handle an error. src/cuda/modules.rs unloads modules.
 
 use super::device_cache;
 use super::driver::{
@@ -17,12 +17,12 @@ use std::ffi::{c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A stream of the device whose context was current. It is ordered with work on the legacy default
-/// stream, as a caller expects of a CUDA library.
+/// A stream of the device of the current context. It is ordered with work on the legacy default stream, as callers
+/// expect of a CUDA library.
 #[derive(Debug)]
 pub(super) struct OwnedStream(CUstream);
 
-/// An event of the device whose context was current.
+/// An event of the device of the current context.
 #[derive(Debug)]
 pub(super) struct OwnedEvent(CUevent);
 
@@ -34,7 +34,7 @@ pub(super) struct OwnedMemory {
     ordinal: usize,
 }
 
-/// Page-locked host memory that every device sees, allocated in the context of one.
+/// Page-locked host memory that every device can access, allocated in the context of one.
 #[derive(Debug)]
 pub(super) struct OwnedPinned {
     address: NonNull<c_void>,
@@ -42,7 +42,7 @@ pub(super) struct OwnedPinned {
     ordinal: usize,
 }
 
-/// A module of the device whose context was current.
+/// A module of the device of the current context.
 #[derive(Debug)]
 pub(super) struct OwnedModule(CUmodule);
 
@@ -92,7 +92,7 @@ impl OwnedEvent {
 }
 
 impl OwnedModule {
-    /// Takes ownership of a module, which nothing else unloads.
+    /// Takes ownership of a loaded module.
     pub(super) fn new(raw: CUmodule) -> Self {
         OwnedModule(raw)
     }
@@ -101,19 +101,19 @@ impl OwnedModule {
         self.0
     }
 
-    /// Unloads the module, whose kernels nothing launches any more and whose device's context is current;
-    /// returns it if the driver refuses.
+    /// Unloads the module, or returns it if the driver refuses. No call may launch its kernels any more. The context of
+    /// its device must be current.
     pub(super) fn unload(self) -> Result<(), Self> {
-        // SAFETY: the module exists, since the driver loaded it and this is its only owner. The driver waits
-        // for kernels in flight before it frees their code.
+        // SAFETY: the module exists, since the driver loaded it and this is its only owner. The driver waits for
+        // kernels in flight before it frees their code.
         let code = unsafe { cuModuleUnload(self.0) };
         if code == Code::SUCCESS { Ok(()) } else { Err(self) }
     }
 }
 
 impl OwnedMemory {
-    /// Allocates memory of device `ordinal`, whose context is current; first frees what is kept for reuse, if there
-    /// is too little.
+    /// Allocates memory of device `ordinal`. The device's context must be current. If there is too little, frees the
+    /// device's cache and tries again.
     pub(super) fn new(bytes: usize, ordinal: usize) -> Result<Self, Error> {
         let mut address = 0;
         // SAFETY: the driver writes one address into a local.
@@ -127,14 +127,9 @@ impl OwnedMemory {
         Ok(OwnedMemory { address, bytes, ordinal })
     }
 
-    /// Frees the memory, whose device's context is current; returns it if the driver refuses.
-    pub(super) fn free(self) -> Result<(), Self> {
-        if self.release() == Code::SUCCESS { Ok(()) } else { Err(self) }
-    }
-
-    /// Frees the memory, which is used no more if the driver agrees.
+    /// Frees the memory, which must not be used any more after success. The device's context is current.
     pub(super) fn release(&self) -> Code {
-        // SAFETY: the memory exists, since only success, after which no owner uses it, frees it.
+        // SAFETY: the memory exists, since no owner uses it after success.
         let code = unsafe { cuMemFree_v2(self.address) };
         if code == Code::SUCCESS {
             memory_stats::subtract(self.ordinal, Kind::Device, self.bytes);
@@ -142,7 +137,7 @@ impl OwnedMemory {
         code
     }
 
-    /// Takes ownership of memory that [`OwnedMemory::into_address`] passed to another owner, who gives it back.
+    /// Takes back memory that [`OwnedMemory::into_address`] passed to another owner.
     pub(super) fn returned(address: CUdeviceptr, bytes: usize, ordinal: usize) -> Self {
         OwnedMemory { address, bytes, ordinal }
     }
@@ -180,7 +175,7 @@ impl OwnedPinned {
 
     /// Frees the memory, which is used no more if the driver agrees. The context of its device is current.
     pub(super) fn release(&self) -> Code {
-        // SAFETY: the memory exists, since only success, after which no owner uses it, frees it.
+        // SAFETY: the memory exists, since no owner uses it after success.
         let code = unsafe { cuMemFreeHost(self.address.as_ptr()) };
         if code == Code::SUCCESS {
             memory_stats::subtract(self.ordinal, Kind::Pinned, self.bytes);
@@ -207,8 +202,7 @@ impl OwnedPinned {
     }
 }
 
-/// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_'s: every device reaches the
-/// memory, at the host's address.
+/// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, which equal CU_MEMHOSTREGISTER_'s: every device can access the memory.
 pub(super) const PORTABLE_MAPPED: c_uint = 1 | 2;
 
 /// Any of these objects.
@@ -221,7 +215,7 @@ pub(super) enum Owned {
 }
 
 impl Owned {
-    /// The memory that the object has, in bytes.
+    /// The bytes of the object's memory.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Owned::Stream(_) | Owned::Event(_) => 0,
@@ -231,10 +225,10 @@ impl Owned {
         }
     }
 
-    /// Destroys the object, whose device's context is current; returns it if the driver refuses.
+    /// Destroys the object, or returns it if the driver refuses. The context of its device must be current.
     pub(super) fn destroy(self) -> Result<(), Owned> {
-        // SAFETY: the object exists, since its creator made it and this is its only owner. The driver
-        // keeps streams and events until their work is done, and waits before it frees memory.
+        // SAFETY: the object exists, since this is its only owner. The driver keeps streams and events until their work
+        // is done, and waits for the work before it frees memory.
         let code = unsafe {
             match &self {
                 Owned::Stream(OwnedStream(stream)) => cuStreamDestroy_v2(*stream),
@@ -255,39 +249,31 @@ impl DeferredFrees {
         DeferredFrees(Mutex::new(VecDeque::new()))
     }
 
-    /// Adds objects, for [`DeferredFrees::retry`].
+    /// Adds objects at the back of the queue, for [`DeferredFrees::retry`].
     pub(super) fn add(&self, objects: impl IntoIterator<Item = Owned>) {
         let mut refused = self.lock();
         for object in objects {
-            // Without memory for one more the object stays with the driver.
+            // If the queue cannot grow, the object stays with the driver.
             if refused.try_reserve(1).is_ok() {
                 refused.push_back(object);
             }
         }
     }
 
-    /// Destroys objects until one is refused, which then goes to the back of the queue; returns the bytes of memory
-    /// that were freed. The context of their device is current. The lock is not held meanwhile, since the driver may
-    /// wait.
+    /// Destroys objects until the driver refuses one, which goes to the back of the queue. Returns the number of freed
+    /// bytes. The context of their device is current. The lock is not held meanwhile, since the driver may wait.
     pub(super) fn retry(&self) -> usize {
         let mut freed = 0;
-        let next = || self.lock().pop_back();
+        let next = || self.lock().pop_front();
         while let Some(object) = next() {
             let bytes = object.bytes();
             if let Err(object) = object.destroy() {
-                self.add_first(object);
+                self.add([object]);
                 break;
             }
             freed += bytes;
         }
         freed
-    }
-
-    fn add_first(&self, object: Owned) {
-        let mut refused = self.lock();
-        if refused.try_reserve(1).is_ok() {
-            refused.push_front(object);
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Owned>> {

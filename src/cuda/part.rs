@@ -1,25 +1,19 @@
 //! Part of a call: consecutive elements of contiguous arrays, or a tile of arrays of any strides.
 
-use crate::call::chunk::Chunk;
 use crate::call::{Call, Extent, Strides, Tile};
 use arrayvec::ArrayVec;
 use gpuvec_axes::MAX_AXES;
 
 /// Part of a call. The axes of its results come before the axes of the elements of each result.
-#[expect(clippy::large_enum_variant, reason = "there is one for a chunk, which is not moved")]
+#[expect(clippy::large_enum_variant, reason = "each chunk has one, which is not moved")]
 pub(super) enum Part<'a> {
-    /// Elements along one axis. Reductions have one result.
+    /// Consecutive elements along one axis. Reductions have one result.
     Chunk { call: &'a Call<'a>, first: usize, len: usize },
     /// The results and elements of a tile.
     Tile { strides: Strides<'a>, tile: Tile },
 }
 
 impl<'a> Part<'a> {
-    /// A chunk of contiguous arrays.
-    pub(super) fn of_chunk(call: &'a Call<'a>, chunk: &Chunk) -> Self {
-        Part::Chunk { call, first: chunk.start(), len: chunk.len() }
-    }
-
     /// The lengths of all axes.
     pub(super) fn lengths(&self) -> ArrayVec<usize, MAX_AXES> {
         match self {
@@ -28,7 +22,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The lengths of the axes of its results.
+    /// The lengths of the axes of the results.
     pub(super) fn results(&self) -> &[usize] {
         match self {
             Part::Chunk { .. } => &[],
@@ -36,7 +30,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// True if its results have elements.
+    /// True if the results have elements.
     pub(super) fn has_elements(&self) -> bool {
         match self {
             Part::Chunk { .. } => true,
@@ -44,7 +38,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The index of its first element among the elements of each result.
+    /// The index of the part's first element among the elements of each result.
     pub(super) fn first(&self) -> usize {
         match self {
             Part::Chunk { first, .. } => *first,
@@ -73,7 +67,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The stride of a contiguous array, or of the one result of a reduction.
+/// The stride of a contiguous array; 0 for the only result of a reduction.
 fn stride(call: &Call<'_>, number: usize) -> usize {
     let layout = call.array(number).layout;
     match layout.extent {

@@ -1,8 +1,7 @@
-//! Sends chunk after chunk through slots of a device: in, kernel, out.
+//! Runs one chunk after another through slots of a device: inputs, kernel, outputs.
 //!
-//! As many chunks are in flight as the plan allows a thread slots. The oldest is finished first. Each array is used where
-//! it is, copied by DMA, or staged, as the plan says (job.rs). A thread that drives several devices has a pipeline for
-//! each, and starts a chunk in each by turns.
+//! The plan limits the slots of a thread, and so the chunks in flight. The oldest chunk is finished first. A thread
+//! that drives several devices has a pipeline for each, and starts chunks in turn.
 
 use super::device::Device;
 use super::enqueue::Addresses;
@@ -14,7 +13,7 @@ use crate::call::plan::OnGpus;
 use crate::error::Error;
 use std::collections::VecDeque;
 
-/// A device with the addresses at which it reaches a job's arrays in place.
+/// A device with its addresses of the arrays that it accesses in place.
 pub(crate) struct OnDevice<'a> {
     pub(super) device: &'a Device,
     pub(super) in_place: Addresses,
@@ -25,9 +24,9 @@ pub(crate) struct OnDevice<'a> {
 pub(crate) struct Progress {
     /// The elements, or tiles, taken from the queue.
     pub(crate) taken: usize,
-    /// The elements, or tiles, whose results are stored.
+    /// The elements, or tiles, with stored results.
     pub(crate) finished: usize,
-    /// The chunks whose results are stored.
+    /// The chunks with stored results.
     pub(crate) chunks: usize,
     /// The bytes that went through pinned buffers of slots.
     pub(crate) bytes_staged: u64,
@@ -67,11 +66,13 @@ pub(crate) fn run(
     }
     let mut turns: Vec<Turns<'_>> =
         devices.iter().map(|device| Turns::new(device, job, plan)).collect();
-    while turns.iter().any(Turns::goes_on) {
+    while turns.iter().any(|turns| turns.has_chunks) {
         for number in 0..turns.len() {
             // A thread that holds slots must not wait for another slot: its holder may be waiting for this thread's.
             let holds_slots = turns.iter().any(Turns::holds_slots);
-            turns[number].take(queue, holds_slots);
+            if turns[number].has_chunks {
+                turns[number].step(|pipeline| pipeline.turn(queue, holds_slots));
+            }
         }
     }
     for turns in turns {
@@ -79,10 +80,10 @@ pub(crate) fn run(
     }
 }
 
-/// The turns of one of several devices that a thread drives.
+/// The turns of a device that shares its thread with others.
 struct Turns<'a> {
     device: &'static Device,
-    /// None after an error.
+    /// `None` after an error.
     pipeline: Option<Pipeline<'a>>,
     progress: Progress,
     result: Result<(), Error>,
@@ -100,19 +101,8 @@ impl<'a> Turns<'a> {
         Turns { device, pipeline, progress: Progress::default(), result, has_chunks }
     }
 
-    fn goes_on(&self) -> bool {
-        self.has_chunks
-    }
-
     fn holds_slots(&self) -> bool {
         self.pipeline.as_ref().is_some_and(|pipeline| !pipeline.in_flight.is_empty())
-    }
-
-    /// Starts one more chunk, if there is one, and a slot.
-    fn take(&mut self, queue: &Queue, holds_slots: bool) {
-        if self.has_chunks {
-            self.step(|pipeline| pipeline.turn(queue, holds_slots));
-        }
     }
 
     /// Finishes the chunks in flight.
@@ -145,7 +135,7 @@ struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// Makes the pipeline of a device, whose context is current.
+    /// Makes the pipeline of a device. The device's context must be current.
     fn new(device: &'a Device, job: &'a Job<'a>, plan: &'a OnGpus) -> Result<Self, Error> {
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();
@@ -163,18 +153,19 @@ impl<'a> Pipeline<'a> {
         self.drain()
     }
 
-    /// Starts one more chunk. Returns true if another may follow. Waits for another caller's slot only if the thread
-    /// holds none.
+    /// Starts one more chunk, and returns true if another may follow. Waits for a slot of another thread only if this
+    /// thread holds none. After an error, or a panic, the chunk's slot is waited for.
     fn turn(&mut self, queue: &Queue, holds_slots: bool) -> Result<bool, Error> {
         if queue.left() == 0 {
             return Ok(false);
         }
         // The slot comes first: without one, the chunk is left to other workers.
-        let Some(slot) = self.free_slot(holds_slots)? else { return Ok(true) };
+        let Some(mut slot) = self.free_slot(holds_slots)? else { return Ok(true) };
         let most = self.plan.next_chunk(queue.left());
         let Some(chunk) = queue.take(most) else { return Ok(false) };
         self.progress.taken += chunk.len();
-        self.start(slot, chunk)?;
+        self.job.start(&self.on, &mut slot, &chunk, &mut self.progress)?;
+        self.in_flight.push_back((slot, chunk));
         Ok(true)
     }
 
@@ -186,8 +177,8 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Returns a slot with its buffers. If none is free and none can be made, it is this pipeline's oldest, or the next
-    /// that another caller returns. `None` if the pipeline has no slot while the thread holds others.
+    /// Returns a slot with its buffers. If none is free and none can be made, finishes this pipeline's oldest chunk, or
+    /// waits for a slot of another thread. Returns `None` if it must not wait, since the thread holds other slots.
     fn free_slot(&mut self, holds_slots: bool) -> Result<Option<TakenSlot<'a>>, Error> {
         if self.in_flight.len() == self.plan.slots {
             self.finish_oldest()?;
@@ -202,13 +193,6 @@ impl<'a> Pipeline<'a> {
                 _ => self.finish_oldest()?,
             }
         }
-    }
-
-    /// Sends a chunk through a slot. After an error, or a panic, the slot is waited for.
-    fn start(&mut self, mut slot: TakenSlot<'a>, chunk: Chunk) -> Result<(), Error> {
-        self.job.start(&self.on, &mut slot, &chunk, &mut self.progress)?;
-        self.in_flight.push_back((slot, chunk));
-        Ok(())
     }
 
     /// Waits for the oldest chunk and stores its results.

@@ -13,7 +13,7 @@ use super::part::Part;
 use super::reduce_axes::{Partition, Shape, VECTOR_BYTES, WARPS};
 use super::scratch::{Lent, Scratch};
 use crate::call::plan::BlockLimits;
-use crate::call::{Binding, Evaluation, Formula, MAX_INPUTS, MAX_OUTPUTS, Task, TaskKind};
+use crate::call::{Binding, Evaluation, Formula, Task, TaskKind};
 use crate::error::Error;
 use crate::policy::AxisReductions;
 use arrayvec::ArrayVec;
@@ -21,50 +21,50 @@ use gpuvec_axes::{Divisor, MAX_AXES, are_columns};
 use gpuvec_ptx::{AxisReduction, Order};
 use std::ops::Range;
 
-/// The parameters of a kernel.
-type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
+/// The parameters of a kernel for arrays of any strides.
+pub(super) type Parameters = ArrayVec<u64, MAX_STRIDED_PARAMETERS>;
 
 /// Part of a call, with the addresses at which a device accesses its arrays, and the stream that is to run it.
 pub(super) struct PlacedPart<'a> {
     target: Target<'a>,
     lengths: ArrayVec<usize, MAX_AXES>,
-    /// The number of kept axes, which come before the reduced ones.
+    /// The number of outer axes, which come before the reduced ones.
     kept: usize,
-    /// The number of the first element of each result.
+    /// The index of the first element of each result.
     first: usize,
-    inputs: ArrayVec<DeviceView, MAX_INPUTS>,
-    /// True if its results have elements.
+    inputs: &'a [DeviceView],
+    /// True if the results have elements.
     has_elements: bool,
-    /// True for a chunk of contiguous arrays, whose reductions have one result.
+    /// True for a chunk of contiguous arrays. Reductions of these have one result.
     is_chunk: bool,
-    /// The outputs: elements, results, or states of results.
-    outputs: ArrayVec<DeviceView, MAX_OUTPUTS>,
+    /// The places for elements, results, or states of results.
+    outputs: &'a [DeviceView],
     stores_states: bool,
 }
 
-/// The stream for a part's kernels, with what they need beside arrays.
+/// The stream for a part's kernels, and the memory and limits for them.
 pub(super) struct Target<'a> {
     pub(super) device: &'a Device,
     pub(super) stream: CUstream,
     /// Memory for reductions.
     pub(super) scratch: Option<&'a mut Scratch>,
     pub(super) block_limits: BlockLimits,
-    /// Flags by which the only kernel signals completion.
+    /// Flags by which a part's only kernel signals completion.
     pub(super) flags: Option<Flags>,
-    /// Selects the driver, not a kernel, for a copy of bytes.
+    /// True if the driver copies bytes, not a kernel.
     pub(super) copies_by_driver: bool,
 }
 
 impl<'a> PlacedPart<'a> {
-    /// Part of a call with its arrays, the `inputs` first.
+    /// Part of a call with the views of its inputs and of its outputs.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current as long as this is used. The device must be able to
-    /// access the arrays' elements until the stream has done the work; nothing else may change them meanwhile. The
-    /// scratch memory and the flags are the stream's.
+    /// The stream must be the device's, and the device's context current as long as this is used. Until the stream has
+    /// done the work, the device must be able to access the arrays' elements, and nothing else may change them. The
+    /// scratch memory and the flags must be the stream's.
     pub(super) unsafe fn new(
-        target: Target<'a>, part: &Part<'_>, mut arrays: impl Iterator<Item = DeviceView>,
-        inputs: usize, stores_states: bool,
+        target: Target<'a>, part: &Part<'_>, [inputs, outputs]: [&'a [DeviceView]; 2],
+        stores_states: bool,
     ) -> Self {
         PlacedPart {
             target,
@@ -73,8 +73,8 @@ impl<'a> PlacedPart<'a> {
             first: part.first(),
             has_elements: part.has_elements(),
             is_chunk: matches!(part, Part::Chunk { .. }),
-            inputs: arrays.by_ref().take(inputs).collect(),
-            outputs: arrays.collect(),
+            inputs,
+            outputs,
             stores_states,
         }
     }
@@ -92,13 +92,14 @@ impl<'a> PlacedPart<'a> {
         self.lengths[axes].iter().product()
     }
 
-    /// Adds the parameters of kept or reduced axes: the divisors, and the strides of the declared inputs and of `output`.
+    /// Adds the parameters of outer or reduced axes: the divisors, and the strides of the declared inputs and of
+    /// `output`.
     fn add_axes(
         &self, parameters: &mut Parameters, axes: Range<usize>, bindings: &[Binding],
         output: Option<&DeviceView>,
     ) {
         for length in self.lengths[axes.clone()].iter().skip(1) {
-            // A length of 0 divides no number.
+            // Without elements, a kernel divides by no length.
             let Divisor { multiplier, shift } = Divisor::new((*length).max(1) as u32);
             parameters.extend([*length as u64, multiplier.into(), shift.into()]);
         }
@@ -117,8 +118,8 @@ impl<'a> PlacedPart<'a> {
         output.into_iter().for_each(|array| add(Some(array)));
     }
 
-    /// Chooses the partition. Neighbouring lanes have neighbouring results where these are closer in memory than the
-    /// elements of one, or where a result has too few elements for a block.
+    /// Chooses the partition. Adjacent lanes have adjacent results if these are closer in memory than the elements of
+    /// one result, or if a result has too few elements for a block.
     fn partition(
         &self, policy: &AxisReductions, resident_blocks: usize, scratch: usize, formula: &Formula,
         output: &DeviceView,
@@ -134,11 +135,7 @@ impl<'a> PlacedPart<'a> {
             stores_states: self.stores_states,
             groups: if is_sum_f32 { WARPS } else { 1 },
         };
-        self.by_shape(&shape, formula, output).storing_states(self.stores_states)
-    }
-
-    fn by_shape(&self, shape: &Shape<'_>, formula: &Formula, output: &DeviceView) -> Partition {
-        // An array that is the same for all elements of a result is read once for it, in any order.
+        // An array with one element for each result is read once a result, in any order.
         let is_across = |array: &&DeviceView| {
             let [kept, reduced] = [self.kept(), self.reduced()].map(|axes| array.strides(axes));
             reduced.last().is_some_and(|along| *along != 0) && are_columns(kept, reduced)
@@ -155,7 +152,8 @@ impl<'a> PlacedPart<'a> {
         }
     }
 
-    /// True if the results and all their elements are contiguous words of 32 bits, and each array begins a vector.
+    /// True if the results and all their elements are contiguous words of 32 bits, and each array is aligned as a
+    /// vector.
     fn is_dense(&self, output: &DeviceView) -> bool {
         let word = size_of::<f32>();
         let n = self.elements(self.reduced());
@@ -170,7 +168,7 @@ impl<'a> PlacedPart<'a> {
         is_dense(output, 1) && self.inputs.iter().all(follow)
     }
 
-    /// True if the elements of each result are contiguous in all arrays, and begin a vector there.
+    /// True if the elements of each result are contiguous in all arrays, and aligned as a vector.
     fn has_vectors(&self) -> bool {
         let vector = VECTOR_BYTES as isize;
         let begins = |array: &DeviceView| {
@@ -182,9 +180,9 @@ impl<'a> PlacedPart<'a> {
         self.reduced().len() == 1 && self.inputs.iter().all(begins)
     }
 
-    /// Queues the kernels of a task, or its copy. The kernel of the elementwise outputs comes last, since these may also
-    /// be inputs. Sets `wrote` once a kernel that writes outputs is queued. Returns the number of warps that will signal
-    /// completion by the flags.
+    /// Queues the kernels of a task, or its copy. The kernel of the elementwise outputs comes last, since the outputs
+    /// may be inputs of the reductions. Sets `wrote` once a kernel that writes outputs is queued. Returns the number of
+    /// warps that will signal completion by the flags.
     pub(super) fn queue(mut self, task: Task<'_>, wrote: &mut bool) -> Result<u32, Error> {
         const NO_SCRATCH: Error = Error::Internal { text: "a reduction without memory" };
         let mut warps = 0;
@@ -274,11 +272,8 @@ impl<'a> PlacedPart<'a> {
         }
         let views = self.inputs.iter().chain(outputs.iter().map(|output| &self.outputs[*output]));
         if self.is_chunk {
-            return self.map_contiguous(
-                task,
-                &views.map(DeviceView::address).collect(),
-                self.lengths[0],
-            );
+            let addresses = views.map(DeviceView::address).collect();
+            return self.map_contiguous(task, &addresses, self.lengths[0]);
         }
         let mut placed = DeviceViews::new(&self.lengths);
         views.for_each(|view| placed.push(*view));
@@ -298,12 +293,12 @@ impl<'a> PlacedPart<'a> {
         };
         let [pack, packs_per_thread] = packs(task)?;
         let variant = placed.variant(bindings, pack);
-        let mut parameters: ArrayVec<u64, MAX_STRIDED_PARAMETERS> =
+        let mut parameters: Parameters =
             input_parameters(task, &arrays[..inputs]).into_iter().collect();
         parameters.extend(arrays[inputs..].iter().copied());
         let number = placed.add_shape(&mut parameters, bindings, variant);
         let blocks = match variant.order {
-            Order::Tiles { .. } => grid::of_tiles(number, block_limit),
+            Order::Tiles { .. } => grid::at_most(number, block_limit),
             Order::Vectors { .. } if placed.are_broadcast(inputs) => {
                 let packs = packs_per_thread.max(device.policy.vectors_of_writers);
                 grid::of_packs(n, variant.items, packs, block_limit)
@@ -311,12 +306,12 @@ impl<'a> PlacedPart<'a> {
             _ => grid::of_packs(n, variant.items, packs_per_thread, block_limit),
         };
         let (kernels, form) = (&device.kernels, Form::Strided(variant));
-        // SAFETY: the promise of `new`; the variant has these parameters.
+        // SAFETY: the promise of `new`; the kernel has these parameters.
         unsafe { kernels.launch(task, form, blocks, stream, &mut parameters, None)? };
         Ok(0)
     }
 
-    /// The same for `n` elements of contiguous arrays at these addresses, the inputs first.
+    /// Queues the same for `n` elements of contiguous arrays at these addresses, the inputs first.
     fn map_contiguous(&self, task: Task<'_>, arrays: &Addresses, n: usize) -> Result<u32, Error> {
         let Target { device, stream, flags, .. } = self.target;
         if let (Task::Copy, true, &[from, to]) = (task, self.target.copies_by_driver, &arrays[..]) {

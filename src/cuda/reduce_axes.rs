@@ -11,15 +11,15 @@ const WARP: usize = 32;
 /// The warps of a block.
 pub(super) const WARPS: usize = BLOCK_THREADS as usize / WARP;
 
-/// The number of elements that a thread loads before it adds the first one, and the number for a block.
+/// The elements that a thread loads before it adds the first one, and the elements of a block's threads.
 const BATCH: usize = 16;
 const BLOCK_BATCH: usize = BATCH * BLOCK_THREADS as usize;
 
 /// The bytes of a vector.
 pub(super) const VECTOR_BYTES: usize = 16;
 
-/// The division of results and their elements among blocks and warps: a parameter of the kernels, the structure of the
-/// same name in kernels/axes.cu, which describes the fields.
+/// The division of results and their elements among blocks and warps. It is a parameter of the kernels: kernels/axes.cu
+/// describes the fields of the structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Partition {
@@ -32,17 +32,12 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// A partition in which a block, or a warp if there are no `splits`, has this many results, a power of two.
+    /// A partition in which a block, or a warp if there are no `splits`, has `results` results, a power of two.
     fn new(results: usize, splits: usize) -> Self {
         Partition { log_results: results.ilog2(), splits: splits as u32, ..Partition::default() }
     }
 
-    /// The same partition, for a kernel that stores states or results.
-    pub(super) fn storing_states(self, stores_states: bool) -> Self {
-        Partition { stores_states: stores_states.into(), ..self }
-    }
-
-    /// The results of a block, or of a warp that has results of its own.
+    /// The results of a block, or of a warp if there are no `splits`.
     fn results(&self) -> usize {
         1 << self.log_results
     }
@@ -61,17 +56,17 @@ impl Partition {
 pub(super) struct Shape<'p> {
     pub(super) policy: &'p AxisReductions,
     pub(super) results: usize,
-    /// Elements of a result.
+    /// The elements of a result.
     pub(super) n: usize,
-    /// Blocks that the device runs at once.
+    /// The blocks that the device runs at once.
     pub(super) resident_blocks: usize,
-    /// Bytes of memory in which blocks merge their states.
+    /// The bytes of memory in which blocks merge their states.
     pub(super) scratch: usize,
     /// The words of an exact sum's state.
     pub(super) state_words: Option<usize>,
-    /// True if states are stored, which a warp alone does not have.
+    /// True if the kernel stores states, which only blocks have.
     pub(super) stores_states: bool,
-    /// The most neighbouring groups of results of a block: as many as have room for their sums in its shared memory.
+    /// The most adjacent groups of 32 results of a block. Its shared memory has room for their sums.
     pub(super) groups: usize,
 }
 
@@ -81,11 +76,11 @@ impl Shape<'_> {
         self.results.next_power_of_two().min(WARP)
     }
 
-    /// A partition in which a block has this many results. Several blocks split the elements where there are too few
-    /// blocks for the device, or too few for its last wave.
+    /// A partition in which a block has `results` results. Several blocks split the elements if there are too few
+    /// blocks for the device, or for its last wave.
     fn by(&self, results: usize) -> Partition {
         let blocks = self.results.div_ceil(results).max(1);
-        // The words of memory in which the blocks of the same results merge their states.
+        // The words in which the blocks of the same results merge their states.
         let words = (self.scratch / 8 - 1) / blocks;
         let room = match self.state_words {
             Some(state) if state * results < words => self.policy.most_splits,
@@ -99,10 +94,11 @@ impl Shape<'_> {
         let few = (self.resident_blocks / blocks).clamp(1, most(1));
         let fills = |splits: &usize| self.filled(blocks * splits) >= self.policy.filled_by_splits;
         let splits = (few..=most(self.policy.least_merged)).find(fills);
-        Partition::new(results, splits.unwrap_or(few))
+        let stores_states = self.stores_states.into();
+        Partition { stores_states, ..Partition::new(results, splits.unwrap_or(few)) }
     }
 
-    /// The percentage of the device that blocks fill in all waves together.
+    /// The percentage of the device that blocks fill, on average over the waves.
     fn filled(&self, blocks: usize) -> usize {
         100 * blocks / blocks.next_multiple_of(self.resident_blocks)
     }
@@ -119,8 +115,8 @@ impl Shape<'_> {
         is_chosen.then_some(Partition::new(lanes, 0))
     }
 
-    /// The same partition with tiles, if each warp has results of its own with few elements. A single element may not be
-    /// in tiles: the result's array may then be an input.
+    /// The same partition with tiles, if each warp has results of its own with few elements. Results of a single
+    /// element have none, since their array may be an input.
     pub(super) fn in_tiles(&self, partition: Partition) -> Partition {
         let is_short = partition.results() == WARP && (2..=BATCH).contains(&self.n);
         if partition.splits > 0 || !is_short {
@@ -132,8 +128,9 @@ impl Shape<'_> {
         Partition { results_per_lane: (of_tile * tiles) as u32, in_vectors: 1, ..partition }
     }
 
-    /// The partition of results that are neighbours in memory, with elements of `bytes` bytes: fewer lanes, of whole
-    /// sectors, where their blocks fill the device better, and several groups a block where this takes fewer waves.
+    /// The partition of results that are adjacent in memory, with elements of `bytes` bytes. Fewer lanes share the
+    /// results if their blocks then fill the device better; they still read whole sectors. A block has several groups
+    /// of results if that takes fewer waves.
     pub(super) fn by_columns(&self, bytes: usize) -> Partition {
         let most = self.most_lanes();
         if let Some(by_warps) = self.by_warps(most) {
@@ -145,7 +142,7 @@ impl Shape<'_> {
         let all = std::iter::successors(Some(least), twice).map(|results| self.by(results));
         let cost = |of: &Partition| {
             let blocks = of.blocks(self.results);
-            // Fewer lanes cost more than the rest of the device.
+            // Fewer lanes cost more than an idle rest of the device.
             let filled = self.filled(blocks).min(self.policy.filled_by_columns);
             let waves = blocks.div_ceil(self.resident_blocks);
             (Reverse(filled), Reverse(of.results().min(WARP)), waves)
@@ -153,9 +150,10 @@ impl Shape<'_> {
         all.min_by_key(cost).unwrap_or_else(|| self.by(most))
     }
 
-    /// The partition of results whose elements, of `bytes` bytes, are neighbours in memory, and may be `in_vectors`.
-    /// With few elements, a warp has several results, up to several batches a lane, if its lanes still read whole
-    /// sectors. Where the device is filled several times, a block has several results, since it stores them at once.
+    /// The partition of results with elements of `bytes` bytes that are adjacent in memory, and loaded in vectors if
+    /// `in_vectors`. With few elements, a warp has several results and a lane up to several batches, if the lanes still
+    /// read whole sectors. With enough blocks to fill the device several times, a block has several results, which it
+    /// stores at once.
     pub(super) fn by_rows(&self, bytes: usize, in_vectors: bool) -> Partition {
         let lanes_for = |elements: usize| self.n.div_ceil(elements).next_power_of_two().min(WARP);
         let sector = SECTOR_BYTES / if in_vectors { VECTOR_BYTES } else { bytes };
@@ -168,7 +166,7 @@ impl Shape<'_> {
         let partition = self
             .by_warps(WARP / of_result)
             .unwrap_or_else(|| self.by(fitting.max(several).min(self.most_lanes())));
-        // The elements of a split may begin anywhere.
+        // A split may begin at any element, so it is not aligned as a vector.
         let in_vectors = in_vectors && partition.splits <= 1;
         Partition { in_rows: 1, in_vectors: in_vectors.into(), ..partition }
     }

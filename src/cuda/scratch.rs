@@ -1,7 +1,7 @@
 //! Device memory in which the blocks of a reduction's kernel merge their states.
 //!
-//! A kernel relies on zeros there, and leaves zeros. Unless the last kernel is known to have left them, the
-//! memory is zeroed again, on the stream of the next kernel.
+//! A kernel expects zeros there, and leaves zeros. If the last kernel may not have left zeros, the memory is zeroed
+//! again on the stream of the next kernel.
 
 use super::driver::{CUstream, cuMemsetD8Async};
 use super::owned::OwnedMemory;
@@ -12,7 +12,7 @@ use crate::policy::gpu;
 pub(super) struct Scratch {
     ordinal: usize,
     small: Zeros,
-    /// For reductions along axes, which merge many states: allocated when the first one needs it.
+    /// For reductions along axes, which merge many states. The first one allocates it.
     large: Option<Zeros>,
 }
 
@@ -24,20 +24,20 @@ pub(super) struct Lent {
 }
 
 impl Scratch {
-    /// Allocates the memory that every reduction needs, on the device whose context is current.
+    /// Allocates the memory that every reduction needs, on the device of the current context.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
         let small = Zeros::new(gpu::REDUCTION_SCRATCH_BYTES, ordinal)?;
         Ok(Scratch { ordinal, small, large: None })
     }
 
-    /// Queues a kernel on the stream: `kernel` does that, and gets the memory's address.
+    /// Calls `kernel`, which queues a kernel on the stream, with the memory's address.
     pub(super) fn lend<R>(
         &mut self, stream: CUstream, kernel: impl FnOnce(u64) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.small.lend(self.ordinal, stream, |lent| kernel(lent.address))
     }
 
-    /// The same with more memory, if the device has some left.
+    /// Does the same with more memory, if the device has enough left.
     pub(super) fn lend_along_axes<R>(
         &mut self, stream: CUstream, kernel: impl FnOnce(Lent) -> Result<R, Error>,
     ) -> Result<R, Error> {
@@ -59,11 +59,11 @@ impl Scratch {
     }
 }
 
-/// Device memory that kernels find zero, and leave zero.
+/// Device memory that is zero before and after each kernel.
 struct Zeros {
     memory: OwnedMemory,
     bytes: usize,
-    /// Says that the memory is zero when the stream has done its work.
+    /// True if the memory is zero once the stream has done its work.
     is_zero: bool,
 }
 

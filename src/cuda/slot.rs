@@ -1,9 +1,8 @@
-//! Slots: a stream with the buffers that one chunk needs on its way through a device, kept from call
-//! to call.
+//! Slots. A slot is a stream with the buffers that a chunk needs on its way through a device, kept from call to call.
 //!
-//! A slot's pinned and device memory is made when a chunk first needs it. Its stream runs a chunk's
-//! copies and kernel in order; several slots work concurrently, so that copies in both directions and
-//! kernels overlap. The number of slots bounds the pinned and device memory that the library holds.
+//! A slot allocates its pinned and device memory when a chunk first needs it. Its stream runs a chunk's copies and
+//! kernel in order. Several slots work concurrently, so that copies in both directions and kernels overlap. The number
+//! of slots bounds the pinned and device memory that the library allocates.
 
 use super::completion::Flags;
 use super::driver::{CUstream, cuStreamSynchronize};
@@ -19,11 +18,11 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The buffers that chunks of a call need.
+/// The buffers that the chunks of a call need.
 pub(super) struct Buffers<'a> {
-    /// The transfers that need buffers.
+    /// The transfers of the arrays.
     pub(super) transfers: &'a Transfers,
-    /// The size of the states of a chunk of contiguous arrays.
+    /// The size of a chunk's states, for contiguous arrays.
     pub(super) state_bytes: usize,
 }
 
@@ -32,19 +31,18 @@ pub(crate) struct Slot {
     stream: ManuallyDrop<OwnedStream>,
     ordinal: usize,
     kind: SlotKind,
-    /// Warps of the newest kernel that set their flags when they are done; 0 where the stream is to
-    /// be synchronized with.
+    /// The warps of the newest kernel that set flags when they are done. With 0, waiting synchronizes the stream.
     pub(super) flagged_warps: u32,
-    /// Says that there may be work that was not waited for.
+    /// True if there may be work that was not waited for.
     is_in_flight: bool,
     pinned: Option<OwnedPinned>,
     device: Option<OwnedMemory>,
-    /// Pinned memory for flags, and for the states of a chunk behind them.
+    /// Pinned memory for flags, followed by the states of a chunk.
     states: Option<OwnedPinned>,
     scratch: Option<Scratch>,
 }
 
-// SAFETY: the pointers are to memory of the slot's own, which the thread that holds the slot may use.
+// SAFETY: the pointers are to the slot's own memory, which the thread that holds the slot may use.
 unsafe impl Send for Slot {}
 
 const NO_BUFFER: Error = Error::Internal { text: "a slot lacks a buffer" };
@@ -65,14 +63,14 @@ impl Slot {
         })
     }
 
-    /// Returns the stream, for work that is about to be queued.
+    /// Returns the stream, to queue work on it.
     pub(super) fn begin(&mut self) -> CUstream {
         self.is_in_flight = true;
         self.flagged_warps = 0;
         self.stream.raw()
     }
 
-    /// Makes all buffers that chunks need.
+    /// Allocates the buffers that are missing.
     fn make_buffers(&mut self, buffers: &Buffers<'_>) -> Result<(), Error> {
         let Buffers { transfers, state_bytes } = *buffers;
         let ordinal = self.ordinal;
@@ -93,7 +91,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes memory for flags, and for states of `bytes` bytes, unless there is enough. The slot's work is done.
+    /// Allocates memory for flags and states of `bytes` bytes, unless there is enough. The slot's work is done.
     fn make_states(&mut self, bytes: usize) -> Result<(), Error> {
         let bytes = (Flags::BYTES + bytes).next_multiple_of(page_bytes());
         if let Some(states) = self.states.as_ref().filter(|states| states.bytes() < bytes) {
@@ -103,44 +101,46 @@ impl Slot {
         made(&mut self.states, || OwnedPinned::new(bytes, self.ordinal))
     }
 
-    /// Pinned memory for a chunk of every array that is staged; every device reaches it at the same
-    /// address.
+    /// Pinned memory for a chunk of every staged array. Its address is the same on all devices.
     pub(super) fn pinned(&self) -> Result<NonNull<u8>, Error> {
         self.pinned.as_ref().map(OwnedPinned::address).ok_or(NO_BUFFER)
     }
 
-    /// Bytes from a place on in this memory, while no device has it.
+    /// Bytes of this memory from a place on.
     pub(super) fn pinned_bytes(&self, place: usize, bytes: usize) -> Result<&[u8], Error> {
-        if self.is_in_flight || place + bytes > gpu::STAGED_SLOT_BYTES {
-            return Err(Error::Internal { text: "bytes that are not there" });
-        }
-        // SAFETY: the buffer is the slot's own, with room for these bytes, and no device writes there until work
-        // begins again; they were zero at first.
-        Ok(unsafe { std::slice::from_raw_parts(self.pinned()?.add(place).as_ptr(), bytes) })
+        self.bytes_of(self.pinned.as_ref(), place, bytes)
     }
 
-    /// Device memory for a chunk of every array that is copied there.
+    /// Bytes of pinned memory of the slot from a place on. Fails if a device may be using the memory.
+    fn bytes_of(
+        &self, memory: Option<&OwnedPinned>, place: usize, bytes: usize,
+    ) -> Result<&[u8], Error> {
+        let memory = memory.ok_or(NO_BUFFER)?;
+        if self.is_in_flight || place + bytes > memory.bytes() {
+            return Err(Error::Internal { text: "bytes outside a slot's buffer" });
+        }
+        // SAFETY: the memory is the slot's own and large enough, and no device writes there until work begins again.
+        // The bytes were zero at first.
+        Ok(unsafe { std::slice::from_raw_parts(memory.address().add(place).as_ptr(), bytes) })
+    }
+
+    /// Device memory for a chunk of every array that is copied by DMA.
     pub(super) fn device(&self) -> Result<u64, Error> {
         self.device.as_ref().map(OwnedMemory::address).ok_or(NO_BUFFER)
     }
 
-    /// Pinned memory for states.
+    /// The address of the pinned memory for states.
     pub(super) fn states_address(&self) -> Result<u64, Error> {
         let states = self.states.as_ref().map(OwnedPinned::address).ok_or(NO_BUFFER)?;
         Ok((states.addr().get() + Flags::BYTES) as u64)
     }
 
-    /// Bytes from a place on in this memory, while no device has it.
+    /// Bytes of this memory from a place on.
     pub(super) fn states(&self, place: usize, bytes: usize) -> Result<&[u8], Error> {
-        let (states, place) = (self.states.as_ref().ok_or(NO_BUFFER)?, Flags::BYTES + place);
-        if self.is_in_flight || place + bytes > states.bytes() {
-            return Err(Error::Internal { text: "a state that is not there" });
-        }
-        // SAFETY: as in `pinned_bytes`.
-        Ok(unsafe { std::slice::from_raw_parts(states.address().add(place).as_ptr(), bytes) })
+        self.bytes_of(self.states.as_ref(), Flags::BYTES + place, bytes)
     }
 
-    /// Device memory for the blocks of a reduction, if chunks need it.
+    /// Device memory in which the blocks of a reduction merge their states, if chunks need it.
     pub(super) fn scratch(&mut self) -> Option<&mut Scratch> {
         self.scratch.as_mut()
     }
@@ -156,8 +156,8 @@ impl Slot {
         self.states.as_ref().map(|states| unsafe { Flags::at(states.address()) })
     }
 
-    /// Waits until the newest work is done, and its results are visible. After an error the work may
-    /// still be in flight. The context of the slot's device is current.
+    /// Waits until the newest work is done and its results are visible. After an error the work may still be in flight.
+    /// The context of the slot's device is current.
     pub(super) fn wait(&mut self) -> Result<(), Error> {
         if !self.is_in_flight {
             return Ok(());
@@ -173,14 +173,14 @@ impl Slot {
         Ok(())
     }
 
-    /// Waits until the stream has nothing to do. A kernel whose warps have set their flags may still be ending.
+    /// Waits until the stream has nothing to do. A kernel may still be ending after its warps have set their flags.
     fn synchronize(&mut self) -> Result<(), Error> {
         self.wait()?;
         // SAFETY: the stream is the slot's.
         unsafe { cuStreamSynchronize(self.stream.raw()) }.of("cuStreamSynchronize", self.ordinal)
     }
 
-    /// The objects of a slot that is used no more.
+    /// Takes a slot apart that is no longer used.
     fn into_owned(self) -> impl Iterator<Item = Owned> {
         let scratch = self.scratch.into_iter().flat_map(Scratch::into_memories);
         let pinned = self.pinned.into_iter().chain(self.states).map(Owned::Pinned);
@@ -189,7 +189,7 @@ impl Slot {
     }
 }
 
-/// Makes a value, if it was not.
+/// Makes a value that is missing.
 fn made<T>(place: &mut Option<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<(), Error> {
     if place.is_none() {
         *place = Some(make()?);
@@ -198,7 +198,7 @@ fn made<T>(place: &mut Option<T>, make: impl FnOnce() -> Result<T, Error>) -> Re
     Ok(())
 }
 
-/// A device's slots of one kind, shared by all callers chunk by chunk.
+/// A device's slots of one kind. All calls share them, chunk by chunk.
 pub(super) struct SlotPool {
     ordinal: usize,
     kind: SlotKind,
@@ -209,7 +209,7 @@ pub(super) struct SlotPool {
 struct State {
     idle: Vec<Slot>,
     made: usize,
-    /// Callers that wait for a slot: avoids a needless futex wake.
+    /// The threads that wait for a slot. If there are none, no futex wake is needed.
     waiting: usize,
 }
 
@@ -224,8 +224,8 @@ impl SlotPool {
         gpu::SLOTS[self.kind as usize]
     }
 
-    /// Claims a slot with the buffers that chunks need: one that is free now,
-    /// if the caller holds other slots (`None` if there is none), else once one is free.
+    /// Claims a slot with the buffers that chunks need. If none is free, returns `None` to a thread that holds other
+    /// slots, and waits otherwise.
     pub(super) fn take(
         &self, buffers: &Buffers<'_>, holds_others: bool,
     ) -> Result<Option<TakenSlot<'_>>, Error> {
@@ -236,13 +236,12 @@ impl SlotPool {
         taken.map(|slot| slot.after(|slot| slot.make_buffers(buffers))).transpose()
     }
 
-    /// Claims a slot that is free now, if there is one. The device's context is current, and stays so until
-    /// the slot is returned.
+    /// Claims a slot that is free now. The device's context stays current until the slot is returned.
     fn try_take(&self) -> Result<Option<TakenSlot<'_>>, Error> {
         let mut state = self.lock();
         if let Some(slot) = state.idle.pop() {
             drop(state);
-            // An earlier call may have been unable to wait for it.
+            // An earlier call may have failed to wait for it.
             return TakenSlot { pool: self, slot: Some(slot) }.after(Slot::wait).map(Some);
         }
         if state.made == self.max() {
@@ -255,7 +254,7 @@ impl SlotPool {
         Ok(Some(TakenSlot { pool: self, slot: Some(slot) }))
     }
 
-    /// Claims a slot, once one is free. Only for callers that hold none, so that another caller returns one.
+    /// Waits for a free slot and claims it. Only for threads that hold none, so that the threads that hold slots go on.
     fn take_free(&self) -> Result<TakenSlot<'_>, Error> {
         loop {
             if let Some(slot) = self.try_take()? {
@@ -269,10 +268,10 @@ impl SlotPool {
         }
     }
 
-    /// Takes the slots that no call uses apart, and passes what they have to `destroy`, which is to free it. They count
-    /// until then. The device's context is current.
+    /// Takes apart the slots that no call uses, and passes their objects to `destroy`. A slot counts until its objects
+    /// are destroyed. The device's context is current.
     pub(super) fn trim(&self, mut destroy: impl FnMut(Owned)) {
-        // As many as there can be: other threads may use and return slots without end.
+        // Bounded, since other threads may use and return slots without end.
         for _ in 0..self.max() {
             let Some(mut slot) = self.lock().idle.pop() else { return };
             if slot.synchronize().is_err() {
@@ -283,7 +282,7 @@ impl SlotPool {
         }
     }
 
-    /// Changes the state, which callers may be waiting for.
+    /// Changes the state, and wakes a thread that waits for a slot.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
@@ -299,15 +298,15 @@ impl SlotPool {
     }
 }
 
-/// A slot that a call holds. However the call ends, by a panic too, its work is waited for and the
-/// slot returned; one that cannot be waited for is asked again before it is used again.
+/// A slot that a call holds. However the call ends, even by a panic, the slot's work is waited for and the slot is
+/// returned. If the wait fails, the next call that claims the slot waits again.
 pub(super) struct TakenSlot<'a> {
     pool: &'a SlotPool,
-    /// There until it is returned.
+    /// Present until it is returned.
     slot: Option<Slot>,
 }
 
-const TAKEN: &str = "a slot that was returned is used by nothing";
+const TAKEN: &str = "a slot that was returned is not used";
 
 impl Deref for TakenSlot<'_> {
     type Target = Slot;

@@ -12,21 +12,22 @@ use super::part::Part;
 use super::placed_part::{PlacedPart, Target};
 use super::scratch::Scratch;
 use crate::call::plan::OnStream;
-use crate::call::{Call, Task, TaskKind};
+use crate::call::{Call, MAX_ARRAYS, Task, TaskKind};
 use crate::error::Error;
+use arrayvec::ArrayVec;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A stream of the driver's, the library's or another owner's.
+/// A stream that the library or another library owns.
 pub(crate) struct Stream {
     pub(super) device: &'static Device,
     pub(super) raw: CUstream,
-    /// The stream, if it is the library's.
+    /// The stream, if the library owns it.
     owned: Option<OwnedStream>,
-    /// The order of the work on a per-thread default stream.
+    /// The order of the work, if this is the per-thread default stream.
     order: Option<Order>,
-    /// Memory for queued reductions, made when one first needs it. Locked while one is queued.
+    /// Memory for queued reductions. The first one allocates it; each locks it while it is queued.
     scratch: Mutex<Option<Scratch>>,
 }
 
@@ -35,12 +36,11 @@ unsafe impl Send for Stream {}
 // SAFETY: the CUDA driver API lets any number of threads use a stream; the rest is locked.
 unsafe impl Sync for Stream {}
 
-/// The order of work that is queued through one handle of the per-thread default stream. The driver
-/// resolves that handle to another stream in each thread (CUDA driver API, "Stream synchronization
-/// behavior"), while a handle of the library's is one queue: the work that one thread queues waits for
-/// the work that any thread queued through the handle before.
+/// The order of work that is queued through one handle of the per-thread default stream. The driver resolves its own
+/// handle to another stream in each thread (CUDA driver API, "Stream synchronization behavior"), but a handle of this
+/// library is one queue: work waits for the work that any thread queued through the handle before.
 struct Order {
-    /// Recorded behind the newest work.
+    /// The event that is recorded behind the newest work.
     newest: OwnedEvent,
     /// Locked while a thread queues work.
     turn: Mutex<()>,
@@ -51,7 +51,7 @@ const DEFAULT_STREAMS: RangeInclusive<usize> = 0..=PER_THREAD;
 const PER_THREAD: usize = 2;
 
 impl Order {
-    /// Makes the order of a handle through which nothing was queued yet.
+    /// Makes the order of a new handle.
     fn new(device: &Device) -> Result<Self, Error> {
         const WITHOUT_TIMING: u32 = 2;
         let newest = device.within(|| OwnedEvent::new(WITHOUT_TIMING, device.ordinal()))?;
@@ -62,11 +62,11 @@ impl Order {
         self.newest.raw()
     }
 
-    /// Queues work on the calling thread's stream, behind all that was queued before.
+    /// Queues work on the calling thread's stream, behind all work that was queued before.
     fn enqueue<T>(
         &self, stream: &Stream, work: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        // A graph has an order of its own, which other threads' work is not in.
+        // A graph has its own order, without the work of other threads.
         if stream.is_captured()? {
             return work();
         }
@@ -76,26 +76,24 @@ impl Order {
         unsafe { cuStreamWaitEvent(stream.raw, self.event(), 0) }
             .of("cuStreamWaitEvent", ordinal)?;
         let result = work();
-        // Also where the work failed: part of it may be queued.
+        // Also if the work failed: part of it may be queued.
         // SAFETY: the event is this handle's; the stream is the calling thread's.
         let recorded = unsafe { cuEventRecord(self.event(), stream.raw) };
         recorded.of("cuEventRecord", ordinal).or_else(|_| stream.wait()).and(result)
     }
 }
 
-/// A CUstream of another owner.
+/// A CUstream that another library owns.
 pub(crate) struct ForeignStream(CUstream);
 
 impl ForeignStream {
-    /// A stream whose owner keeps it.
-    ///
     /// # Safety
-    /// The stream must exist until every [`Stream`] that is made of it is dropped.
+    /// The stream must exist until every [`Stream`] that is made from it is dropped.
     pub(crate) unsafe fn new(native: *mut c_void) -> Self {
         ForeignStream(native.cast())
     }
 
-    /// The device of the stream. Default streams have numbers in place of handles, and belong to the current context.
+    /// The device of the stream. Default streams have numbers as handles, and belong to the current context.
     fn device(&self) -> Result<&'static Device, Error> {
         driver::get()?;
         let mut context = std::ptr::null_mut();
@@ -110,7 +108,7 @@ impl ForeignStream {
         if context.is_null() {
             return device::usable();
         }
-        // SAFETY: the context exists, because it is current or has a stream.
+        // SAFETY: the context exists, since it is current or has a stream.
         unsafe { device::of_context(context) }
     }
 }
@@ -119,13 +117,13 @@ impl Stream {
     /// Makes a stream.
     pub(crate) fn new(device: &'static Device) -> Result<Self, Error> {
         let owned = device.within(|| OwnedStream::new(device.ordinal()))?;
-        // Tries again to destroy what the driver refused before.
+        // Retries to destroy what the driver refused before.
         device.destroy([]);
         let (raw, scratch) = (owned.raw(), Mutex::new(None));
         Ok(Stream { device, raw, owned: Some(owned), order: None, scratch })
     }
 
-    /// Adopts a foreign stream, which stays its owner's.
+    /// Makes a stream from another library's, which keeps its owner.
     pub(crate) fn adopt(stream: ForeignStream) -> Result<Self, Error> {
         let (device, raw) = (stream.device()?, stream.0);
         let is_per_thread = raw.addr() == PER_THREAD;
@@ -150,9 +148,9 @@ impl Stream {
         })
     }
 
-    /// Waits for the driver's stream, which for a per-thread one is the calling thread's.
+    /// Waits for the driver's stream: for the per-thread one, the calling thread's.
     fn wait(&self) -> Result<(), Error> {
-        // SAFETY: the stream exists as long as this does, or its owner promises it.
+        // SAFETY: the stream exists as long as this does, as its owner promises.
         unsafe { cuStreamSynchronize(self.raw) }
             .of("cuStreamSynchronize", self.ordinal())
             .inspect_err(|_| self.scratch().iter_mut().for_each(Scratch::spoil))
@@ -178,7 +176,7 @@ impl Stream {
         })
     }
 
-    /// Runs code that queues work, behind the handle's earlier work, in the device's context.
+    /// Runs code that queues work behind the handle's earlier work, in the device's context.
     pub(super) fn enqueue<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         self.device.within(|| match &self.order {
             Some(order) => order.enqueue(self, work),
@@ -196,6 +194,8 @@ impl Stream {
                 let arrays = arrays.map(|(number, (first, array))| {
                     DeviceView::in_place(*first, part, number, array.element_bytes())
                 });
+                let arrays: ArrayVec<_, MAX_ARRAYS> = arrays.collect();
+                let arrays = arrays.split_at(call.inputs().len()).into();
                 let target = Target {
                     device: self.device,
                     stream: self.raw,
@@ -204,10 +204,9 @@ impl Stream {
                     flags: None,
                     copies_by_driver: plan.copies_by_driver,
                 };
-                // SAFETY: the call promises the arrays until the stream has done the work; the plan found that the
-                // device reaches them. The scratch memory is this stream's.
-                let placed =
-                    unsafe { PlacedPart::new(target, part, arrays, call.inputs().len(), false) };
+                // SAFETY: the call promises the arrays until the stream has done the work, and the plan that the device
+                // can access them. The scratch memory is this stream's.
+                let placed = unsafe { PlacedPart::new(target, part, arrays, false) };
                 placed.queue(call.task(), &mut false).map(|_| ())
             };
             let queued = match call.strides() {
@@ -219,14 +218,14 @@ impl Stream {
                 }
             };
             drop(scratch);
-            // After an error nothing is in flight in the call's arrays.
+            // After an error no work on the call's arrays may be in flight.
             queued.inspect_err(|_| {
                 let _ = self.is_captured().is_ok_and(|is| !is && self.wait().is_ok());
             })
         })
     }
 
-    /// Locks the stream's scratch memory, if a task has reductions, which need it.
+    /// Locks the stream's scratch memory, if the task has reductions.
     fn scratch_for(
         &self, task: Task<'_>,
     ) -> Result<Option<MutexGuard<'_, Option<Scratch>>>, Error> {
@@ -242,9 +241,9 @@ impl Stream {
         Ok(Some(made))
     }
 
-    /// Fails while the stream's work is being recorded into a graph. Waiting for the stream would invalidate the
-    /// capture; and the graph may run on any stream, where its reductions would use the same memory as this
-    /// handle's.
+    /// Fails while the stream's work is being captured into a graph. Waiting for the stream would invalidate the
+    /// capture. And the graph may run on any stream, where its reductions would use the scratch memory at the same time
+    /// as this handle's reductions.
     fn refuse_capture(&self) -> Result<(), Error> {
         if self.is_captured()? { Err(Error::Captured) } else { Ok(()) }
     }
@@ -260,7 +259,7 @@ impl Stream {
     }
 }
 
-/// Queued work is still done: the driver keeps a stream until then, and waits before it frees memory.
+/// Queued work still completes: the driver keeps a stream until then, and waits for the work before it frees memory.
 impl Drop for Stream {
     fn drop(&mut self) {
         let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner).take();

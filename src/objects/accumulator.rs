@@ -1,10 +1,10 @@
-//! Callers' accumulators: exact sums that go on from call to call, and merge. One has a state, or one for each element
-//! of a shape.
+//! Callers' accumulators: exact sums that several calls add to, and that merge. An accumulator has one state, or one
+//! for each element of a shape.
 
 use super::handle::Handles;
 use crate::cpu::expression::{BlockReduction, ErasedStates, Exact, begun_states};
 use crate::error::Error;
-use crate::process::fork;
+use crate::process::{fork, memory};
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Arguments, Axes, MAX_RANK};
 use gpuvec_exact::{Code, Dot, Kind, State, Sum, WireError, kind_of, merge_words};
@@ -38,7 +38,7 @@ use gpuvec_accumulator_kind::*;
 
 type Row = (gpuvec_accumulator_kind, Code, Op, &'static str);
 
-/// Each kind, its states' code, its operation, and its name in errors.
+/// For each kind, the code of its states, its operation, and its name in errors.
 const KINDS: [Row; 4] = [
     (GPUVEC_ACCUMULATOR_SUM_F32, Code::SumF32, Op::SumF32, "a sum of float"),
     (GPUVEC_ACCUMULATOR_DOT_F32, Code::DotF32, Op::DotF32, "a dot product of float"),
@@ -49,7 +49,7 @@ const KINDS: [Row; 4] = [
 /// The lengths of axes.
 pub(crate) type Shape = ArrayVec<i64, MAX_RANK>;
 
-/// The most words of a state, and the most bytes as which it is stored.
+/// The most words of a state, and the most bytes of its wire form.
 const MOST_WORDS: usize = Code::DotF64.words();
 const MOST_BYTES: usize = Code::DotF64.wire_bytes();
 
@@ -58,7 +58,7 @@ pub(crate) struct Accumulator {
     code: Code,
     /// The shape of the array of states.
     shape: Shape,
-    /// The words of the states, normalised, one after the other in C order. Their number does not change.
+    /// The words of all states in C order, normalised. Their number does not change.
     words: Mutex<Vec<i64>>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn given(
     ACCUMULATORS.get(argument, accumulator)
 }
 
-/// Makes an accumulator of no elements.
+/// Makes an accumulator without elements.
 pub(crate) fn create(kind: i32, shape: Shape) -> Result<*mut gpuvec_accumulator, Error> {
     let code = known(kind)?;
     give(zeros(code, elements(&shape)?)?, code, shape)
@@ -82,13 +82,13 @@ pub(crate) fn destroy(accumulator: *mut gpuvec_accumulator) -> Result<(), Error>
     ACCUMULATORS.destroy("accumulator", accumulator)
 }
 
-/// The length of the bytes of a kind's states; 0 if there is no such kind.
+/// The bytes of a state of a kind in its wire form; 0 if there is no such kind.
 pub(crate) fn bytes(kind: i32) -> usize {
     code(kind).map_or(0, Code::wire_bytes)
 }
 
-/// Makes an accumulator of the bytes of one state that [`Accumulator::serialize`] wrote, or of the sum of several such
-/// states as integers.
+/// Makes an accumulator from the bytes of one state that [`Accumulator::serialize`] wrote, or from several such states
+/// that were added as integers.
 pub(crate) fn deserialize(bytes: &[u8]) -> Result<*mut gpuvec_accumulator, Error> {
     let unreadable = |error| match error {
         WireError::TooManyStates { .. } | WireError::TooManyElements => Error::TooManyStates(error),
@@ -100,7 +100,7 @@ pub(crate) fn deserialize(bytes: &[u8]) -> Result<*mut gpuvec_accumulator, Error
     give(words, code, Shape::new())
 }
 
-/// Makes an accumulator of a shape of the bytes of its states, or of sums of such bytes as integers.
+/// Does the same for an accumulator with a shape.
 pub(crate) fn deserialize_nd(
     kind: i32, shape: Shape, bytes: &[u8],
 ) -> Result<*mut gpuvec_accumulator, Error> {
@@ -115,16 +115,14 @@ pub(crate) fn deserialize_nd(
     give(words, code, shape)
 }
 
-/// The words of that number of states without elements.
+/// The words of `states` states without elements.
 fn zeros(code: Code, states: usize) -> Result<Vec<i64>, Error> {
-    let (mut words, count) = (Vec::new(), states.saturating_mul(code.words()));
+    let count = states.saturating_mul(code.words());
     let (bytes, purpose) = (count.saturating_mul(size_of::<i64>()), "the states of an accumulator");
-    words.try_reserve_exact(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })?;
-    words.resize(count, 0);
-    Ok(words)
+    memory::filled(0, count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
 
-/// The number of elements of a shape. Fails if it is not a shape.
+/// The number of elements of a shape. Fails if the shape is invalid.
 fn elements(shape: &[i64]) -> Result<usize, Error> {
     let of_none = Arguments {
         shape,
@@ -165,7 +163,7 @@ fn check_size(size: usize, code: Code, states: usize) -> Result<(), Error> {
 }
 
 impl Accumulator {
-    /// The operation whose terms are added.
+    /// The operation that gives the terms.
     pub(crate) fn op(&self) -> Op {
         kind(self.code).2
     }
@@ -180,8 +178,7 @@ impl Accumulator {
         self.with(|words| words.as_mut_ptr().cast())
     }
 
-    /// Adds complete states of the same kind, each to the accumulator's state of the same number: all of them, or none
-    /// after an error.
+    /// Adds complete states of the same kind to the accumulator's states. After an error none has changed.
     pub(crate) fn add_states(&self, added: &dyn ErasedStates) -> Result<(), Error> {
         let len = self.code.words();
         self.with(|words| {
@@ -214,7 +211,7 @@ impl Accumulator {
             if ptr::eq(self, other) {
                 return self.add_each(&mut self.lock(), None);
             }
-            // In the order of their addresses, so that no two threads wait for each other.
+            // Locks in the order of addresses, so that no two threads wait for each other.
             let [first, second] = match ptr::from_ref(self) < ptr::from_ref(other) {
                 true => [self, other],
                 false => [other, self],
@@ -227,7 +224,7 @@ impl Accumulator {
         })
     }
 
-    /// Adds the elements of as many other states to states, or their own once more: of all, or of none.
+    /// Adds the elements of other states to states, or their own once more. After an error no state has changed.
     fn add_each(&self, words: &mut [i64], others: Option<&[i64]>) -> Result<(), Error> {
         let len = self.code.words();
         for (number, state) in words.chunks_exact(len).enumerate() {
@@ -241,7 +238,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Calls `store` with the bytes of each sum, rounded once, in C order.
+    /// Calls `store` with the bytes of each sum in C order, rounded once.
     pub(crate) fn values(&self, store: &mut dyn FnMut(&[u8])) {
         self.with(|words| {
             for state in words.chunks_exact(self.code.words()) {
@@ -251,7 +248,7 @@ impl Accumulator {
         });
     }
 
-    /// Calls `store` with the bytes of each state in C order, if a caller's size fits all states.
+    /// Calls `store` with the wire form of each state in C order. Fails unless `size` equals the bytes of all states.
     pub(crate) fn serialize(&self, size: usize, store: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         let len = self.code.words();
         self.with(|words| {
@@ -266,7 +263,7 @@ impl Accumulator {
         })
     }
 
-    /// Looks at the states, or changes them. A child that is forked meanwhile finds them whole.
+    /// Reads or changes the states. A child that is forked meanwhile never finds them half changed.
     fn with<R>(&self, work: impl FnOnce(&mut [i64]) -> R) -> R {
         fork::with_lock(|| work(&mut self.lock()))
     }
@@ -277,12 +274,12 @@ impl Accumulator {
     }
 }
 
-/// Fails if two states, given by their words, had too many elements together.
+/// Fails if two states, given by their words, together have too many elements.
 fn check_elements(words: &[i64], others: &[i64]) -> Result<(), Error> {
     words[0].checked_add(others[0]).map(|_| ()).ok_or(Error::TooManyElements)
 }
 
-/// Calls `visit` with the number and the words of each of states of a kind that has elements.
+/// Calls `visit` with the number and the words of each state that has elements.
 fn for_each(code: Code, states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64])) {
     fn of<R, K: Kind>(states: &dyn ErasedStates, visit: &mut dyn FnMut(usize, &[i64]))
     where

@@ -14,11 +14,11 @@ use std::ptr::NonNull;
 /// The source of an allocation.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// The driver, page-locked, in a device's context: `bytes`, with `before` of them before the first page.
+    /// The driver, which page-locked `bytes` in a device's context. The caller's memory begins `before` bytes later.
     Pinned { ordinal: usize, bytes: usize, before: usize },
-    /// The driver, of a device.
+    /// The driver, in a device's memory.
     Device { ordinal: usize, bytes: usize },
-    /// The system allocated whole pages. Callers may use `bytes` of them.
+    /// The operating system, in whole pages. Callers may use `bytes` of them.
     System { bytes: usize },
 }
 
@@ -32,7 +32,7 @@ impl Source {
     }
 }
 
-/// An allocation that was not freed yet.
+/// An allocation that is not freed yet.
 #[derive(Clone, Copy, Debug)]
 struct Allocation {
     /// The function that returned it.
@@ -40,11 +40,11 @@ struct Allocation {
     source: Source,
 }
 
-/// The functions that allocate memory, by which [`free`] knows it.
+/// The functions that allocate memory. [`free`] refuses memory of the other one.
 pub(crate) const PINNED: &str = "pinned_alloc";
 pub(crate) const DEVICE: &str = "gpuvec_device_alloc";
 
-/// Allocates at least `bytes`, page-locked where there is a GPU to see it.
+/// Allocates at least `bytes`, page-locked if a GPU may access them.
 pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
     let bytes = whole_pages(bytes)?;
     let (address, source) = match device::to_see_memory(settings::placement()?)? {
@@ -54,15 +54,15 @@ pub(crate) fn pinned_alloc(bytes: usize) -> Result<NonNull<c_void>, Error> {
     Ok(noted(address, Allocation { by: PINNED, source }))
 }
 
-/// Allocates page-locked memory that begins with a page. The driver's does, until another library in
-/// the process asks for less than a page: from then on the driver packs small allocations.
+/// Allocates page-locked memory that begins at a page. The driver's own memory does so until another library in the
+/// process asks for less than a page: from then on the driver packs small allocations.
 fn pinned_pages(device: &Device, bytes: usize) -> Result<(NonNull<c_void>, Source), Error> {
     let ordinal = device.ordinal();
     let address = device.pinned_alloc(bytes)?;
     if address.addr().get().is_multiple_of(page_bytes()) {
         return Ok((address, Source::Pinned { ordinal, bytes, before: 0 }));
     }
-    // SAFETY: allocated above, and used by nothing.
+    // SAFETY: the memory was allocated above, and nothing uses it.
     unsafe { alloc::pinned_free(ordinal, address, bytes)? };
     let bytes = bytes.saturating_add(page_bytes());
     let address = device.pinned_alloc(bytes)?;
@@ -71,7 +71,7 @@ fn pinned_pages(device: &Device, bytes: usize) -> Result<(NonNull<c_void>, Sourc
     Ok((unsafe { address.byte_add(before) }, Source::Pinned { ordinal, bytes, before }))
 }
 
-/// Allocates at least `bytes` of a device's memory; of the host's where there is no GPU.
+/// Allocates at least `bytes` of a device's memory, or of the host's if there is no GPU.
 pub(crate) fn device_alloc(bytes: usize, device: i32) -> Result<NonNull<c_void>, Error> {
     whole_pages(bytes)?;
     let bytes = bytes.max(1);
@@ -100,7 +100,7 @@ fn noted(address: NonNull<c_void>, allocation: Allocation) -> NonNull<c_void> {
 /// The addresses of all allocations so far.
 static ALLOCATED: Extent = Extent::new();
 
-/// Fails if an array is partly in an allocation.
+/// Fails if an array is only partly in an allocation.
 #[inline(always)]
 pub(crate) fn check_bounds(array: &Array) -> Result<(), Error> {
     match ALLOCATED.may_have_any(array.ends()) {
@@ -109,7 +109,7 @@ pub(crate) fn check_bounds(array: &Array) -> Result<(), Error> {
     }
 }
 
-/// Fails if an array is partly in an allocation: if its first byte and its last are not in the same, or both in none.
+/// Fails unless the first and the last byte of an array are in the same allocation, or both in none.
 #[inline(never)]
 fn check_known(array: &Array) -> Result<(), Error> {
     let [first, last] = array.ends();
@@ -128,10 +128,10 @@ fn check_known(array: &Array) -> Result<(), Error> {
     Err(Error::OutOfBounds { argument: array.name, available, needed: array.bytes })
 }
 
-/// The number in place of a device's for other memory.
+/// The device number of other memory.
 pub(crate) const NO_DEVICE: i32 = -1;
 
-/// The GPU that has an allocation in its memory; [`NO_DEVICE`] for any other address.
+/// The GPU with the allocation that begins at an address. [`NO_DEVICE`] for any other address.
 pub(crate) fn device_of(pointer: *const c_void) -> i32 {
     match REGISTRY.read(|registry| registry.get(&pointer.addr()).map(|known| known.source)) {
         Some(Source::Device { ordinal, .. }) => i32::try_from(ordinal).unwrap_or(NO_DEVICE),
@@ -139,7 +139,7 @@ pub(crate) fn device_of(pointer: *const c_void) -> i32 {
     }
 }
 
-/// The bytes of page-locked memory and of device memory that callers have, allocated in a device's context.
+/// The bytes of page-locked memory and of device memory that callers have allocated in a device's context.
 pub(crate) fn bytes(of: usize) -> [usize; 2] {
     REGISTRY.read(|registry| {
         registry.values().fold([0, 0], |[pinned, device], allocation| match allocation.source {
@@ -150,12 +150,11 @@ pub(crate) fn bytes(of: usize) -> [usize; 2] {
     })
 }
 
-/// Frees what the function `by` returned. Memory that could not be freed can be freed again, unless
-/// its device is lost: then it is gone. In a forked child, the memory of the parent's driver is
-/// forgotten: the child never had it.
+/// Frees memory that the function `by` returned. If that fails, the caller can try again, unless the device is lost,
+/// and the memory with it. A forked child only forgets memory of its parent's driver, which it never had.
 ///
 /// # Safety
-/// Nothing may use the memory any more.
+/// The memory must not be used any more.
 pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), Error> {
     let Some(address) = NonNull::new(pointer) else { return Ok(()) };
     let key = address.addr().get();
@@ -164,8 +163,8 @@ pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), 
         if is_such { registry.remove(&key) } else { None }
     });
     let allocation = allocation.ok_or(Error::NotGivenBy { argument: "ptr", address: key, by })?;
-    // SAFETY: the registry held the address, so that it comes from this source and was not freed; the
-    // rest is this function's promise.
+    // SAFETY: the registry had the address, so it comes from this source and is not freed yet; the rest is this
+    // function's promise.
     let result = unsafe {
         match allocation.source {
             Source::Pinned { ordinal, bytes, before } => {
@@ -188,7 +187,7 @@ pub(crate) unsafe fn free(pointer: *mut c_void, by: &'static str) -> Result<(), 
 fn system_memory(bytes: usize, purpose: &'static str) -> Result<NonNull<c_void>, Error> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new anonymous mapping touches nothing that exists.
+    // SAFETY: a new anonymous mapping changes no existing memory.
     let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     match NonNull::new(address) {
         Some(address) if address.as_ptr() != libc::MAP_FAILED => Ok(address),
@@ -205,7 +204,7 @@ fn whole_pages(bytes: usize) -> Result<usize, Error> {
         .ok_or(Error::TooManyBytes { argument: "bytes", bytes })
 }
 
-/// Every allocation that was not freed yet, by address.
+/// Every allocation that is not freed yet, by address.
 static REGISTRY: Shared<BTreeMap<usize, Allocation>> = Shared::new(BTreeMap::new());
 
 #[cfg(test)]

@@ -14,22 +14,22 @@ pub struct gpuvec_event {
     _private: [u8; 0],
 }
 
-/// The object behind an event's handle: where it was last recorded.
+/// The object behind an event's handle: the point at which the event was last recorded.
 pub(crate) struct Event(Shared<Point>);
 
 #[derive(Clone)]
 enum Point {
     /// Not recorded yet.
     Nowhere,
-    /// Recorded where all work before it was done already.
+    /// Recorded without a GPU, when all work before it was done.
     Host(Instant),
-    /// Recorded in a stream of a device.
+    /// Recorded in a device's stream.
     Gpu(Arc<cuda_event::Event>),
 }
 
 static EVENTS: Handles<Event> = Handles::new(2, "gpuvec_event_create");
 
-/// Makes an event, not recorded yet.
+/// Makes an event.
 pub(crate) fn create() -> Result<*mut gpuvec_event, Error> {
     EVENTS.give(Event(Shared::new(Point::Nowhere)))
 }
@@ -64,7 +64,7 @@ pub(crate) fn synchronize(event: *mut gpuvec_event) -> Result<(), Error> {
     EVENTS.get("event", event)?.synchronize()
 }
 
-/// Lets a stream's later work, or without a stream the caller, wait for an event.
+/// Makes a stream's later work wait for an event. Without a stream, waits in the calling thread.
 pub(crate) fn hold_back(stream: *mut gpuvec_stream, event: *mut gpuvec_event) -> Result<(), Error> {
     let (stream, event) = (stream::given(stream)?, EVENTS.get("event", event)?);
     match (stream.as_deref(), event.point()) {
@@ -74,7 +74,7 @@ pub(crate) fn hold_back(stream: *mut gpuvec_stream, event: *mut gpuvec_event) ->
     }
 }
 
-/// Milliseconds between two events; `None` if one of them is not done.
+/// Milliseconds between two events. `None` if work before one of them is not done.
 pub(crate) fn elapsed(
     start: *mut gpuvec_event, end: *mut gpuvec_event,
 ) -> Result<Option<f32>, Error> {

@@ -9,9 +9,7 @@ use crate::error::Error;
 use crate::process::fork::Shared;
 use crate::process::log::{self, Shown};
 use crate::process::memory;
-use ::gpuvec_expr::{
-    Element, Form, Input, Integers, Node, Output, OutputKind, Program, Source, Type,
-};
+use ::gpuvec_expr::{Element, Form, Input, Integers, Output, OutputKind, Program, Source, Type};
 use gpuvec_ops::Accumulator;
 use gpuvec_ptx::outputs_of_kernels;
 
@@ -63,8 +61,8 @@ pub enum gpuvec_type {
 /// Added to a `gpuvec_type`, declares an input of one value, which is read at each call.
 pub const GPUVEC_SCALAR: i32 = 256;
 
-/// Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of its
-/// partner, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
+/// Added to `GPUVEC_F64` or `GPUVEC_I64`, declares an input of one value that takes the type of the other
+/// operand, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
 pub const GPUVEC_NUMBER: i32 = 512;
 
 /// A text that `gpuvec_expr_text` stores.
@@ -97,7 +95,7 @@ const TYPES: [(gpuvec_type, Element); 13] = [
     (GPUVEC_U64, Element::U64),
 ];
 
-/// The type and form of an input that a caller declares with this number.
+/// The type and form of an input that a caller declares as the number `declared`.
 pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
     const MASK: i32 = GPUVEC_SCALAR | GPUVEC_NUMBER;
     let (form, number) = match declared & MASK {
@@ -114,22 +112,22 @@ pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
     })
 }
 
-/// The object behind an expression's handle. Immutable.
+/// The object behind an expression's handle. It is immutable.
 pub(crate) struct Expression {
-    /// Empty of a pass of another expression.
+    /// The text; empty for a pass of another expression.
     pub(crate) text: String,
     pub(crate) formula: Formula,
     pub(crate) blocks: BlockProgram,
-    /// Earlier passes, which compute reductions of all elements: the values of the last inputs.
+    /// Earlier passes, which reduce all elements to values of the last inputs.
     pub(crate) before: Vec<Expression>,
-    /// The last passes, if the outputs need two: of those that are single values, and before it of the others. Each has
-    /// the numbers of its outputs.
+    /// The last passes, if the outputs need two: first for the other outputs, then for those that are single values.
+    /// Each has the numbers of its outputs.
     pub(crate) last: Vec<(Expression, Vec<usize>)>,
     /// True if there are several passes, or one for single values.
     pub(crate) has_passes: bool,
     /// A bit for each input that the formula uses.
     uses: u32,
-    /// The integers computed from Python's integers alone, which each call checks.
+    /// The integers that are computed only from Python's integers. Each call checks them.
     integers: Integers,
 }
 
@@ -164,7 +162,7 @@ pub(crate) fn compile(text: &str, inputs: &[Input<'_>]) -> Result<*mut gpuvec_ex
     Ok(EXPRESSIONS.give_shared(compiled(text, inputs)?)?)
 }
 
-/// The expression with this text and these inputs, which is compiled unless it is one of the newest.
+/// The expression with this text and these inputs, from the cache or compiled now.
 pub(crate) fn compiled(text: &str, inputs: &[Input<'_>]) -> Result<Arc<Expression>, Refused> {
     let place = &CACHE[place(text, inputs)];
     let known = place.read(Option::clone).filter(|known| known.is(text, inputs));
@@ -185,7 +183,7 @@ pub(crate) fn destroy(expression: *mut gpuvec_expr) -> Result<(), Error> {
     EXPRESSIONS.destroy("expr", expression)
 }
 
-/// The newest expressions, each in the place that its text and inputs have by their hash.
+/// The newest expressions, each in the place that the hash of its text and inputs selects.
 static CACHE: [Shared<Option<Arc<Expression>>>; CACHED] = [const { Shared::new(None) }; CACHED];
 const CACHED: usize = 64;
 
@@ -219,7 +217,7 @@ impl Expression {
         Ok(expression)
     }
 
-    /// The expression of a program, with the expressions of its passes, without a text.
+    /// The expression of a program with the expressions of its passes, all without a text.
     fn of(program: Program) -> Result<Self, Refused> {
         let all = |pass: &Program| (0..pass.outputs().len()).collect::<Vec<_>>();
         let pass = |pass: &Program| Self::of(pass.of_outputs(&all(pass))?);
@@ -234,7 +232,10 @@ impl Expression {
         };
         let (sums, outputs_of_sums) = program.of_sums()?;
         let blocks = BlockProgram::new(&sums, cpu::isa())?;
-        let uses = inputs_of(program.nodes().iter());
+        let uses = program.nodes().iter().fold(0, |inputs, node| match node.source {
+            Source::Input(input) => inputs | 1 << input,
+            _ => inputs,
+        });
         let integers = Integers::of(&program)?;
         let formula = formula(program, blocks.cost() as usize, &sums, &outputs_of_sums)?;
         let text = String::new();
@@ -252,7 +253,7 @@ impl Expression {
         Ok(known.map_or(0, |(known, _)| *known as i32))
     }
 
-    /// Returns 1 if an output is the result of a reduction, or one value; otherwise 0.
+    /// Returns 1 if an output is the result of a reduction or a single value; otherwise 0.
     pub(crate) fn has_result(&self, index: usize) -> Result<i32, Error> {
         Ok(match self.output(index)?.kind {
             OutputKind::Elementwise => 0,
@@ -260,7 +261,7 @@ impl Expression {
         })
     }
 
-    /// The output of an index that a caller passes.
+    /// The output of a caller's index.
     fn output(&self, index: usize) -> Result<&Output, Error> {
         self.formula.program().outputs().get(index).ok_or(Error::Value {
             argument: "index",
@@ -269,7 +270,7 @@ impl Expression {
         })
     }
 
-    /// The text of the form, a [`gpuvec_expr_form`].
+    /// The text in a form, a [`gpuvec_expr_form`].
     pub(crate) fn text(&self, form: i32) -> Result<String, Error> {
         match form {
             _ if form == GPUVEC_EXPR_PROGRAM as i32 => Ok(self.formula.program().to_string()),
@@ -292,30 +293,30 @@ impl Expression {
         }
     }
 
-    /// True if the formula uses the input of this index.
+    /// True if the formula uses an input, given by its index.
     pub(crate) fn uses(&self, input: usize) -> bool {
         self.uses >> input & 1 == 1
     }
 
-    /// True if a pass uses the input of this index.
+    /// True if a pass uses an input, given by its index.
     pub(crate) fn any_pass_uses(&self, input: usize) -> bool {
         self.passes().any(|pass| pass.uses(input))
     }
 
-    /// The passes, in the order in which they run.
+    /// The passes in the order in which they run.
     pub(crate) fn passes(&self) -> impl Iterator<Item = &Expression> {
         let last = self.last.iter().map(|(pass, _)| pass);
         self.before.iter().chain(last).chain(self.last.is_empty().then_some(self))
     }
 
-    /// True if all outputs are single values, for which a call has one element.
+    /// True if all outputs are single values. A call then has one element.
     pub(crate) fn has_single_values(&self) -> bool {
         let mut outputs = self.formula.program().outputs().iter();
         outputs.all(|output| output.kind == OutputKind::Single)
     }
 
-    /// Fails if a call's numbers make an integer that does not fit into its type. `bits` returns the bits of an input,
-    /// and `name` its name.
+    /// Fails if an integer that is computed from a call's numbers does not fit into its type. `bits` returns the bits
+    /// of an input, and `name` its name.
     pub(crate) fn check_integers(
         &self, bits: impl Fn(usize) -> u64, name: impl Fn(usize) -> &'static str,
     ) -> Result<(), Error> {
@@ -324,26 +325,26 @@ impl Expression {
             value: bits(unfit.input).cast_signed(),
             expected: match (unfit.ty, unfit.is_input) {
                 (Type::I32, true) => {
-                    "its partner is an i32: pass an i32, or compute in i64, as in i64(x)"
+                    "the other operand is an i32: pass an i32, or compute in i64, as in i64(x)"
                 }
                 (Type::U64, true) => {
-                    "its partner is a u64, which is not negative: pass an i64, or compute in i64, as in i64(x)"
+                    "the other operand is a u64, which is not negative: pass an i64, or compute in i64, as in i64(x)"
                 }
                 (Type::U64, false) => {
-                    "an integer that it makes is negative, unlike its partner's u64: compute in i64, as in i64(x)"
+                    "an integer computed from it is negative, but the other operand is a u64: compute in i64, as in i64(x)"
                 }
                 (Type::I32, false) => {
-                    "an integer that it makes does not fit into its partner's i32: compute in i64, \
+                    "an integer computed from it does not fit into i32, the other operand's type: compute in i64, \
                      as in i64(x)"
                 }
-                _ => "an integer that it makes does not fit into 64 bits: pass a float",
+                _ => "an integer computed from it does not fit into 64 bits: pass a float",
             },
         })
     }
 }
 
-/// The formula of a program, which costs a core `cost` picoseconds for an element. Each output of the program of sums
-/// has a kernel, and is a sum of the program's output of this number.
+/// The formula of a program that costs a core `cost` picoseconds per element. Each output of the program of sums is one
+/// sum of an output of the program. `outputs_of_sums` has the numbers of these outputs.
 fn formula(
     program: Program, cost: usize, sums: &Program, outputs_of_sums: &[usize],
 ) -> Result<Formula, Error> {
@@ -371,7 +372,7 @@ fn formula(
     Ok(Formula::of_kernels(number(), program, cost, formulas))
 }
 
-/// The formula of a program that has one kernel.
+/// The formula of a program with one kernel.
 #[inline(never)]
 fn of_kernel(program: Program, cost: usize) -> Formula {
     let state = program.reduction().map(|(reduction, ty)| visit(reduction, ty, OfState));
@@ -380,21 +381,13 @@ fn of_kernel(program: Program, cost: usize) -> Formula {
     Formula::new(number(), program, cost, state)
 }
 
-/// A number that no other formula of an expression has.
+/// Returns a number that no other formula of an expression has.
 fn number() -> u64 {
     static NEWEST: AtomicU64 = AtomicU64::new(0);
     NEWEST.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A bit for each input among nodes.
-fn inputs_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> u32 {
-    nodes.fold(0, |inputs, node| match node.source {
-        Source::Input(input) => inputs | 1 << input,
-        _ => inputs,
-    })
-}
-
-/// Finds the size of a reduction's state as kernels write it, and if the reduction has a result for no elements.
+/// Returns the size of a reduction's state as kernels write it, and true if the reduction of no elements has a result.
 struct OfState;
 
 impl ReductionVisitor for OfState {
@@ -405,18 +398,17 @@ impl ReductionVisitor for OfState {
     }
 }
 
-/// Devices forget the kernels, without a call of the driver: the calling thread may be one that compiles
-/// another text.
+/// Retires the kernels. Does not call the driver, since the calling thread may be compiling another text.
 impl Drop for Expression {
     fn drop(&mut self) {
         self.formula.kernels().for_each(|(kernel, _)| device::forget(kernel.id));
     }
 }
 
-/// Memory that is enough to compile any text: few characters may make as many nodes as there may be.
+/// Enough memory to compile any text: even a short text may have as many nodes as a program may have.
 const MOST_BYTES: usize = 1 << 20;
 
 const NO_MEMORY: Error = Error::OutOfHostMemory { bytes: MOST_BYTES, purpose: "an expression" };
 
-/// Memory that is enough for the program of each of several kernels.
+/// Enough memory for the program of one of several kernels.
 const MOST_KERNEL_BYTES: usize = 256 << 10;

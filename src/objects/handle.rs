@@ -1,8 +1,8 @@
 //! Handles, which callers hold in place of the library's objects.
 //!
-//! A handle is a number in the form of a pointer, which is never dereferenced: the object's place in
-//! a table, the number of objects that had the place before, and the kind of object. The table
-//! therefore detects a handle that was destroyed, one of another kind, and any other number.
+//! A handle is a number in the form of a pointer, which is never dereferenced. It consists of the object's place in a
+//! table, the number of objects that had the place before, and the kind of object. The table therefore detects a
+//! destroyed handle, a handle of another kind, and any other number.
 
 use crate::error::Error;
 use crate::process::fork::Shared;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 const KIND_BITS: u32 = 4;
 const PLACE_BITS: u32 = 24;
 const MOST: usize = 1 << PLACE_BITS;
-/// The first count of every place, which makes small numbers and addresses invalid handles.
+/// The count at which every place begins: small numbers and addresses are not valid handles.
 const FIRST: usize = 0x6776 << 20;
 
 /// The objects of one kind that callers hold handles of.
 pub(crate) struct Handles<T> {
     kind: usize,
-    /// The function that creates an object, for errors.
+    /// The function that creates such an object, for errors.
     creator: &'static str,
     table: Shared<Table<T>>,
 }
@@ -33,7 +33,7 @@ struct Place<T> {
 }
 
 impl<T> Handles<T> {
-    /// Makes an empty table. `kind` is below 16, and no other table has it.
+    /// Makes an empty table. `kind` is below 16, and differs from the kind of every other table.
     pub(crate) const fn new(kind: usize, creator: &'static str) -> Self {
         let table = Table { places: Vec::new(), free: Vec::new() };
         Handles { kind, creator, table: Shared::new(table) }
@@ -44,8 +44,8 @@ impl<T> Handles<T> {
         self.give_shared(Arc::new(object))
     }
 
-    /// Returns a handle of an object that may have others. Drops the object after an error, without the
-    /// lock: the driver may have to destroy it.
+    /// Returns a handle of an object that may have other handles. After an error the object is dropped without the
+    /// lock, since the driver may have to destroy it.
     pub(crate) fn give_shared<H>(&self, object: Arc<T>) -> Result<*mut H, Error> {
         let mut object = Some(object);
         self.table.change(|table| {
@@ -56,8 +56,8 @@ impl<T> Handles<T> {
         })
     }
 
-    /// Returns the object of a handle; errors name `argument`. The object lives as long as the
-    /// result, even if the handle is destroyed.
+    /// Returns the object of a handle; errors name `argument`. The object lives as long as the result, even if the
+    /// handle is destroyed.
     pub(crate) fn get<H>(&self, argument: &'static str, handle: *mut H) -> Result<Arc<T>, Error> {
         if handle.is_null() {
             return Err(Error::NullHandle { argument, creator: self.creator });
@@ -70,7 +70,7 @@ impl<T> Handles<T> {
         found.ok_or(Error::NoSuchHandle { argument, value: handle.addr() })
     }
 
-    /// Makes a handle invalid. NULL is none. The object is dropped without the lock, unless a call still uses it.
+    /// Makes a handle invalid. Ignores NULL. The object is dropped without the lock, unless a call still uses it.
     pub(crate) fn destroy<H>(&self, argument: &'static str, handle: *mut H) -> Result<(), Error> {
         if handle.is_null() {
             return Ok(());
@@ -86,8 +86,8 @@ impl<T> Handles<T> {
         found.map(drop).ok_or(Error::NoSuchHandle { argument, value: handle.addr() })
     }
 
-    /// The place of a handle's object, and the number of objects that had it before. A handle of another kind has no
-    /// place.
+    /// The place of a handle's object, and the number of objects that had the place before. Out of range for a handle
+    /// of another kind.
     fn place<H>(&self, handle: *mut H) -> (usize, usize) {
         let number = handle.addr() >> KIND_BITS;
         let is_kind = handle.addr() % (1 << KIND_BITS) == self.kind;
@@ -96,8 +96,7 @@ impl<T> Handles<T> {
 }
 
 impl<T> Table<T> {
-    /// Finds a place without an object. Reserves room in `free` for every place, so that freeing a
-    /// place never fails.
+    /// Finds a place without an object. Reserves room in `free` for every place, so that freeing a place never fails.
     fn free_place(&mut self) -> Result<usize, Error> {
         if let Some(place) = self.free.pop() {
             return Ok(place);

@@ -30,7 +30,7 @@ pub struct MemoryInfo {
     pub modules: u64,
 }
 
-/// The memory of a device, or of [`GPUVEC_ALL_DEVICES`]. Opens neither the driver nor a device.
+/// The memory that the library holds on a device, or on [`GPUVEC_ALL_DEVICES`]. Opens neither the driver nor a device.
 pub(crate) fn memory(device: i32) -> Result<MemoryInfo, Error> {
     if device != GPUVEC_ALL_DEVICES && !device::may_exist(device) {
         return Err(Error::Value {
@@ -57,8 +57,8 @@ pub(crate) fn memory(device: i32) -> Result<MemoryInfo, Error> {
     Ok(total)
 }
 
-/// Frees what no call uses, on all devices that are open, and returns the number of bytes. A device that fails keeps
-/// what it has.
+/// Frees what no call uses on all open devices, and returns the number of freed bytes. A device that fails keeps its
+/// memory.
 pub(crate) fn trim() -> u64 {
     expression::trim();
     let freed = device::open().map(|device| device.trim().unwrap_or(0) as u64).sum();

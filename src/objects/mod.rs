@@ -1,4 +1,4 @@
-//! Objects that callers hold: streams, events and accumulators by their handles, allocations,
+//! Objects that callers hold: streams, events, accumulators and expressions by their handles, allocations,
 //! registrations.
 
 pub(crate) mod accumulator;

@@ -1,19 +1,17 @@
-//! Page-locks callers' arrays where they are.
+//! Page-locks callers' arrays in place.
 //!
-//! The system locks whole pages, and each page once. Arrays begin anywhere, share pages, and may be
-//! registered several times. The library therefore locks pages in segments: a registration makes new
-//! segments of its pages that no segment contains yet, and a segment is unlocked, as a whole, when
-//! no registered byte is left in it.
+//! The driver locks whole pages, and each page once. But arrays begin anywhere, share pages, and may be registered
+//! several times. So the library locks pages in segments. A registration makes segments of those of its pages that are
+//! in no segment yet. A segment is unlocked as a whole when no registered byte is left in it.
 //!
-//! Locked pages also hold bytes of other arrays. Those arrays count as pageable memory: their owners
-//! did not promise to keep them in place, and the pages are unlocked when the registrations end.
+//! Locked pages may also have bytes of other arrays. These arrays count as pageable: their owners have not promised to
+//! keep them, and the pages are unlocked when the registrations end.
 //!
-//! The driver is slow to lock pages, so no lock of this file is held while it is called. A segment is
-//! *busy* while its pages are being locked or unlocked: another registration of these pages waits for
-//! it, and nothing else does.
+//! The driver is slow to lock pages, so no lock of this file is held during its calls. A segment is *busy* while its
+//! pages are being locked or unlocked. Only another registration of these pages waits for it.
 //!
-//! If pages cannot be unlocked, their array stays registered so that the caller can try again: the
-//! driver would take later memory at that address for page-locked memory. A lost device holds no locks.
+//! If pages cannot be unlocked, their array stays registered, so that the caller can try again: the driver would take
+//! later memory at that address for page-locked memory. A lost device has no locked pages.
 
 use crate::call::{Array, MemoryKind};
 use crate::cuda::alloc;
@@ -32,9 +30,9 @@ use std::time::Duration;
 
 /// The state of all registrations.
 struct Registry {
-    /// The process that locked the segments: a forked child inherits registrations, but no locks.
+    /// The process that locked the segments. A forked child inherits the registrations, but not the locks.
     process: u64,
-    /// The end of each registration, newest last, by the address where its array begins.
+    /// The ends of the registrations of each address, the newest last.
     ends: BTreeMap<usize, Vec<usize>>,
     /// The bytes that any registration covers.
     covered: RangeSet<usize>,
@@ -44,20 +42,20 @@ struct Registry {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Segment {
-    /// The address of the first page; keeps the map from merging neighbours.
+    /// The address of the first page. It keeps the map from merging adjacent segments.
     start: usize,
-    /// The device in whose context the pages are locked.
+    /// The device with the context in which the pages are locked.
     ordinal: usize,
-    /// A thread is locking or unlocking the pages.
+    /// True while a thread locks or unlocks the pages.
     is_busy: bool,
 }
 
-/// Says that another thread is locking or unlocking some of the pages.
+/// The error that another thread is locking or unlocking some of the pages.
 struct Busy;
 
 /// Locks and unlocks pages, as the driver does.
 trait PageLocks {
-    /// Returns the device in whose context pages are locked; `None` if no GPU would see them.
+    /// Returns the device with the context in which to lock pages. `None` if no GPU would access them.
     fn ordinal(&self) -> Option<usize>;
 
     /// Locks pages that hold `part` of an array. Returns false if another library has locked them.
@@ -86,7 +84,7 @@ impl PageLocks for ByDevice {
 
 static REGISTRATIONS: Registrations = Registrations::new();
 
-/// Registers an array, and page-locks it if there is a GPU to see it. An empty array has no pages.
+/// Registers an array, and page-locks it if a GPU may access it. An empty array has no pages.
 pub(crate) fn register(pointer: *mut c_void, bytes: usize) -> Result<(), Error> {
     let address = pointer.expose_provenance();
     if bytes == 0 {
@@ -113,15 +111,15 @@ pub(crate) fn bytes(ordinal: usize) -> usize {
     })
 }
 
-/// Returns the memory kind of an array. `ask` gets it from the driver, which reports every byte of a
-/// locked page as page-locked. An array that only shares pages with registered arrays is pageable.
+/// Returns the memory kind of an array. `ask` gets it from the driver, which reports every byte of a locked page as
+/// page-locked. An array that only shares pages with registered arrays is pageable.
 pub(crate) fn kind_of(
     array: &Array, ask: impl Fn() -> Result<MemoryKind, Error>,
 ) -> Result<MemoryKind, Error> {
     REGISTRATIONS.kind_of(array, ask)
 }
 
-/// Returns the range of an array, or an error if its last page does not end in the address space.
+/// Returns the range of an array. Fails if the array's last page reaches beyond the address space.
 fn array(address: usize, bytes: usize) -> Result<Range<usize>, Error> {
     address
         .checked_add(bytes)
@@ -132,13 +130,13 @@ fn array(address: usize, bytes: usize) -> Result<Range<usize>, Error> {
         .ok_or(Error::TooManyBytes { argument: "bytes", bytes })
 }
 
-/// Returns the pages that hold an array. Only an empty one can be in the address space's last page.
+/// Returns the pages of an array. Only an empty array can be in the last page of the address space.
 fn pages(array: &Range<usize>) -> Range<usize> {
     array.start - array.start % page_bytes()
         ..array.end.checked_next_multiple_of(page_bytes()).unwrap_or(array.end)
 }
 
-/// True if pages are unlocked after an attempt. Pages of a lost device always are.
+/// True if pages are unlocked after an attempt, as pages of a lost device always are.
 fn is_unlocked(attempt: &Result<(), Error>) -> bool {
     attempt.as_ref().err().is_none_or(Error::is_of_lost_device)
 }
@@ -172,8 +170,8 @@ impl Registrations {
         if result.is_err() {
             self.change(|registry| registry.remove(array.start));
         }
-        // Needed after a failure, or if another thread has ended the registration by now. Pages that
-        // stay locked serve their next registration.
+        // Needed after a failure, or if another thread has ended the registration meanwhile. Pages that cannot be
+        // unlocked serve their next registration.
         let _ = self.release(&pages(&array), locks);
         result
     }
@@ -189,20 +187,20 @@ impl Registrations {
         result
     }
 
-    /// Adds a registration. Returns the pages that the caller has to lock, whose segments are busy now.
-    /// Waits while another thread locks or unlocks some of the array's pages.
+    /// Adds a registration. Returns the pages that the caller has to lock; their segments are busy now. Waits while
+    /// another thread locks or unlocks some of the array's pages.
     fn add(&self, array: &Range<usize>, ordinal: Option<usize>) -> Vec<Range<usize>> {
         const PAUSE: Duration = Duration::from_micros(100);
         loop {
             match self.change(|registry| registry.begin_add(array, ordinal)) {
                 Ok(gaps) => return gaps,
-                // Avoids a condition variable: a fork could leave its lock held by another thread.
+                // Not a condition variable: a fork could leave its lock held by another thread.
                 Err(Busy) => std::thread::sleep(PAUSE),
             }
         }
     }
 
-    /// Unlocks the segments in a range of pages that hold no registered byte.
+    /// Unlocks the segments in a range of pages that have no registered byte.
     fn release(&self, pages: &Range<usize>, locks: &impl PageLocks) -> Result<(), Error> {
         let mut result = Ok(());
         for Segment { start, ordinal, .. } in self.change(|registry| registry.begin_release(pages))
@@ -226,13 +224,13 @@ impl Registrations {
             }
             let bytes = array.address..array.address + array.bytes;
             let is_beside = changes > 0 && self.registry.read(|all| all.is_beside(&bytes));
-            // If pages were locked or unlocked meanwhile, the answers of the driver and the registry may
-            // be of different moments.
+            // If pages were locked or unlocked meanwhile, the answers of driver and registry may be of different
+            // moments.
             if self.changes.load(Ordering::SeqCst) == changes {
                 return Ok(if is_beside { MemoryKind::Pageable } else { said });
             }
         }
-        // Other threads register without a pause. Staging works for any host memory.
+        // Other threads register without a pause. Staging works with any host memory.
         Ok(MemoryKind::Pageable)
     }
 
@@ -246,7 +244,7 @@ impl Registrations {
 }
 
 impl Registry {
-    /// Drops the segments in a forked child, where no page is locked and no segment is busy.
+    /// Drops the parent's segments in a forked child, where no page is locked.
     fn forget_locks_of_parent(&mut self) {
         if self.process != fork::process() {
             self.process = fork::process();
@@ -271,7 +269,7 @@ impl Registry {
         Ok(gaps)
     }
 
-    /// Marks the segments in the pages that hold no registered byte as busy, and returns them.
+    /// Marks the segments in the pages that have no registered byte as busy, and returns them.
     fn begin_release(&mut self, pages: &Range<usize>) -> Vec<Segment> {
         let unneeded: Vec<(Range<usize>, Segment)> = self
             .segments
@@ -283,8 +281,7 @@ impl Registry {
         unneeded.into_iter().map(|(_, segment)| segment).collect()
     }
 
-    /// Ends the caller's work on a busy segment, and forgets the segment unless this library has its
-    /// pages locked.
+    /// Ends the caller's work on a busy segment. Removes the segment unless its pages are locked.
     fn end_busy(&mut self, start: usize, is_locked: bool) {
         let Some((pages, segment)) = self.segments.get_key_value(&start) else { return };
         let (pages, segment) = (pages.clone(), Segment { is_busy: false, ..*segment });
@@ -300,8 +297,8 @@ impl Registry {
         self.ends.entry(array.start).or_default().push(array.end);
     }
 
-    /// Removes the newest registration of an address. Takes time for each earlier registration in the
-    /// same unbroken run of registered bytes: those that reach into the array still cover it.
+    /// Removes the newest registration of an address. Looks at each registration that begins earlier in the same run of
+    /// registered bytes, since it may reach into the array.
     fn remove(&mut self, address: usize) -> Option<Range<usize>> {
         let Entry::Occupied(mut ends) = self.ends.entry(address) else { return None };
         let end = ends.get_mut().pop();
@@ -320,8 +317,7 @@ impl Registry {
         Some(array)
     }
 
-    /// Tells whether the array only shares pages with registered arrays, for which this library locked
-    /// the pages.
+    /// True if the array is not registered, but shares pages with registered arrays, which this library has locked.
     fn is_beside(&self, array: &Range<usize>) -> bool {
         let is_registered = self.covered.get(&array.start).is_some_and(|run| run.end >= array.end);
         let is_of_this_process = self.process == fork::process();

@@ -14,7 +14,7 @@ pub struct gpuvec_stream {
 
 /// The object behind a stream's handle.
 pub(crate) enum Stream {
-    /// Without a GPU: all work is done at once.
+    /// A stream without a GPU: all work is done at once.
     Host,
     /// A stream of a device.
     Gpu(cuda::Stream),
@@ -22,7 +22,7 @@ pub(crate) enum Stream {
 
 static STREAMS: Handles<Stream> = Handles::new(1, "gpuvec_stream_create");
 
-/// The stream of a handle; `None` for NULL.
+/// The stream of a handle. `None` for NULL.
 pub(crate) fn given(stream: *mut gpuvec_stream) -> Result<Option<Arc<Stream>>, Error> {
     if stream.is_null() { Ok(None) } else { STREAMS.get("stream", stream).map(Some) }
 }
@@ -35,7 +35,7 @@ pub(crate) fn create(device: i32) -> Result<*mut gpuvec_stream, Error> {
     })
 }
 
-/// Makes a handle of a stream that stays its owner's.
+/// Makes a handle of another library's stream, which keeps its owner.
 pub(crate) fn adopt(stream: cuda::ForeignStream) -> Result<*mut gpuvec_stream, Error> {
     STREAMS.give(Stream::Gpu(cuda::Stream::adopt(stream)?))
 }
@@ -47,10 +47,7 @@ pub(crate) fn destroy(stream: *mut gpuvec_stream) -> Result<(), Error> {
 
 /// Waits until all queued work is done.
 pub(crate) fn synchronize(stream: *mut gpuvec_stream) -> Result<(), Error> {
-    match given(stream)?.as_deref() {
-        Some(stream) => stream.synchronize(),
-        None => Ok(()),
-    }
+    given(stream)?.as_deref().map_or(Ok(()), Stream::synchronize)
 }
 
 /// Returns true if all queued work is done.

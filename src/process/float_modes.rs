@@ -1,12 +1,12 @@
 //! Saves the caller's floating-point modes while the library computes, and restores them.
 //!
-//! A thread may run with subnormals flushed to zero (libraries that were built with fast-math set
-//! that mode), with another rounding mode, or with exceptions that trap. Neither results nor the
-//! driver's own arithmetic may depend on these modes.
+//! A thread may run with subnormals flushed to zero (a library that is built with fast-math sets that mode), with
+//! another rounding mode, or with exceptions that trap. Neither results nor the driver's own arithmetic may depend on
+//! these modes.
 
 use crate::arch::float_modes::FloatModes;
 
-/// Restores the caller's modes and flags, also when `body` panics.
+/// Restores the caller's modes and flags when it is dropped, even if `body` panics.
 struct Restore(FloatModes);
 
 impl Drop for Restore {
@@ -17,8 +17,8 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `body` with IEEE-754's default modes. Does not set them if they are set: to set them costs more than the
-/// rest of a short call.
+/// Runs `body` with IEEE-754's default modes. Sets them only if they differ, since that costs more than the rest of a
+/// short call.
 pub(crate) fn with_ieee<T>(body: impl FnOnce() -> T) -> T {
     let before = FloatModes::get();
     let _restore = Restore(before);
@@ -28,13 +28,13 @@ pub(crate) fn with_ieee<T>(body: impl FnOnce() -> T) -> T {
     call(body)
 }
 
-/// Keeps the arithmetic where the modes are set: the compiler does not know that it depends on them.
+/// Keeps the compiler from moving arithmetic out of `body`: it does not know that arithmetic depends on the modes.
 #[inline(never)]
 fn call<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Sets IEEE-754's default modes for the rest of the calling thread, which is the library's own.
+/// Sets IEEE-754's default modes for good in the calling thread, which is one of the library's own.
 pub(crate) fn set_ieee() {
     FloatModes::IEEE.set();
 }

@@ -1,9 +1,9 @@
-//! Forks of the process: which process this is, and short sections of code that no fork interrupts.
+//! Forks of the process: the number of this process, and short sections of code that no fork interrupts.
 //!
-//! A fork's child has one thread, and every lock as it was: one that another thread held stays
-//! locked for ever. State that a child may need is therefore changed under one lock, which many
-//! threads share and which the forking thread takes exclusively before a fork and releases after it,
-//! on both sides. Nothing that could fork itself, as opening the driver does, may run under it.
+//! The child of a fork has one thread, and a copy of every lock: a lock that another thread held stays locked forever.
+//! State that a child may need is therefore changed only under the fork lock. Threads share this lock, and a thread
+//! that forks takes it exclusively before the fork and releases it in both processes afterwards. No code that may fork
+//! itself, such as opening the driver, may run under it.
 
 use super::thread;
 use std::cell::UnsafeCell;
@@ -13,18 +13,17 @@ use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 static LOCK: RwLock<()> = RwLock::new(());
 
-/// Runs `work` with the fork lock held: no thread of the process forks meanwhile. Calls must
-/// not be nested.
+/// Runs `work` with the fork lock held: no thread of the process forks meanwhile. Calls must not be nested.
 pub(crate) fn with_lock<T>(work: impl FnOnce() -> T) -> T {
     thread::with(|thread| {
-        // The flag covers the lock's own code, too.
+        // Raised before the lock's own code runs, which a signal may interrupt.
         let _held = thread.holds_fork_lock.raise();
         let _shared = LOCK.read().unwrap_or_else(PoisonError::into_inner);
         work()
     })
 }
 
-/// A value that threads share and that a forked child finds whole: the fork lock is held while it is used.
+/// A value that threads share. The fork lock is held while it is used, so a forked child never finds it half changed.
 pub(crate) struct Shared<T>(RwLock<T>);
 
 impl<T> Shared<T> {
@@ -41,18 +40,17 @@ impl<T> Shared<T> {
     }
 }
 
-/// Set in a child that was forked without the lock, and in its children: their locks may be held by
-/// threads that they do not have.
+/// True in a child that was forked without the lock, and in its children: threads that they do not have may hold their
+/// locks.
 static FORKED_WITHOUT_LOCK: AtomicBool = AtomicBool::new(false);
 
-/// True if this process was forked by a signal handler that interrupted this library, or is a
-/// child of such a process.
+/// True if a signal handler that interrupted this library forked this process or an ancestor.
 pub(crate) fn was_without_lock() -> bool {
     FORKED_WITHOUT_LOCK.load(Ordering::Relaxed)
 }
 
-/// The only function that runs when the library is loaded: handlers that were registered later would
-/// miss a fork that has already begun. (Not in Miri, which has no forks.)
+/// The only function that runs when the library is loaded: handlers that are registered later would miss a fork that
+/// has begun. (Not in Miri, which has no forks.)
 #[used]
 #[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
 static AT_LOAD: extern "C" fn() = register_handlers;
@@ -63,24 +61,23 @@ extern "C" fn register_handlers() {
     unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
 }
 
-/// This process's number, in memory that the kernel zeroes in a forked child; NULL if the kernel
-/// cannot do that.
+/// The number of this process, in memory that the kernel zeroes in a forked child. NULL if the kernel cannot do that.
 static WIPED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The largest number that this process or an ancestor has.
+/// The largest number of this process and its ancestors.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns a number that this process has and none of its ancestors had. The process id is not such a number:
-/// a child in another namespace may have its parent's.
+/// Returns a number that differs from the numbers of all ancestors. Process ids may not: a child in another namespace
+/// may have its parent's id.
 pub(crate) fn process() -> u64 {
-    // SAFETY: NULL, or a page that is mapped for ever, aligned, and zero at first.
+    // SAFETY: the pointer is NULL, or that of a page that is mapped forever, aligned, and zero at first.
     let Some(wiped) = (unsafe { WIPED.load(Ordering::Acquire).as_ref() }) else {
         return FORKS.load(Ordering::Relaxed) << 32 | u64::from(std::process::id());
     };
     match wiped.load(Ordering::Relaxed) {
         0 => {
             let number = 1 + NUMBERS.fetch_add(1, Ordering::Relaxed);
-            // If several threads ask for the first time concurrently, one of them decides.
+            // If several threads come here at the same time, the first decides.
             match wiped.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => number,
                 Err(decided) => decided,
@@ -90,17 +87,16 @@ pub(crate) fn process() -> u64 {
     }
 }
 
-/// The number of forks from the first ancestor to this process, for kernels that wipe no page. With
-/// the process id it tells processes apart, except a child that a bare system call made.
+/// The number of forks from the first ancestor to this process. Without a page that the kernel zeroes, this number and
+/// the process id tell processes apart, except a child that a bare system call made.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Maps a page that the kernel zeroes in a forked child. Returns NULL if the kernel cannot do that
-/// (before Linux 4.14).
+/// Maps a page that the kernel zeroes in a forked child. Returns NULL if the kernel cannot do that (before Linux 4.14).
 fn page_wiped_on_fork() -> *mut AtomicU64 {
     const ANYWHERE: *mut libc::c_void = std::ptr::null_mut();
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, which nothing else uses; it is advised, and unmapped if that fails.
+    // SAFETY: the mapping is new, and nothing else uses it.
     unsafe {
         let page = libc::mmap(ANYWHERE, PAGE, access, flags, -1, 0);
         if page == libc::MAP_FAILED {
@@ -114,7 +110,7 @@ fn page_wiped_on_fork() -> *mut AtomicU64 {
     }
 }
 
-/// The kernel rounds this up to a page of its own.
+/// The bytes of the mapping, which the kernel rounds up to a page.
 const PAGE: usize = 4096;
 
 /// The lock, while a thread forks.
@@ -125,8 +121,7 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
-/// Acquires the lock, unless a signal handler forks in a thread that already holds the lock: waiting would
-/// never end.
+/// Acquires the lock, unless a signal handler forks in a thread that already holds it: the wait would never end.
 extern "C" fn before() {
     let can_lock = thread::with(|thread| {
         let can_lock = !thread.holds_fork_lock.is_raised() && !thread.is_forking.is_raised();
@@ -155,29 +150,28 @@ extern "C" fn after_in_child() {
     }
 }
 
-/// Releases the lock if [`before`] took it. Returns true if it did.
+/// Releases the lock, if [`before`] took it. Returns true in this case.
 fn after() -> bool {
     thread::with(|thread| {
         if thread.unlocked_forks.load(Ordering::Relaxed) > 0 {
             thread.unlocked_forks.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        // SAFETY: this thread, or the one that it is a copy of, took the lock in `before`.
+        // SAFETY: this thread, or the thread that it is a copy of, took the lock in `before`.
         drop(unsafe { (*HELD.0.get()).take() });
         thread.is_forking.set(false);
         true
     })
 }
 
-/// A value that every process makes for itself when it first needs it. A forked child finds its
-/// parent's value and makes its own. Values are never freed or replaced, so that no lock is needed: a
-/// fork could leave one locked for ever.
+/// A value that each process makes when it first needs it. A forked child inherits its parent's value and makes its
+/// own. Values are never freed or replaced, so that no lock is needed, which a fork could leave locked forever.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Owned<T>>);
 
 struct Owned<T: 'static> {
     process: u64,
     value: T,
-    /// Never read. Leak checkers would report a value that no pointer points to.
+    /// The parent's value, never read. Leak checkers would report a value to which no pointer points.
     _inherited: Option<&'static Owned<T>>,
 }
 
@@ -186,18 +180,18 @@ impl<T: Send + Sync> PerProcess<T> {
         PerProcess(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Returns this process's value, if it was made.
+    /// Returns this process's value, if it exists.
     pub(crate) fn get(&self) -> Option<&'static T> {
         self.newest().filter(|owned| owned.process == process()).map(|owned| &owned.value)
     }
 
-    /// Returns the value of the nearest ancestor that made one, if this process has none.
+    /// Returns the value of the nearest ancestor that has one, unless this process has its own.
     pub(crate) fn inherited(&self) -> Option<&'static T> {
         self.newest().filter(|owned| owned.process != process()).map(|owned| &owned.value)
     }
 
-    /// Returns this process's value; makes it first if necessary. If several threads make it
-    /// concurrently, one of the values is used and the others are dropped.
+    /// Returns this process's value, made now if necessary. If several threads make it at the same time, one value is
+    /// used and the others are dropped.
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         if let Some(value) = self.get() {
             return value;
@@ -211,8 +205,8 @@ impl<T: Send + Sync> PerProcess<T> {
             // SAFETY: leaked above, and never freed from here on.
             Ok(_) => unsafe { &made.as_ref().value },
             Err(winner) => {
-                // SAFETY: leaked above, and never seen by another thread; the winner was leaked by
-                // another thread of this process, since a child has one thread when it begins.
+                // SAFETY: leaked above, and never seen by another thread; another thread of this process leaked the
+                // winner, since a child has one thread when it begins.
                 unsafe {
                     drop(Box::from_raw(made.as_ptr()));
                     &(*winner).value

@@ -1,8 +1,8 @@
 //! The log: reads `GPUVEC_LOG`, and writes lines to stderr or to a file.
 //!
-//! A line is one `write` of a buffer on the stack, without a lock or an allocation. Lines of several threads and
-//! processes stay whole, and a forked child can write at once. A file is opened for each line, because the program may
-//! close every descriptor that it did not open, and another process may rotate the file.
+//! A line is one `write` from a buffer on the stack, without a lock or an allocation: lines of several threads and
+//! processes do not mix, and a forked child can write at once. Each line opens the file anew, because the program may
+//! close descriptors that it did not open, and another process may rotate the file.
 
 use super::settings;
 use arrayvec::ArrayString;
@@ -15,9 +15,9 @@ use std::time::Instant;
 /// The value of `GPUVEC_LOG`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// True if events inside calls have lines, too.
+    /// True if events inside calls have lines as well.
     pub(super) has_events: bool,
-    /// The absolute path of the file to which lines are appended; stderr if there is none.
+    /// The absolute path of the file to which lines are appended. Without a file, stderr.
     file: Option<CString>,
 }
 
@@ -58,26 +58,26 @@ impl Log {
 /// The most bytes of a line, with its newline. Longer lines are truncated.
 const LINE: usize = 512;
 
-/// Writes a line about an event inside a call, if such lines are wanted.
+/// Writes a line about an event inside a call, if the log has such lines.
 pub(crate) fn event(text: fmt::Arguments<'_>) {
     if settings::logs_events() {
         write(text);
     }
 }
 
-/// Returns the time at which an event begins, if lines about events are wanted.
+/// Returns the time at which an event begins, if the log has lines about events.
 pub(crate) fn started() -> Option<Instant> {
     settings::logs_events().then(Instant::now)
 }
 
-/// Writes a line about an event that began then, with the time that it took.
+/// Writes a line about an event that began at [`started`]'s time, with the time that it took.
 pub(crate) fn done(text: fmt::Arguments<'_>, started: Option<Instant>) {
     if let Some(started) = started {
         write(format_args!("{text} in {}", Time(nanoseconds(started))));
     }
 }
 
-/// Writes a line, or drops it if that fails. `errno` and the thread's signals stay as they are.
+/// Writes a line, or drops it if that fails. Leaves `errno` and the thread's signals unchanged.
 #[cold]
 #[inline(never)]
 pub(crate) fn write(text: fmt::Arguments<'_>) {
@@ -90,7 +90,7 @@ fn line(text: fmt::Arguments<'_>) -> ArrayString<LINE> {
     truncated(format_args!("gpuvec: {text}"), '\n')
 }
 
-/// A text in one line, truncated so that a last byte fits.
+/// A text in one line, truncated so that `last` fits.
 pub(super) fn truncated<const BYTES: usize>(
     text: fmt::Arguments<'_>, last: char,
 ) -> ArrayString<BYTES> {
@@ -161,9 +161,8 @@ pub(crate) fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Opens a file for appending while `work` runs, or returns `None`. A pipe without a
-/// reader is not opened, because that would block. Bare system calls are used because
-/// those of the C library are points at which a thread can be cancelled.
+/// Opens a file for appending while `work` runs, or returns `None`. Does not wait for the reader of a pipe. Uses bare
+/// system calls, because a thread can be cancelled in the C library's.
 fn appended_to<T>(file: &CStr, work: impl FnOnce(c_int) -> T) -> Option<T> {
     const FLAGS: c_int = libc::O_WRONLY
         | libc::O_APPEND
@@ -173,7 +172,7 @@ fn appended_to<T>(file: &CStr, work: impl FnOnce(c_int) -> T) -> Option<T> {
         | libc::O_NONBLOCK;
     const MODE: libc::mode_t = 0o666;
     with_errno_kept(|| {
-        // SAFETY: a C string, and numbers.
+        // SAFETY: the arguments are a C string and numbers.
         let opened =
             unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, file.as_ptr(), FLAGS, MODE) };
         let descriptor = c_int::try_from(opened).ok().filter(|descriptor| *descriptor >= 0)?;
@@ -212,13 +211,13 @@ fn with_errno_kept<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs `body`, which returns the signal that it raised in this thread, and discards that signal, which would end the
-/// process: SIGPIPE for a pipe without a reader, or SIGXFSZ for a file's size limit.
+/// Runs `body`, which returns the signal that it has raised in this thread, and discards that signal, which would end
+/// the process: SIGPIPE for a pipe without a reader, SIGXFSZ beyond a file's size limit.
 fn without_signals(body: impl FnOnce() -> Option<c_int>) {
     let [mut blocked, mut pending, mut before, mut raised] =
         [const { MaybeUninit::<libc::sigset_t>::uninit() }; 4];
-    // SAFETY: the C library fills in each set before another call reads it; the kernel reads the first 8
-    // bytes of a set, as many signals as there are, and the time.
+    // SAFETY: the C library fills in each set before another call reads it; the kernel reads the time and the first 8
+    // bytes of a set, which hold all signals.
     unsafe {
         libc::sigemptyset(blocked.as_mut_ptr());
         libc::sigaddset(blocked.as_mut_ptr(), libc::SIGPIPE);

@@ -1,6 +1,7 @@
-//! Queries of memory: the page size, the memory left for small allocations that abort on failure, and the range of
-//! addresses where memory of one kind has been seen.
+//! Memory of the host: the page size, allocations that fail without an abort, and the range of addresses where memory
+//! of one kind has been seen.
 
+use std::collections::TryReserveError;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,11 +15,11 @@ pub(crate) fn page_bytes() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a kernel has pages")
 }
 
-/// More than the allocations after [`is_left`] need together.
+/// More than all allocations after a call of [`is_left`] need together.
 pub(crate) const NEEDED_BYTES: usize = 64 << 10;
 
-/// True if [`NEEDED_BYTES`] can be allocated. Callers ask before they start threads or make a
-/// value that lasts: both allocate inside other crates, which abort the process if memory has run out.
+/// True if [`NEEDED_BYTES`] can be allocated. Callers ask before they start threads or make a value that lasts: both
+/// allocate inside other crates, which abort the process if memory has run out.
 pub(crate) fn is_left() -> bool {
     is_left_for(NEEDED_BYTES)
 }
@@ -28,8 +29,16 @@ pub(crate) fn is_left_for(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// The lowest and the highest address at which memory of one kind has been seen: a filter that saves a slow query for
-/// all other memory.
+/// Returns `count` copies of a value, or an error if memory has run out.
+pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(count)?;
+    values.resize(count, value);
+    Ok(values)
+}
+
+/// The lowest and the highest address at which memory of one kind has been seen. It spares all other memory a slow
+/// query.
 pub(crate) struct Extent {
     lowest: AtomicUsize,
     highest: AtomicUsize,
@@ -40,7 +49,7 @@ impl Extent {
         Extent { lowest: AtomicUsize::new(usize::MAX), highest: AtomicUsize::new(0) }
     }
 
-    /// Extends the range by memory of the kind.
+    /// Extends the range to memory of the kind.
     pub(crate) fn note(&self, bytes: RangeInclusive<usize>) {
         // Reads first, so that the cache line stays shared among threads.
         if *bytes.start() < self.lowest.load(Ordering::Relaxed) {

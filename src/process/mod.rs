@@ -1,5 +1,4 @@
-//! The host process, as it affects the library: forks, signal handlers, floating-point modes,
-//! environment, scheduling, lack of memory.
+//! The host process: forks, signal handlers, floating-point modes, environment, scheduling, lack of memory.
 
 pub(crate) mod float_modes;
 pub(crate) mod fork;

@@ -1,10 +1,10 @@
 //! NVTX: tells an attached profiler when a call begins and ends, as a range of the calling thread.
 //!
-//! A profiler names its library in `NVTX_INJECTION64_PATH`. NVTX 3's interface for tools (nvtxTypes.h of
-//! <https://github.com/NVIDIA/NVTX>) consists of that library's `InitializeInjectionNvtx2`, which gets a function that
-//! returns export tables. The export table for callbacks has a function that returns a table for each module of NVTX:
-//! for each function number, a pointer to a slot where the tool stores its own function. This library reads the slots
-//! of nvtxRangePushA and nvtxRangePop.
+//! A profiler names its library in `NVTX_INJECTION64_PATH`. In NVTX 3's interface for tools (nvtxTypes.h of
+//! <https://github.com/NVIDIA/NVTX>), this library calls the profiler's `InitializeInjectionNvtx2` with a function that
+//! returns export tables. The export table for callbacks has a function that returns a table for each module of NVTX.
+//! Such a table points to a slot for each function, where the profiler stores its own. This library calls the functions
+//! in the slots of nvtxRangePushA and nvtxRangePop.
 
 use super::log;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -12,7 +12,7 @@ use std::fmt;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The length of the longest module table. Entry 0 is empty, because functions are numbered from 1.
+/// The length of the longest module table. Entry 0 is empty: functions are numbered from 1.
 const FUNCTIONS: usize = 16;
 /// The module of ranges and marks, and its functions nvtxRangePushA and nvtxRangePop.
 const CORE: c_int = 1;
@@ -30,7 +30,7 @@ static CORE_FUNCTIONS: Places = [const { AtomicPtr::new(null_mut()) }; FUNCTIONS
 /// The slots of all other modules, which this library never calls.
 static OTHER_FUNCTIONS: Places = [const { AtomicPtr::new(null_mut()) }; FUNCTIONS];
 
-/// Pointers to slots, NULL for number 0 and at the end.
+/// Pointers to slots, with NULL first and last.
 #[repr(transparent)]
 struct Table([*const AtomicPtr<c_void>; FUNCTIONS + 1]);
 
@@ -84,7 +84,7 @@ extern "C" fn export_table(id: u32) -> *const c_void {
     if id == CALLBACKS { (&raw const EXPORTED).cast() } else { null() }
 }
 
-/// Loads a profiler's library, once, and lets it attach itself. Returns true if it did. A failure is silent, as in
+/// Loads a profiler's library, once, and lets it attach itself. Returns true if it does. A failure is silent, as in
 /// NVTX itself. The library is never unloaded.
 pub(super) fn attach(path: String) -> bool {
     static TRIED: AtomicBool = AtomicBool::new(false);
@@ -94,7 +94,7 @@ pub(super) fn attach(path: String) -> bool {
         return false;
     }
     let Ok(path) = CString::new(path) else { return false };
-    // SAFETY: C strings. The user, who has named the library, answers for its code, which is NVTX's interface.
+    // SAFETY: the names are C strings. The user, who has named the library, answers for its code.
     unsafe {
         let library = libc::dlopen(path.as_ptr(), libc::RTLD_LAZY);
         if library.is_null() {

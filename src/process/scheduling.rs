@@ -1,13 +1,13 @@
 //! Schedules the library's threads like the process's main thread.
 //!
-//! A new thread inherits the CPU affinity, the nice value and the scheduling policy of the thread
-//! that starts it. The first caller may be bound to one core or run at real-time priority, and the
-//! library's threads outlive it. They therefore take the main thread's values, once, when they start.
+//! A new thread inherits the CPU affinity, the nice value and the scheduling policy of the thread that starts it. The
+//! first caller may be bound to one core or run at real-time priority, and the library's threads outlive it. So each of
+//! them adopts the main thread's values when it starts.
 
 use libc::{c_int, cpu_set_t, pid_t};
 use std::num::NonZeroUsize;
 
-/// The thread id by which the system calls below mean the calling thread.
+/// The thread id that means the calling thread in the system calls below.
 const CALLING: pid_t = 0;
 
 /// Returns the main thread's id, which is the process id.
@@ -16,8 +16,8 @@ fn main_thread() -> pid_t {
     unsafe { libc::getpid() }
 }
 
-/// Returns the number of CPUs that the process may use: the CPUs of its main thread, or the quota of its
-/// control group if that is smaller.
+/// Returns the number of CPUs that the process may use: the CPUs of its main thread, or the quota of its control group
+/// if that is smaller.
 pub(crate) fn cpus() -> NonZeroUsize {
     // Counts the CPUs of the calling thread, which may be bound to fewer than the process.
     let calling = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -41,9 +41,9 @@ fn count(cpus: &cpu_set_t) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// Applies the main thread's affinity, nice value and policy to the calling thread, as far as the process
-/// may: lowering a nice value needs a privilege. The thread gets the ordinary policy instead of a real-time
-/// one, since the library's threads spin for a while before they sleep.
+/// Applies the main thread's affinity, nice value and policy to the calling thread, as far as the process may: lowering
+/// a nice value needs a privilege. In place of a real-time policy the thread gets the ordinary one, since the library's
+/// threads spin for a while before they sleep.
 pub(crate) fn follow_main_thread() {
     let main = main_thread();
     if let Some(cpus) = affinity(main) {
@@ -60,7 +60,7 @@ pub(crate) fn follow_main_thread() {
     }
 }
 
-/// Returns a thread's policy if it has no priorities, or the ordinary one.
+/// Returns a thread's policy, or the ordinary one in place of a policy with priorities.
 fn ordinary_policy(thread: pid_t) -> c_int {
     // SAFETY: takes a number.
     match unsafe { libc::sched_getscheduler(thread) } & !libc::SCHED_RESET_ON_FORK {

@@ -1,7 +1,7 @@
 //! The user's settings: the placement, the number of threads, the device, the vector instructions, and the log.
 //!
-//! The environment is read once, at the first call that needs it, and not at all in a process
-//! that runs with another user's rights (`secure_getenv`).
+//! The first call that needs the environment reads it, once. It is not read in a process that runs with another user's
+//! rights (`secure_getenv`).
 
 use super::log::Log;
 use super::{memory, nvtx, scheduling};
@@ -46,12 +46,12 @@ const NOT_CHOSEN: i32 = -1;
 static CHOSEN_PLACEMENT: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
 
 thread_local! {
-    /// The calling thread's own placement. A child made by `fork` inherits the placement of the forking thread.
+    /// The calling thread's own placement. A forked child inherits that of the thread that forked.
     static OF_THREAD: Cell<Option<Placement>> = const { Cell::new(None) };
 }
 
-/// Returns the placement in force for the calling thread: its own, else the one from `set_placement`, else
-/// the one from the environment, else `Auto`.
+/// Returns the placement in force for the calling thread: its own, else the process's from `set_placement`, else the
+/// environment's, else `Auto`.
 pub(crate) fn placement() -> Result<Placement, Error> {
     let of_process = || Placement::from_value(CHOSEN_PLACEMENT.load(Ordering::Relaxed));
     match OF_THREAD.get().or_else(of_process) {
@@ -74,20 +74,20 @@ pub(crate) fn set_placement(placement: Placement) {
     CHOSEN_PLACEMENT.store(placement as i32, Ordering::Relaxed);
 }
 
-/// Fails if an environment variable that is in force is invalid.
+/// Fails if an environment variable is invalid and in force.
 pub(crate) fn check() -> Result<(), Error> {
     let environment = environment()?;
     if environment.is_right { Ok(()) } else { environment.check() }
 }
 
-/// The most threads that a call may use: a larger number counts as this one.
+/// The most threads that a call may use. A larger number counts as this one.
 pub(crate) const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// The number from `set_threads`; 0 defers to the environment.
 static CHOSEN_THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the number of threads that may work on one call: from `set_threads`, else from
-/// `GPUVEC_NUM_THREADS`, else from `OMP_NUM_THREADS`, else one for each CPU that the process may use.
+/// Returns the number of threads that may work on one call: from `set_threads`, else from `GPUVEC_NUM_THREADS`, else
+/// from `OMP_NUM_THREADS`, else one for each CPU that the process may use.
 pub(crate) fn threads() -> Result<NonZeroUsize, Error> {
     match NonZeroUsize::new(CHOSEN_THREADS.load(Ordering::Relaxed)) {
         Some(chosen) => Ok(chosen),
@@ -121,19 +121,19 @@ pub(crate) fn set_device(device: i32) {
     CHOSEN_DEVICE.store(device, Ordering::Relaxed);
 }
 
-/// Returns the index of the newest set of vector instructions that may be used, where the processor has it:
-/// `GPUVEC_VECTORS`, else the last.
+/// Returns the index of the newest instruction set that may be used, if the processor has it: from `GPUVEC_VECTORS`,
+/// else the last.
 pub(crate) fn vectors() -> usize {
-    // The guard has refused a call whose environment is wrong.
+    // The guard has refused calls with an invalid environment.
     environment().and_then(|environment| environment.vectors).unwrap_or(0)
 }
 
-/// Bit mask of the observers of calls: [`CALL_LINES`] and the constants below. Set when the environment is read,
-/// because reading this mask costs a short call less than `environment`.
+/// Bit mask of the observers of calls: [`CALL_LINES`] and the constants below. Set when the environment is read.
+/// Reading this mask costs a short call less than `environment`.
 static WATCHERS: AtomicU8 = AtomicU8::new(0);
 /// The log has a line for each call on arrays.
 const CALL_LINES: u8 = 1;
-/// The log has lines for events inside calls, too.
+/// The log has lines for events inside calls.
 const EVENT_LINES: u8 = 2;
 /// A profiler is attached.
 const PROFILER: u8 = 4;
@@ -142,7 +142,7 @@ fn has_watcher(watchers: u8) -> bool {
     WATCHERS.load(Ordering::Relaxed) & watchers != 0
 }
 
-/// True if some observer is told of the beginning and the end of each call on arrays.
+/// True if an observer is told of the beginning and the end of each call on arrays.
 pub(crate) fn watches_calls() -> bool {
     has_watcher(CALL_LINES | PROFILER)
 }
@@ -173,8 +173,7 @@ struct Environment {
 }
 
 fn environment() -> Result<&'static Environment, Error> {
-    // A lock-free cell: a thread that is reading the environment while another forks must not
-    // leave the child waiting.
+    // A lock-free cell: a forked child must not wait for a thread that was reading the environment.
     static ENVIRONMENT: OnceBox<Environment> = OnceBox::new();
     ENVIRONMENT.get_or_try_init(Environment::read)
 }
@@ -212,7 +211,7 @@ impl Environment {
         let all =
             [placement.is_ok(), threads.is_ok(), device.is_ok(), vectors.is_ok(), log.is_ok()];
         environment.is_right = all == [true; 5];
-        // Of several threads that read the environment concurrently, one attaches the profiler.
+        // If several threads read the environment at the same time, one attaches the profiler.
         WATCHERS.fetch_or(watchers(&environment), Ordering::Relaxed);
         Ok(environment)
     }
@@ -240,9 +239,9 @@ fn parsed_threads(
     Ok(threads.min(MOST_THREADS))
 }
 
-/// Returns the first entry of a list as `OMP_NUM_THREADS` has them (OpenMP 5.2, section 21.2.1):
-/// positive integers, one for each level of nested parallelism, with commas between and blanks
-/// around them. Another value is for the OpenMP runtime to report, and is `None`.
+/// Returns the first entry of a list in the form of `OMP_NUM_THREADS` (OpenMP 5.2, section 21.2.1): positive integers,
+/// one for each level of nested parallelism, with commas between them and blanks around them. Returns `None` for any
+/// other value, which the OpenMP runtime reports.
 fn first_of_list(list: &str) -> Option<NonZeroUsize> {
     let mut entries = list.split(',').map(|entry| entry.trim_ascii().parse());
     let first = entries.next()?.ok()?;
@@ -293,8 +292,8 @@ unsafe extern "C" {
 
 /// The value of an environment variable. An empty one is unset.
 fn variable(name: &CStr) -> Option<String> {
-    // SAFETY: `name` is a C string. The result is read at once; as for every getenv, the host must not
-    // change its environment meanwhile.
+    // SAFETY: `name` is a C string. The result is read at once; as with every getenv, the host must not change its
+    // environment meanwhile.
     let value = unsafe {
         let value = secure_getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))?
@@ -377,7 +376,7 @@ mod tests {
         assert_eq!(parsed(|| NonZeroUsize::new(384).unwrap()), 256);
     }
 
-    /// Returns the number of threads with that `OMP_NUM_THREADS` alone; 7 where it is ignored.
+    /// Returns the number of threads if only `OMP_NUM_THREADS` is set; 7 if that is ignored.
     fn by_openmp(value: &str) -> usize {
         parsed_threads(None, owned(value), || NonZeroUsize::new(7).unwrap()).unwrap().get()
     }
@@ -398,24 +397,8 @@ mod tests {
 
     #[test]
     fn what_openmp_does_not_allow_is_ignored() {
-        for wrong in [
-            "0",
-            "-1",
-            "two",
-            " ",
-            ",",
-            "4,",
-            ",4",
-            "4,,2",
-            "4 2",
-            "4;2",
-            "4,0",
-            "4,x",
-            "2.0",
-            "0x4",
-            "4\u{a0}",
-            "99999999999999999999999",
-        ] {
+        let all = "0|-1|two| |,|4,|,4|4,,2|4 2|4;2|4,0|4,x|2.0|0x4|4\u{a0}|99999999999999999999999";
+        for wrong in all.split('|') {
             assert_eq!(by_openmp(wrong), 7, "'{wrong}' was taken");
         }
     }

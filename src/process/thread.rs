@@ -1,4 +1,4 @@
-//! The state of the calling thread, as the signal handlers that interrupt it see it.
+//! The state of the calling thread, which signal handlers that interrupt the thread can read.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 
@@ -10,7 +10,7 @@ pub(crate) struct Thread {
     pub(crate) holds_fork_lock: Flag,
     /// Raised while the thread forks, with the fork lock held exclusively.
     pub(crate) is_forking: Flag,
-    /// The number of forks, one inside the other, for which the thread could not take the fork lock.
+    /// The number of nested forks for which the thread could not take the fork lock.
     pub(crate) unlocked_forks: AtomicU32,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn with<T>(work: impl FnOnce(&Thread) -> T) -> T {
     THREAD.with(work)
 }
 
-/// A flag whose changes stay in the program's order for the thread's signal handlers.
+/// A flag. The thread's signal handlers see its changes in the program's order.
 pub(crate) struct Flag(AtomicBool);
 
 impl Flag {

@@ -1,5 +1,5 @@
-//! Counts what calls create once for all later calls: threads, devices, buffers, kernels. The time of a call that
-//! created something does not predict the next call's time.
+//! Counts the threads, devices, buffers and kernels that calls create once for all later calls. The time of a call that
+//! creates one does not predict the time of the next call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

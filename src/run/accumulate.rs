@@ -1,9 +1,9 @@
-//! Additions to accumulators: of contiguous arrays to one sum, and of arrays of any strides along axes.
+//! Adds arrays to accumulators: contiguous arrays to one sum, arrays of any strides along axes.
 //!
-//! The elements are added to new states, which are then added to the accumulator's own, so that an error leaves the
-//! accumulator unchanged. Contiguous arrays are added as by the operation. Along axes, cores add arrays in host memory.
-//! The GPU that holds arrays, or that the placement demands, reduces them to states, which the host merges. If states
-//! have more bytes than their elements, the elements are copied from device memory, chunk by chunk, and cores add them.
+//! The elements are added to new states, which are then added to the accumulator's own: an error leaves the accumulator
+//! unchanged. Contiguous arrays run as in the operation. Along axes, cores add arrays in host memory. If a GPU holds
+//! arrays, or the placement demands one, the GPU reduces them to states, which the host merges. If states have more
+//! bytes than their elements, the elements are copied from device memory chunk by chunk, and cores add them.
 
 use super::arguments::saturated_elements;
 use super::log::{self, Subject};
@@ -29,11 +29,11 @@ use gpuvec_ops::Op;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The most arrays whose elements are added.
+/// The most arrays of an addition: two for a dot product.
 const MOST_INPUTS: usize = 2;
 
-/// Adds elements of arrays to the sums of an accumulator: to each sum the elements that have its index along the axes
-/// that are not reduced.
+/// Adds elements of arrays to the sums of an accumulator. Each sum gets the elements with its index along the axes that
+/// are not reduced.
 pub(crate) fn accumulate(
     accumulator: &Accumulator, shape: &[i64], reduced_axes: u64, inputs: &[Argument<'_>],
     stream: *mut gpuvec_stream,
@@ -48,7 +48,7 @@ pub(crate) fn accumulate(
     let of_stream = given(stream)?;
     let (formula, bindings) = (Formula::of(op), &[Binding::Array; MOST_INPUTS][..op.inputs()]);
     let task = Task::Evaluate(Evaluation { formula, bindings });
-    // SAFETY: nothing is written there. The placeholder has the accumulator's axes, and puts the states in their order.
+    // SAFETY: no call writes there. This placeholder has the accumulator's axes, and so gives the states their order.
     let results = unsafe { Argument::new("state", accumulator.address(), formula.output, None) };
     let outputs = &[results];
     let arguments = Arguments { task, contiguous: None, shape, reduced_axes, inputs, outputs };
@@ -90,10 +90,9 @@ pub(crate) fn accumulate(
     Ok(())
 }
 
-/// True if GPUs add `n` elements to each sum: the placement demands it or a device holds arrays, and a state has no more
-/// bytes than these elements. A device does not access arrays of another device. (On an H100,
-/// 100,000 sums of 75 elements: f32 7.2 ms, 11.1 by copies for cores; products of f64 97 to 103 ms, 99 to 254 by
-/// copies.)
+/// True if a GPU adds `n` elements to each sum: the placement demands it or one device holds arrays, and a state has no
+/// more bytes than these elements. (On an H100, 100,000 sums of 75 elements: f32 7.2 ms, 11.1 by copies for cores;
+/// products of f64 97 to 103 ms, 99 to 254 by copies.)
 fn are_added_on_gpus(op: Op, n: usize, call: &Call<'_>, placement: Placement) -> bool {
     let mut devices = call.inputs().iter().filter_map(Array::device);
     let first = devices.next();
@@ -103,7 +102,7 @@ fn are_added_on_gpus(op: Op, n: usize, call: &Call<'_>, placement: Placement) ->
         && op.state_bytes() <= bytes
 }
 
-/// Fails unless the lengths of the axes that are not reduced are those wanted.
+/// Fails unless the axes that are not reduced have the lengths `wanted`.
 fn check_shape(shape: &[i64], reduced_axes: u64, wanted: &[i64]) -> Result<(), Error> {
     let kept = |axis: &usize| reduced_axes >> axis & 1 == 0;
     let kept: ArrayVec<usize, MAX_RANK> = (0..shape.len()).filter(kept).collect();
@@ -119,7 +118,7 @@ fn check_shape(shape: &[i64], reduced_axes: u64, wanted: &[i64]) -> Result<(), E
     Ok(())
 }
 
-/// An expression of arrays of an operation's type, which are all of its inputs.
+/// The expression of a text with `count` arrays of an operation's type as inputs.
 fn of_arrays(op: Op, text: &str, count: usize) -> Result<Arc<Expression>, Error> {
     let element = if op.element_bytes() == 4 { Element::F32 } else { Element::F64 };
     let input = |name| ::gpuvec_expr::Input { name, element, form: Form::Array };
@@ -130,7 +129,7 @@ fn of_arrays(op: Op, text: &str, count: usize) -> Result<Arc<Expression>, Error>
     })
 }
 
-/// That number of states without elements, of a task's reduction.
+/// `count` states without elements of a task's reduction.
 fn states(task: Task<'_>, count: usize) -> Result<OutputStates, Error> {
     let of_none = OutputStates::of(task.reductions());
     let bytes = count.saturating_mul(of_none.largest_bytes().unwrap_or(0));
@@ -138,7 +137,7 @@ fn states(task: Task<'_>, count: usize) -> Result<OutputStates, Error> {
     of_none.identities(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
 
-/// Adds the elements of a call's arrays to states, from number `first` on, and returns them.
+/// Adds the elements of a call's arrays to the states from number `first` on, and returns the states.
 fn add(
     mut states: OutputStates, first: usize, call: &Call<'_>, placement: Placement,
     stream: Option<&Stream>,
@@ -168,8 +167,8 @@ fn add(
     reducing.into_states()
 }
 
-/// Adds the elements of a call's arrays to states, chunk by chunk on cores, and returns the states. Elements that the
-/// host cannot access are copied.
+/// Adds the elements of a call's arrays to states chunk by chunk on cores, and returns the states. Copies elements that
+/// the host cannot access.
 fn add_chunks(
     mut states: OutputStates, arguments: &Arguments<'_>, call: &Call<'_>,
 ) -> Result<OutputStates, Error> {
@@ -212,7 +211,7 @@ fn copied<'a>(
     let op = task.formula().and_then(|formula| formula.op).ok_or(MISSING)?;
     let expression = of_arrays(op, "a", 1)?;
     let formula = &expression.formula;
-    // SAFETY: there are as many words as elements.
+    // SAFETY: there is a word for each element.
     let copy = unsafe { Argument::new("copy", words.as_ptr().cast(), formula.output, None) };
     let task = Task::Evaluate(Evaluation { formula, bindings: &[Binding::Array] });
     let (inputs, outputs) = (&[part], &[copy]);
@@ -221,16 +220,13 @@ fn copied<'a>(
     Ok(copy)
 }
 
-/// Memory for that number of values.
+/// Memory for `count` values.
 fn words(count: usize) -> Result<Vec<u64>, Error> {
     let (bytes, purpose) = (count * size_of::<u64>(), "copies of arrays in device memory");
-    let mut words = Vec::new();
-    words.try_reserve_exact(count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })?;
-    words.resize(count, 0);
-    Ok(words)
+    memory::filled(0, count).map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
 
-/// A part of the elements of a shape.
+/// Part of the elements of a shape: whole rows of the innermost axes, or part of one row.
 struct Region {
     /// The indexes of the first element.
     first: Shape,
@@ -238,8 +234,8 @@ struct Region {
 }
 
 impl Region {
-    /// The number of the first element in the C order of the axes that are not reduced. (The region has whole rows of
-    /// the innermost axes, so its elements have consecutive numbers.)
+    /// The number of the first element in the C order of the axes that are not reduced. The region's elements have
+    /// consecutive numbers.
     fn first_kept(&self, shape: &[i64], reduced_axes: u64) -> usize {
         let kept = |axis: &usize| reduced_axes >> axis & 1 == 0;
         let next = |number, axis: usize| number * shape[axis] + self.first[axis];
@@ -247,8 +243,8 @@ impl Region {
     }
 }
 
-/// A partition of a shape, which has elements, into regions of at most `most`: of as many whole rows of the innermost
-/// axes as these are, or a part of a row that is longer.
+/// Partitions a shape that has elements into regions of at most `most` elements. A region has whole rows of the
+/// innermost axes, or is part of a row that is longer.
 fn chunks(shape: &[i64], most: i64) -> impl Iterator<Item = Region> {
     let (mut row, mut cut) = (1i64, shape.len());
     while cut > 0 && row.saturating_mul(shape[cut - 1]) <= most {

@@ -16,10 +16,10 @@ use std::slice::from_raw_parts;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuvec_array {
-    /// The element all of whose indexes are 0.
+    /// The address of the element with index 0 along every axis.
     pub data: *mut c_void,
-    /// The distance from an element to the next along each axis, in bytes; NULL for C order. They may be
-    /// negative, and 0 for an input that is the same along an axis.
+    /// The distance from an element to the next along each axis, in bytes; NULL for C order. A stride may be
+    /// negative; a stride of 0 repeats an input along the axis.
     pub strides: *const i64,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Given<'a> {
     pub(super) output_names: &'a [&'static str],
 }
 
-/// The pointer to the arrays, or to the values of scalars.
+/// The pointer to a call's inputs or outputs.
 #[derive(Clone, Copy)]
 pub(crate) enum Pointers {
     /// Arrays in C order, by their addresses.
@@ -58,9 +58,9 @@ impl<'a> Given<'a> {
     /// The arguments of a call over the elements of a shape.
     ///
     /// # Safety
-    /// Unless they are NULL, `inputs` has an array for each input, and `outputs` one for each output. Strides
-    /// of arrays that the call uses have one number for each axis, and live as long as this. The strides point to
-    /// elements of the arrays, as [`Argument::new`] demands; `data` of scalars points to values in host memory.
+    /// Unless they are NULL, `inputs` has an array for each input, and `outputs` an array for each output. If the call
+    /// uses an array, its strides have a number for each axis, live as long as this, and lead to elements of the array,
+    /// as [`Argument::new`] demands. The `data` of a scalar points to a value in host memory.
     pub(crate) unsafe fn new(
         expression: &'a Expression, shape: &'a [i64], reduced_axes: u64, inputs: Pointers,
         outputs: Pointers, output_names: &'a [&'static str],
@@ -68,7 +68,7 @@ impl<'a> Given<'a> {
         Given { expression, shape, reduced_axes, inputs, outputs, output_names }
     }
 
-    /// Fails if a pointer to arrays that are to be read is NULL.
+    /// Fails if the pointer to the outputs is NULL, or the pointer to the inputs if they are read.
     pub(super) fn check_pointers(&self, reads_inputs: bool) -> Result<(), Error> {
         let n = self.expression.formula.program().declared().len();
         if reads_inputs && n > 0 && self.inputs.is_null() {
@@ -104,7 +104,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// The array at the address and with the strides of `array`, of which the call uses the elements.
+    /// The argument for `array`, which the call uses.
     fn argument(&self, name: &'static str, array: gpuvec_array, layout: Layout) -> Argument<'a> {
         let first = array.strides.cast::<Stride>();
         // SAFETY: the promise of `new`.
@@ -115,10 +115,10 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A copy of the arguments that a call reads, since they may be at any address. (Written in place: to return a kilobyte
-/// would take a short call longer than its elements.)
+/// The arguments of a call, copied, since the caller may store them unaligned. (The copy is filled in place: returning
+/// a kilobyte would take longer than the elements of a short call.)
 pub(super) struct BoundArguments<'a> {
-    /// For each declared input.
+    /// The binding of each declared input.
     bindings: ArrayVec<Binding, MAX_INPUTS>,
     inputs: ArrayVec<Argument<'a>, MAX_INPUTS>,
     outputs: ArrayVec<Argument<'a>, MAX_OUTPUTS>,
@@ -130,8 +130,7 @@ impl<'a> BoundArguments<'a> {
         BoundArguments { bindings, inputs: ArrayVec::new_const(), outputs: ArrayVec::new_const() }
     }
 
-    /// Reads the arguments that the expression uses, among them scalars, which must fit. Without elements, reads no
-    /// inputs.
+    /// Reads the arguments that the expression uses. Fails if a number does not fit. Without elements, reads no inputs.
     pub(super) fn read(&mut self, given: &Given<'a>) -> Result<(), Error> {
         let (expression, has_elements) = (given.expression, !given.shape.contains(&0));
         given.check_pointers(has_elements)?;
@@ -178,7 +177,7 @@ impl<'a> BoundArguments<'a> {
         Ok(())
     }
 
-    /// The arguments of a call of the expression that they were read for.
+    /// The arguments of a call, from those that were read.
     pub(super) fn arguments(&'a self, given: &Given<'a>) -> Arguments<'a> {
         let (formula, bindings) = (&given.expression.formula, &self.bindings);
         Arguments {
@@ -192,13 +191,13 @@ impl<'a> BoundArguments<'a> {
     }
 }
 
-/// The number of elements of a shape, or the largest that there may be; of a shape that is wrong, any number.
+/// The number of elements of a shape, at most `i64::MAX`. Meaningless for an invalid shape.
 pub(super) fn saturated_elements(shape: &[i64]) -> usize {
     let elements = shape.iter().fold(1i64, |all, length| all.saturating_mul(*length));
     elements.max(0) as usize
 }
 
-/// The arguments' names in errors.
+/// The inputs' names in errors.
 #[rustfmt::skip]
 pub(crate) const INPUT_NAMES: [&str; MAX_INPUTS] = [
     "inputs[0]", "inputs[1]", "inputs[2]", "inputs[3]", "inputs[4]", "inputs[5]", "inputs[6]",

@@ -36,7 +36,7 @@ pub(super) fn run(call: &Call<'_>, plan: &OnCores, selection: Selection, work: &
     });
 }
 
-/// True if a device may be at work in the memory of an array.
+/// True if a device may be writing to the memory of an array.
 pub(super) fn may_be_written_by_devices(call: &Call<'_>) -> bool {
     call.arrays().any(|array| array.kind != MemoryKind::Pageable)
 }

@@ -1,7 +1,7 @@
-//! Reads tensors of DLPack as the arguments of an expression.
+//! Reads DLPack tensors as the arguments of an expression.
 
 use super::arguments::{Given, INPUT_NAMES, OUTPUT_NAMES, Pointers, gpuvec_array};
-use super::evaluate::evaluate;
+use super::passes::evaluate;
 use crate::call::{Extent, MAX_ARRAYS};
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -34,7 +34,7 @@ const CUDA: i32 = 2;
 /// The lengths of axes, or their strides in bytes.
 type PerAxis = ArrayVec<i64, MAX_RANK>;
 
-/// A tensor's elements, with a length and a stride for each of its axes.
+/// A tensor's elements.
 struct Elements {
     argument: &'static str,
     device_type: i32,
@@ -47,7 +47,7 @@ struct Elements {
 /// elementwise outputs, or to their common shape if all outputs are reductions.
 ///
 /// # Safety
-/// `inputs` has a tensor of DLPack for each declared input, and `outputs` one for each output, whose memory is as
+/// `inputs` has a DLPack tensor for each declared input, and `outputs` a tensor for each output. Their memory is as
 /// [`Given::new`] demands.
 pub(crate) unsafe fn evaluate_tensors(
     expression: &Expression, inputs: *const *const c_void, outputs: *const *const c_void,
@@ -90,7 +90,7 @@ pub(crate) unsafe fn evaluate_tensors(
             Role::Output(Extent::Results) | Role::Unused => {}
         }
     }
-    // Not on the stack: all strides would take 10 KiB.
+    // On the heap, since all strides may take 10 KiB.
     let mut strides: Vec<i64> = Vec::new();
     let (count_of_strides, purpose) = (all.len() * shape.len(), "the strides of tensors");
     let bytes = count_of_strides * size_of::<i64>();
@@ -121,7 +121,7 @@ pub(crate) unsafe fn evaluate_tensors(
     evaluate(&given, stream)
 }
 
-/// What a tensor is to an expression.
+/// The role of a tensor in an expression.
 #[derive(Clone, Copy)]
 enum Role {
     Array,
@@ -130,8 +130,8 @@ enum Role {
     Output(Extent),
 }
 
-/// The place of the address of a tensor, whose shape and strides are readable, as [`evaluate_tensors`] promises, and what
-/// the expression declares.
+/// The place that stores the address of a tensor, and the expression's declaration. [`evaluate_tensors`] promises that
+/// the tensor is readable.
 struct Place {
     argument: &'static str,
     place: *const *const c_void,
@@ -229,8 +229,8 @@ impl Elements {
         Ok(strides)
     }
 
-    /// The strides of an output along the axes of a call: it has those that are kept, or all, of one element where
-    /// they are reduced.
+    /// The strides of an output along the axes of a call. The output has either all axes, with length 1 where they are
+    /// reduced, or only the axes that are not reduced.
     fn of_result(&self, shape: &[i64], reduced_axes: u64) -> Result<PerAxis, Error> {
         let is_kept = |axis: usize| reduced_axes >> axis & 1 == 0;
         let (ndim, wanted) =
@@ -254,7 +254,7 @@ impl Elements {
         shape.iter().enumerate().map(stride).collect()
     }
 
-    /// Fails unless it is one element that the host can read.
+    /// Fails unless the tensor is a single element that the host can read.
     fn check_scalar(&self) -> Result<(), Error> {
         let Elements { argument, device_type, .. } = *self;
         if device_type == CUDA {

@@ -1,4 +1,4 @@
-//! Runs a call on GPUs, and on cores concurrently where the plan says so.
+//! Runs a call on GPUs, and on cores at the same time if the plan says so.
 
 use super::cores::may_be_written_by_devices;
 use super::last_run::{self, Backend, Choice, Report, Selection};
@@ -12,9 +12,10 @@ use crate::error::Error;
 use crate::pool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The reason for which GPUs did not compute a call, and whether the output may have been written.
+/// The failure of GPUs to compute a call.
 pub(super) struct Failure {
     pub(super) error: Error,
+    /// True if the output may have been written.
     pub(super) wrote: bool,
 }
 
@@ -24,7 +25,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Computes all chunks of a call: GPUs, and cores by `work`, which also gets the states of contiguous arrays.
+/// Computes all chunks of a call on GPUs, and on cores by `work`, which also takes the states of contiguous arrays.
 pub(super) fn run(
     call: &Call<'_>, plan: &OnGpus, selection: Selection, work: &dyn ChunkWork,
 ) -> Result<(), Failure> {
@@ -51,8 +52,8 @@ pub(super) fn run(
     parallel.finish(threads, selection)
 }
 
-/// Waits for work of other libraries that may be about to write into the arrays, as far as the slots'
-/// streams are not ordered with it.
+/// Waits for work of other libraries that may be about to write to the arrays, and with which the slots' streams are
+/// not ordered.
 fn synchronize(call: &Call<'_>, plan: &OnGpus, devices: &[&'static Device]) -> Result<(), Error> {
     if may_be_written_by_devices(call) {
         default_stream::synchronize_for(devices);
@@ -74,12 +75,13 @@ enum Worker {
     Cores,
 }
 
-/// A call whose chunks several workers take.
+/// A call with several workers, which take its chunks from a queue.
 struct Parallel<'a> {
     call: &'a Call<'a>,
     plan: &'a OnGpus,
-    /// The job of devices, and the work of cores.
+    /// The devices' work.
     job: Job<'a>,
+    /// The cores' work.
     work: &'a dyn ChunkWork,
     queue: Queue,
     outcome: Mutex<Outcome>,
@@ -91,7 +93,7 @@ struct Outcome {
     progress: Progress,
     /// A bit for each device that finished a chunk.
     devices: u64,
-    /// Says that cores finished one.
+    /// True if cores finished a chunk.
     used_cores: bool,
     error: Option<Error>,
 }
@@ -139,7 +141,7 @@ impl Parallel<'_> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The result, once all threads that could take part are done.
+    /// The result, after all threads are done.
     fn finish(self, threads: usize, selection: Selection) -> Result<(), Failure> {
         let Outcome { progress, devices, used_cores, error } =
             self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +150,7 @@ impl Parallel<'_> {
             return Err(Failure { error, wrote: progress.wrote });
         }
         let cores = if used_cores { last_run::GPUVEC_PATH_CORES } else { 0 };
-        // Arrays that repeat elements are gathered, and then copied.
+        // Arrays that repeat elements are staged before a copy by DMA.
         let staged = if progress.bytes_staged > 0 { last_run::GPUVEC_PATH_STAGED } else { 0 };
         last_run::set(Report {
             backend: if devices == 0 { Backend::Cpu } else { Backend::Gpu },

@@ -1,4 +1,4 @@
-//! This process, as plans see it.
+//! The resources of this process, which plans depend on.
 
 use super::last_run;
 use crate::call::plan::Resources;
@@ -12,10 +12,10 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
-/// Everything that this process's calls taught. A forked child begins with what its parent knew.
+/// Everything learned from this process's calls. A forked child begins with its parent's knowledge.
 static LEARNER: Learner = Learner::new();
 
-/// The time that calls lost because devices were not open.
+/// The time that calls have lost because devices were not open.
 static OPENING: BreakEven = BreakEven::new();
 
 /// This process.
@@ -23,7 +23,7 @@ pub(super) struct Host;
 
 impl Resources for Host {
     fn thread_limit(&self) -> usize {
-        // The guard has refused a call whose environment is wrong.
+        // The guard has refused calls with an invalid environment.
         settings::threads().map_or(1, NonZeroUsize::get)
     }
 
@@ -72,10 +72,9 @@ impl Resources for Host {
     }
 }
 
-/// Runs a call. Times it if it is long, or one of the sampled short calls, and learns from its time. A call
-/// that made what later calls find ready, such as threads, buffers and kernels, shows the time of that. (A
-/// choice that failed, and left the work to cores, takes all of that time.)
-/// `warmups` is the count before the call was planned.
+/// Runs a call. Times it if it is long or one of the sampled short calls, and learns from its time. The time of a call
+/// that created threads, buffers or kernels, counted since `warmups`, only teaches the time of creating them. If a
+/// choice fails and cores do the work, the whole time counts for that choice.
 pub(super) fn timed(
     chosen: &Chosen, warmups: u32, work: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -94,7 +93,7 @@ pub(super) fn timed(
     Ok(())
 }
 
-/// Selects one of several short calls to be timed, too: such calls may take longer than predicted.
+/// Selects one of several short calls to be timed as well, since it may take longer than predicted.
 fn is_sampled() -> bool {
     const SAMPLED: u32 = 4;
     thread_local! {

@@ -1,6 +1,7 @@
-//! The report on this thread's last operation: where it ran, and how.
+//! The report on the processors and transfers of this thread's last operation.
 
-use crate::call::{self, Chosen};
+use crate::call::Chosen;
+pub use crate::call::Reason;
 use gpuvec_cost::Predictions;
 use std::cell::Cell;
 
@@ -73,27 +74,6 @@ pub(super) const CHOICES: [(Choice, &str); 8] = [
     (Choice::CoresAndGpus, "cores and gpus"),
 ];
 
-/// cbindgen:rename-all=QualifiedScreamingSnakeCase
-/// The reason for a choice.
-#[repr(i32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// None: nothing was chosen.
-    None = 0,
-    /// It was predicted to finish first.
-    Fastest = 1,
-    /// It was tried, to learn how long it takes.
-    Explored = 2,
-    /// A GPU might be faster, but opening the driver has not paid so far.
-    NoDriverYet = 3,
-    /// A GPU might be faster, but having its driver compile the kernel has not paid so far.
-    Compiling = 4,
-    /// The placement, or the memory that the arrays are in, leaves no choice.
-    AskedFor = 5,
-    /// A GPU failed, and cores did the work.
-    Fallback = 6,
-}
-
 /// Every reason, by its number, with its name.
 pub(super) const REASONS: [(Reason, &str); 7] = [
     (Reason::None, "none"),
@@ -127,8 +107,7 @@ pub struct Run {
     pub choice: i32,
     /// A `gpuvec_reason`.
     pub reason: i32,
-    /// The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless
-    /// `GPUVEC_LOG` is set.
+    /// The nanoseconds that the call took; 0 if it was not measured: short calls are not, unless `GPUVEC_LOG` is set.
     pub time_ns: u64,
     /// The nanoseconds that each choice was predicted to take, by its `gpuvec_choice`; 0 where there was
     /// no such choice, or no prediction.
@@ -148,14 +127,7 @@ impl Selection {
 
 impl From<&Chosen> for Selection {
     fn from(chosen: &Chosen) -> Self {
-        let reason = match chosen.reason {
-            call::Reason::Fastest => Reason::Fastest,
-            call::Reason::Explored => Reason::Explored,
-            call::Reason::NoDriverYet => Reason::NoDriverYet,
-            call::Reason::Compiling => Reason::Compiling,
-            call::Reason::AskedFor => Reason::AskedFor,
-        };
-        Selection { choice: CHOICES[number(chosen.choice)].0, reason }
+        Selection { choice: CHOICES[number(chosen.choice)].0, reason: chosen.reason }
     }
 }
 
@@ -188,7 +160,7 @@ impl Report {
     };
 }
 
-/// The part of a [`Run`] that short calls leave alone.
+/// The part of a [`Run`] that short calls do not store.
 #[derive(Clone, Copy)]
 struct Times {
     time_ns: u64,
@@ -197,7 +169,7 @@ struct Times {
 
 struct Last {
     report: Cell<Report>,
-    /// `None` stands for zeros: it is stored sooner than they are.
+    /// `None` stands for zeros, and is faster to store.
     times: Cell<Option<Times>>,
 }
 
@@ -214,13 +186,10 @@ pub(super) fn device_bit(ordinal: usize) -> u64 {
 
 /// Forgets the last run.
 pub(crate) fn clear() {
-    LAST.with(|last| {
-        last.report.set(Report::NONE);
-        last.times.set(None);
-    });
+    set(Report::NONE);
 }
 
-/// Stores how a call ran. The guard forgets it if the call fails after all.
+/// Stores the report on a call. The guard clears it if the call fails afterwards.
 pub(super) fn set(report: Report) {
     LAST.with(|last| {
         last.report.set(report);
@@ -228,7 +197,7 @@ pub(super) fn set(report: Report) {
     });
 }
 
-/// Does the work of a call that is not the last run: the one before stays it.
+/// Does work, and then restores the report on the last run.
 pub(super) fn keep<R>(work: impl FnOnce() -> R) -> R {
     let before = LAST.with(|last| (last.report.get(), last.times.get()));
     let result = work();
@@ -239,7 +208,7 @@ pub(super) fn keep<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Stores the time of the last run, unless there was none, or it was measured before.
+/// Stores the time of the last run, if there is one and its time is not stored yet.
 pub(super) fn set_time(ns: u64) {
     let last = last();
     if last.backend != Backend::None as i32 && last.time_ns == 0 {
@@ -248,7 +217,7 @@ pub(super) fn set_time(ns: u64) {
     }
 }
 
-/// Stores the time that the last run took, and what was predicted.
+/// Stores the time of the last run and the predicted times.
 pub(super) fn set_times(ns: u64, predicted: &Predictions) {
     let mut predicted_ns = [0; CHOICES.len()];
     for (choice, ns) in gpuvec_cost::Choice::ALL.into_iter().zip(predicted) {

@@ -1,8 +1,8 @@
-//! Tells when a call on arrays begins and ends, to those who ask for that: a range for an attached profiler, and a
-//! line in the log of `GPUVEC_LOG`.
+//! Reports the beginning and the end of each call on arrays: as a range to an attached profiler, and as a line in the
+//! log of `GPUVEC_LOG`.
 
 use super::last_run::{self, Backend, CHOICES, Choice, PATHS, REASONS, Reason, Run};
-use crate::error::{Error, STATUSES};
+use crate::error::STATUSES;
 use crate::process::log::{self, Shown, Time};
 use crate::process::{nvtx, settings};
 use arrayvec::ArrayString;
@@ -11,24 +11,24 @@ use std::cell::Cell;
 use std::fmt::{self, Display, Formatter, Write};
 use std::time::Instant;
 
-/// The subject of a line: what a call does.
+/// The subject of a call's line.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject<'a> {
     Operation(Op),
     Copy,
-    /// An addition to an accumulator, of that operation if the accumulator is known.
+    /// An addition to an accumulator, with its operation once the handle is known to be valid.
     Accumulator(Option<Op>),
-    /// An expression, with its text if the expression is known.
+    /// An expression, with its text once the handle is known to be valid.
     Expression(Option<&'a str>),
 }
 
-/// A call whose end is to be told.
+/// A call that has begun, and is reported when it ends.
 #[derive(Clone, Copy)]
 struct Begun {
     /// The first words of its line.
     text: ArrayString<96>,
     at: Instant,
-    /// Says that a profiler has a range of it, which is to end.
+    /// True if the profiler has a range for the call.
     has_range: bool,
 }
 
@@ -36,7 +36,7 @@ thread_local! {
     static BEGUN: Cell<Option<Begun>> = const { Cell::new(None) };
 }
 
-/// Notes what a call of this thread does, on `n` elements, if that is to be told.
+/// Notes the subject and the `n` elements of this thread's call, if calls are reported.
 pub(crate) fn begin(subject: Subject<'_>, n: usize) {
     if settings::watches_calls() {
         note(subject, n);
@@ -47,9 +47,9 @@ pub(crate) fn begin(subject: Subject<'_>, n: usize) {
 #[inline(never)]
 fn note(subject: Subject<'_>, n: usize) {
     let mut text = ArrayString::new();
-    // There is room for the longest.
+    // There is room for the longest subject.
     let _ = write!(text, "{subject} n={n}");
-    // A call of a handle begins once more when the handle is known.
+    // A call with a handle begins again once the handle is known to be valid.
     let has_range = settings::has_profiler() && subject.is_known();
     if has_range {
         nvtx::push(format_args!("gpuvec: {subject}"));
@@ -57,13 +57,7 @@ fn note(subject: Subject<'_>, n: usize) {
     BEGUN.set(Some(Begun { text, at: Instant::now(), has_range }));
 }
 
-/// Tells that cores do the work of GPUs, which failed.
-#[cold]
-pub(super) fn fell_back(error: Error) {
-    log::event(format_args!("fell back to cores: {error}"));
-}
-
-/// Tells that this thread's call ends, with a `gpuvec_status`.
+/// Reports the end of this thread's call with a `gpuvec_status`.
 #[cold]
 #[inline(never)]
 pub(crate) fn end(status: i32) {
@@ -81,7 +75,8 @@ pub(crate) fn end(status: i32) {
     log::write(format_args!("{}", Ended { text, ns, status, run }));
 }
 
-/// A call that has ended, as its line.
+/// The line of a call that has ended: its status, or its processors, its time, the reason for the choice, and the
+/// predictions.
 struct Ended<'a> {
     text: &'a str,
     ns: u64,
@@ -92,42 +87,11 @@ struct Ended<'a> {
 impl Display for Ended<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Ended { text, ns, status, run } = *self;
+        write!(f, "{text} ")?;
         let failure = STATUSES.iter().find(|(known, _)| *known as i32 == status && status != 0);
-        match failure {
-            None => write!(f, "{text} {}", Ran { run, ns }),
-            Some((status, _)) => write!(f, "{text} failed with {status:?} after {}", Time(ns)),
+        if let Some((status, _)) = failure {
+            return write!(f, "failed with {status:?} after {}", Time(ns));
         }
-    }
-}
-
-impl Subject<'_> {
-    fn is_known(&self) -> bool {
-        !matches!(self, Subject::Accumulator(None) | Subject::Expression(None))
-    }
-}
-
-impl Display for Subject<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Subject::Operation(op) => f.write_str(op.kernel()),
-            Subject::Copy => f.write_str("copy"),
-            Subject::Accumulator(None) => f.write_str("accumulator"),
-            Subject::Accumulator(Some(op)) => write!(f, "accumulator {}", op.kernel()),
-            Subject::Expression(None) => f.write_str("expression"),
-            Subject::Expression(Some(text)) => write!(f, "\"{}\"", Shown(text)),
-        }
-    }
-}
-
-/// The end of a line: where a call ran, how long it took, why it ran there, and what was predicted.
-struct Ran<'a> {
-    run: &'a Run,
-    ns: u64,
-}
-
-impl Display for Ran<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Ran { run, ns } = *self;
         let (choice, name) = CHOICES[run.choice as usize];
         match choice {
             Choice::None if run.backend == Backend::None as i32 => f.write_str("nothing to do")?,
@@ -151,6 +115,25 @@ impl Display for Ran<'_> {
             write!(f, "{before}{name} {}", Time(ns))?;
         }
         Ok(())
+    }
+}
+
+impl Subject<'_> {
+    fn is_known(&self) -> bool {
+        !matches!(self, Subject::Accumulator(None) | Subject::Expression(None))
+    }
+}
+
+impl Display for Subject<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Operation(op) => f.write_str(op.kernel()),
+            Subject::Copy => f.write_str("copy"),
+            Subject::Accumulator(None) => f.write_str("accumulator"),
+            Subject::Accumulator(Some(op)) => write!(f, "accumulator {}", op.kernel()),
+            Subject::Expression(None) => f.write_str("expression"),
+            Subject::Expression(Some(text)) => write!(f, "\"{}\"", Shown(text)),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Finds the kinds of memory that the arrays of a call are in.
+//! Finds the memory kinds of a call's arrays.
 
 use crate::call::{Array, FindKinds, MemoryKind, Task};
 use crate::cuda::driver::{self, Driver};
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::objects::{allocation, registration};
 use crate::process::settings::Placement;
 
-/// Finds the kinds of memory for a task.
+/// Finds the memory kinds of a task's arrays.
 pub(super) struct MemoryKinds<'a> {
     pub(super) task: Task<'a>,
     pub(super) placement: Placement,
@@ -18,7 +18,7 @@ impl FindKinds for MemoryKinds<'_> {
     fn find(&self, arrays: &mut [Array]) -> Result<(), Error> {
         let driver = driver::for_placement(self.placement);
         let may_be_device = driver.is_none() && driver::may_serve_others();
-        // Spares short calls the question where the process has no driver.
+        // Saves time in short calls of a process without a driver.
         if driver.is_none() && !may_be_device {
             for array in arrays {
                 allocation::check_bounds(array)?;
@@ -30,7 +30,7 @@ impl FindKinds for MemoryKinds<'_> {
 }
 
 impl MemoryKinds<'_> {
-    /// Asks the driver or, where an array may be in device memory without a driver to ask, the host.
+    /// Asks the driver. If there is none, but arrays may be in device memory, finds out whether the host can read them.
     #[inline(never)]
     fn ask(
         &self, driver: Option<Driver>, may_be_device: bool, arrays: &mut [Array],
@@ -54,13 +54,13 @@ impl MemoryKinds<'_> {
     ) -> Result<MemoryKind, Error> {
         if let Some(driver) = driver {
             let found = registration::kind_of(array, || memory_kind::kind_of(driver, array));
-            // The driver finds the whole of an array of another kind in one allocation.
+            // The driver has checked the bounds of arrays of the other kinds.
             if matches!(found, Ok(MemoryKind::Pageable | MemoryKind::PinnedInParts) | Err(_)) {
                 allocation::check_bounds(array)?;
             }
             return found;
         }
-        // Without a driver to ask, the host must reach the array.
+        // Without a driver to ask, the array must be in memory that the host can read.
         if !may_be_device || memory_kind::host_reads_ends(array) {
             return allocation::check_bounds(array).map(|()| MemoryKind::Pageable);
         }

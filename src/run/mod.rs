@@ -1,10 +1,9 @@
-//! Runs calls: makes a [`Call`] of a caller's arguments, plans it, and does as the plan says.
+//! Runs calls: makes a [`Call`] from a caller's arguments, plans it, and follows the plan.
 
 mod accumulate;
 mod arguments;
 mod cores;
 mod dlpack;
-mod evaluate;
 mod gpus;
 mod host;
 pub mod last_run;
@@ -33,20 +32,20 @@ pub(crate) use accumulate::accumulate;
 pub use arguments::gpuvec_array;
 pub(crate) use arguments::{Given, INPUT_NAMES, OUTPUT_NAMES, Pointers};
 pub(crate) use dlpack::evaluate_tensors;
-pub(crate) use evaluate::evaluate;
 use gpus::Failure;
 use gpuvec_ops::{Accumulator, Element, Op};
 use host::{Host, timed};
 use last_run::{Backend, Reason, Report, Selection};
 use log::Subject;
 use memory_kinds::MemoryKinds;
+pub(crate) use passes::evaluate;
 use std::ffi::c_void;
 
 use reduce_axes::ReduceAxes;
 use work::{CpuProgram, Evaluating, NoWork, Reducing, ReducingSeveral, Whole};
 
-/// Runs an operation on its arrays, or queues it on a stream; `alpha` has the bits of the number by which it
-/// multiplies, if it does. Says in the thread's last run how, as all functions of this module.
+/// Runs an operation on its arrays, or queues it on a stream. `alpha` has the bits of its factor, if it has one. Like
+/// all functions of this module, stores the thread's last run.
 ///
 /// # Safety
 /// As [`Argument::new`]. There are as many inputs as the operation has.
@@ -77,7 +76,7 @@ pub(crate) fn copy(
     run(&Arguments::contiguous(Task::Copy, bytes, &[src], &[dst]), CpuProgram::Copy, stream)
 }
 
-/// Makes the driver of a device compile an expression, where there is a GPU.
+/// Makes the driver compile an expression for a device, if there is a GPU.
 pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error> {
     match device::asked_for(settings::placement()?, device)? {
         Some(device) => expression.passes().try_for_each(|pass| device.prepare(&pass.formula)),
@@ -85,7 +84,7 @@ pub(crate) fn prepare(expression: &Expression, device: i32) -> Result<(), Error>
     }
 }
 
-/// Does something with a call's reduction other than to store its result.
+/// Runs a call's reduction for a purpose other than storing its result.
 type Reduce<'a> = &'a mut dyn FnMut(&Runner<'_>, &Evaluating<'_>) -> Result<(), Error>;
 
 /// Runs a call, or queues it on a stream; cores run it by `steps`.
@@ -119,12 +118,6 @@ fn run(
 /// Queues a call on a stream of a device.
 fn queue(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) -> Result<(), Error> {
     stream.queue(call, plan)?;
-    report_queued(call, plan, stream);
-    Ok(())
-}
-
-/// Says in the thread's last run that a stream has taken a call.
-fn report_queued(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) {
     last_run::set(Report {
         backend: Backend::Gpu,
         path: gpus::path(call, &plan.transfers),
@@ -134,16 +127,17 @@ fn report_queued(call: &Call<'_>, plan: &OnStream, stream: &cuda::Stream) {
         bytes_staged: 0,
         selection: Selection::NONE,
     });
+    Ok(())
 }
 
-/// Plans a call, and does as the plan says, after the stream's earlier work.
+/// Plans a call, waits for the stream's earlier work, and follows the plan.
 fn execute(
     call: &Call<'_>, placement: Placement, stream: Option<&Stream>, steps: CpuProgram<'_>,
     reduce: Option<Reduce<'_>>,
 ) -> Result<(), Error> {
     let warmups = warmup::count();
     let chosen = choose(call, placement, &Host);
-    // Not moved: a plan is large for a short call.
+    // A plan is too large to be moved in a short call.
     let plan = &plan(call, placement, &chosen, &Host);
     let plan = plan.as_ref().map_err(|error| *error)?;
     stream.map_or(Ok(()), Stream::synchronize)?;
@@ -155,7 +149,7 @@ fn execute(
     })
 }
 
-/// Runs a call that is done when it returns.
+/// A call that is done when its run returns.
 struct Runner<'a> {
     call: &'a Call<'a>,
     plan: &'a Plan,
@@ -197,7 +191,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Runs a reduction along axes, and says where. Fails unless all of it is done.
+    /// Runs a reduction along axes, and returns the backend that ran it. Fails unless all units are done.
     fn run_along_axes(&self, reducing: &mut ReduceAxes<'_>) -> Result<Backend, Error> {
         if let Plan::Cores(plan) = self.plan {
             reducing.divide(plan.threads);
@@ -223,7 +217,8 @@ impl Runner<'_> {
         outputs.zip(results).try_for_each(|((_, output), bits)| alloc::write_bits(output, bits))
     }
 
-    /// Runs the work on the call's chunks, and says where. Where GPUs fail, cores do it if the plan says so.
+    /// Runs the work on the call's chunks, and returns the backend that ran it. If GPUs fail, cores do the work if the
+    /// plan allows it.
     fn run(&self, work: &mut dyn ChunkWork) -> Result<Backend, Error> {
         let on_gpus = match self.plan {
             Plan::Cores(plan) => {
@@ -241,7 +236,7 @@ impl Runner<'_> {
             Fallback::CoresIfUnwritten if wrote => Err(error),
             Fallback::None => Err(error),
             Fallback::CoresIfUnwritten | Fallback::Cores => {
-                log::fell_back(error);
+                crate::process::log::event(format_args!("fell back to cores: {error}"));
                 let chosen = fastest_cores(self.call, &Host);
                 let plan = on_cores(self.call, chosen.choice, &Host);
                 let selection = Selection { reason: Reason::Fallback, ..(&chosen).into() };
@@ -264,27 +259,26 @@ struct Reduction<'a> {
 }
 
 impl Reduction<'_> {
-    /// Stores the result, whose bits these are, as a value of the output's type.
+    /// Stores the bits of the result as a value of the output's type.
     fn store(&self, bits: u64) -> Result<(), Error> {
         let call = self.runner.call;
         let bits = call.task().conversion().map_or(bits, |conversion| conversion(bits));
         alloc::write_bits(&call.outputs()[0], bits)
     }
 
-    /// The result of a sum within a bound, if it may take less time. (A function of its own: the stack that it needs is
-    /// free again where it has none.)
+    /// The result of a sum within a bound, if that may take less time: for arrays in the caches of cores. (Not inlined,
+    /// so that its stack is free again if it returns none.)
     #[inline(never)]
     fn bounded<R: BlockReduction>(&self) -> Result<Option<u64>, Error> {
-        if !self.may_be_bounded() {
-            return Ok(None);
+        match self.runner.plan {
+            Plan::Cores(plan)
+                if plan.partition.elements() <= policy::cores::MOST_BOUNDED
+                    && self.work.reads_arrays_alone() =>
+            {
+                Ok(R::bounded(self)?.map(|result| result.bits()))
+            }
+            _ => Ok(None),
         }
-        Ok(R::bounded(self)?.map(|result| result.bits()))
-    }
-
-    /// True if bounded sums may take less time: for arrays in the caches of cores.
-    fn may_be_bounded(&self) -> bool {
-        matches!(self.runner.plan, Plan::Cores(plan) if plan.partition.elements() <= policy::cores::MOST_BOUNDED)
-            && self.work.reads_arrays_alone()
     }
 }
 
@@ -324,7 +318,7 @@ impl ReductionVisitor for Reduction<'_> {
     }
 }
 
-/// The state of `n` elements, which all have the same state: merged with itself for each bit of `n`.
+/// The state of `n` elements that all have the same state, by repeated doubling.
 fn repeated<A: Accumulator>(one: &A::State, n: usize) -> A::State {
     let mut state = *one;
     for bit in (0..n.ilog2()).rev() {

@@ -1,9 +1,14 @@
-//! Runs expressions with reductions inside their formulas. Earlier passes compute these reductions, of all elements, as
-//! scalars of the later passes. Outputs that are one value, computed from scalars alone, have a pass of one element.
+//! Evaluates expressions over arrays of any shape and strides, in one pass or several.
+//!
+//! A reduction inside a formula has a pass of its own, which reduces all elements to a scalar of the later passes.
+//! Outputs that are single values, computed only from scalars, have a pass of one element.
 
-use super::arguments::{BoundArguments, Given, OUTPUT_NAMES, Pointers, gpuvec_array};
-use super::evaluate::evaluate_pass;
-use super::last_run;
+use super::arguments::{
+    BoundArguments, Given, OUTPUT_NAMES, Pointers, gpuvec_array, saturated_elements,
+};
+use super::log::{self, Subject};
+use super::work::CpuProgram;
+use super::{last_run, run};
 use crate::call::{MAX_INPUTS, MAX_OUTPUTS, MemoryKind, TaskKind};
 use crate::error::Error;
 use crate::objects::expression::Expression;
@@ -13,6 +18,24 @@ use gpuvec_expr::Form;
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
 
+/// Evaluates an expression over arrays, or reduces them along axes, or queues that on a stream.
+pub(crate) fn evaluate(given: &Given<'_>, stream: *mut gpuvec_stream) -> Result<(), Error> {
+    let expression = given.expression;
+    log::begin(Subject::Expression(Some(&expression.text)), saturated_elements(given.shape));
+    match expression.has_passes {
+        false => evaluate_pass(given, stream),
+        true => evaluate_passes(given, stream),
+    }
+}
+
+/// Evaluates a pass of an expression, or an expression of one pass. Not inlined, to keep the library small.
+#[inline(never)]
+fn evaluate_pass(given: &Given<'_>, stream: *mut gpuvec_stream) -> Result<(), Error> {
+    let mut bound = BoundArguments::new();
+    bound.read(given)?;
+    run(&bound.arguments(given), CpuProgram::Blocks(&given.expression.blocks), stream)
+}
+
 /// A call of an expression in passes. Reductions reduce all axes.
 struct Passes<'a> {
     given: &'a Given<'a>,
@@ -20,15 +43,15 @@ struct Passes<'a> {
 
 /// The outputs of a pass.
 enum Outputs<'a> {
-    /// Results of reductions that are scalars of later passes, each of at most 8 bytes.
+    /// Places for results of reductions, which are scalars of later passes.
     Results(&'a [Cell<u64>]),
-    /// The call's outputs of these numbers.
+    /// Outputs of the call, by their numbers.
     OfCall(&'a [usize]),
 }
 
 /// Evaluates all passes of an expression. Not inlined, so that short calls of one pass use less stack.
 #[inline(never)]
-pub(super) fn evaluate_passes(given: &Given<'_>, stream: *mut gpuvec_stream) -> Result<(), Error> {
+fn evaluate_passes(given: &Given<'_>, stream: *mut gpuvec_stream) -> Result<(), Error> {
     let (call, values) = (Passes { given }, [const { Cell::new(0) }; MAX_INPUTS]);
     let expression = given.expression;
     let inputs = call.inputs(&values)?;
@@ -36,7 +59,7 @@ pub(super) fn evaluate_passes(given: &Given<'_>, stream: *mut gpuvec_stream) -> 
     let all = Outputs::OfCall(&all);
     call.check_axes()?;
     if !expression.last.is_empty() {
-        // Fails if an argument of the last passes is wrong, before another pass runs.
+        // Checks the arguments of the last passes before another pass runs.
         call.with(expression, &inputs, &all, &|given| {
             let mut bound = BoundArguments::new();
             bound.read(given)?;
@@ -60,8 +83,8 @@ pub(super) fn evaluate_passes(given: &Given<'_>, stream: *mut gpuvec_stream) -> 
 }
 
 impl Passes<'_> {
-    /// The inputs of all passes: the caller's, then the results of reductions in earlier passes. Scalars are copied to
-    /// `values`, since a pass may read them after another has written an output.
+    /// The inputs of all passes: the caller's, then the results of earlier passes. Copies scalars to `values`, since a
+    /// pass may read them after another pass has written an output.
     fn inputs(
         &self, values: &[Cell<u64>; MAX_INPUTS],
     ) -> Result<ArrayVec<gpuvec_array, MAX_INPUTS>, Error> {
@@ -87,8 +110,8 @@ impl Passes<'_> {
                 return given;
             }
             let bytes = input.element.bytes();
-            // SAFETY: the promise of `Given::new`: a used scalar is a value in host memory. No element is larger than a
-            // word.
+            // SAFETY: by the promise of `Given::new` a used scalar is a value in host memory. No element is larger than
+            // a word.
             unsafe { given.data.cast::<u8>().copy_to(value.data.cast(), bytes) };
             value
         };
@@ -111,7 +134,7 @@ impl Passes<'_> {
         Err(Error::Value { argument: "reduced_axes", value, expected })
     }
 
-    /// Calls `work` with the arguments of a pass: over all elements, or over one if its outputs are single values.
+    /// Calls `work` with the arguments of a pass. The pass has all elements, or one if its outputs are single values.
     fn with(
         &self, pass: &Expression, inputs: &[gpuvec_array], outputs: &Outputs<'_>,
         work: &dyn Fn(&Given<'_>) -> Result<(), Error>,
@@ -136,7 +159,7 @@ impl Passes<'_> {
         };
         let [inputs, outputs] =
             [inputs, &places[..]].map(|arrays| Pointers::Strided(arrays.as_ptr()));
-        // SAFETY: the promise of the call's arguments; scalars and results have the bytes of their elements.
+        // SAFETY: the promise of the call's arguments; scalars and results have room for their elements.
         work(&unsafe { Given::new(pass, shape, reduced_axes, inputs, outputs, &names) })
     }
 }

@@ -1,14 +1,14 @@
-//! Reductions of arrays of any strides, along any axes, beside outputs that have an element for each of an input's.
+//! Reductions of arrays of any strides along any axes, with or without elementwise outputs.
 //!
-//! The kept axes are cut into blocks, the reduced ones too. A block of both is a tile: the formula is evaluated over
-//! its elements, and the values are added to a state for each result. States are exact and merge in any order, so
-//! that neither strides nor tiles nor threads change a bit of the results.
+//! Both the outer and the reduced axes are divided into blocks. A block of each makes a tile. The formula is evaluated
+//! over the tile's elements, and its values are added to a state for each result. States are exact and merge in any
+//! order, so strides, tiles and threads do not affect the results.
 //!
-//! A tile is visited in one of two orders. In rows, if a result's own elements are adjacent in memory, or nearly. In
-//! columns, if elements of neighbouring results are adjacent, and if results have too few elements to fill vectors.
+//! A tile is visited in rows if the elements of a result are adjacent in memory, or nearly. It is visited in columns if
+//! elements of adjacent results are, or if results have too few elements to fill vectors.
 //!
-//! The program loads the values that reductions take before it stores the elements of other outputs. An output that
-//! is an input has the same elements in each tile, so no other tile reads what this one writes.
+//! The program loads the values for reductions before it stores the elements of other outputs. An output that is an
+//! input has the same elements in each tile, so no tile reads elements that another tile writes.
 
 use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
@@ -30,8 +30,8 @@ use std::ops;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The reductions of a program along the reduced axes of a call. A unit of the work is a block of the results with a
-/// part of the elements of each.
+/// The reductions of a program along the reduced axes of a call. A unit of the work is a block of results with part of
+/// the elements of each.
 pub(super) struct ReduceAxes<'a> {
     program: &'a BlockProgram,
     bindings: &'a [Binding],
@@ -43,23 +43,23 @@ pub(super) struct ReduceAxes<'a> {
     kept: Blocks,
     reduced: Blocks,
     order: Order,
-    /// The arrays that each reduction takes where they are, if all tiles are read without copies, in columns.
+    /// The arrays of each reduction, if all tiles are read in columns and without copies.
     in_place: ArrayVec<(Type, [usize; 2]), MOST_SUMS>,
-    /// The parts of the reduced axes.
+    /// The number of parts of the reduced axes.
     parts: usize,
-    /// No states of the reduced outputs, as a prototype of others.
+    /// A prototype of the reduced outputs' states.
     reductions: OutputStates,
-    /// The elements over which the work was partitioned.
+    /// The number of elements over which the work is partitioned.
     elements: usize,
     /// The number of results.
     results: usize,
-    /// The states of all results in the order of the kept axes, if the reduced axes have several parts or the states
-    /// are wanted.
+    /// The states of all results in the order of the outer axes, if the reduced axes have several parts or the caller
+    /// wants states.
     merged: Mutex<Option<OutputStates>>,
-    /// If the states are wanted, not the results: the number of the first one.
+    /// The number of the first state, if the caller wants states in place of results.
     first_wanted: Option<usize>,
     units_done: AtomicUsize,
-    /// Says that a worker lacked memory: it has left its units undone.
+    /// True if a worker lacked memory and left its units undone.
     lacked_memory: AtomicBool,
 }
 
@@ -87,8 +87,8 @@ impl Order {
 }
 
 impl<'a> ReduceAxes<'a> {
-    /// The reductions of a call with strides, in the order of the outputs, and its other outputs, which the program
-    /// computes. The call has elements, and reads an array unless it has other outputs than reductions.
+    /// The work of a program for a call with strides. The call has elements, and reads an array or has elementwise
+    /// outputs.
     pub(super) fn new(program: &'a BlockProgram, call: &Call<'a>) -> Result<Self, Error> {
         if !memory::is_left() {
             return Err(NO_BUFFERS);
@@ -135,15 +135,15 @@ impl<'a> ReduceAxes<'a> {
         })
     }
 
-    /// The work of the only reduction, which adds the elements of each result to one of `states`, from number `first`
-    /// on in the order of the kept axes, and ends with [`ReduceAxes::into_states`].
+    /// Makes the work, which has one reduction, add elements to `states` from number `first` on, in the order of the
+    /// outer axes. It ends with [`ReduceAxes::into_states`].
     pub(super) fn adding_to(mut self, states: OutputStates, first: usize) -> Self {
         self.first_wanted = Some(first);
         *inner(&mut self.merged) = Some(states);
         self
     }
 
-    /// Divides the work among threads: into parts of the elements of each result, if there are too few results.
+    /// Divides the work among threads. If there are too few results, their elements are divided into parts.
     pub(super) fn divide(&mut self, threads: usize) {
         if threads > 1 {
             let units = (threads * cores::CHUNKS_PER_CORE).min(self.elements / cores::REDUCED_PART);
@@ -151,10 +151,10 @@ impl<'a> ReduceAxes<'a> {
         }
     }
 
-    /// Stores the results of the work that has run, and passed the [check](ReduceAxes::check).
+    /// Stores the results after the work has run and passed the [check](ReduceAxes::check).
     pub(super) fn finish(mut self) -> Result<(), Error> {
         let Some(mut merged) = inner(&mut self.merged).take() else { return Ok(()) };
-        let mut results = self.words(self.kept.elements()).map_err(|_| NO_BUFFERS)?;
+        let mut results = memory::filled(0, self.kept.elements()).map_err(|_| NO_BUFFERS)?;
         let mut first = 0;
         for block in self.kept.walk(0..self.kept.count()) {
             let results = &mut results[..block.space().elements()];
@@ -168,7 +168,7 @@ impl<'a> ReduceAxes<'a> {
         Ok(())
     }
 
-    /// The wanted states after the work has run, and passed the [check](ReduceAxes::check).
+    /// The states that the caller wants, after the work has run and passed the [check](ReduceAxes::check).
     pub(super) fn into_states(mut self) -> Result<OutputStates, Error> {
         inner(&mut self.merged).take().ok_or(MISSING)
     }
@@ -181,12 +181,12 @@ impl<'a> ReduceAxes<'a> {
         if *self.units_done.get_mut() == self.units() { Ok(()) } else { Err(MISSING) }
     }
 
-    /// True if the states of units are merged before there are results.
+    /// True if the states of several units are merged.
     fn merges(&self) -> bool {
         self.parts > 1 || self.first_wanted.is_some()
     }
 
-    /// True if each tile has all elements of its results, one result after the other.
+    /// True if each tile has all elements of its results, one result after another.
     fn has_whole_rows(&self) -> bool {
         self.order == Order::Rows && self.reduced.count() == 1 && self.first_wanted.is_none()
     }
@@ -195,7 +195,7 @@ impl<'a> ReduceAxes<'a> {
         self.kept.count() * self.parts
     }
 
-    /// The units that begin in a chunk of the elements over which the work was partitioned.
+    /// The units that begin in a chunk of the elements over which the work is partitioned.
     fn units_of(&self, chunk: &Chunk) -> ops::Range<usize> {
         let first = |element: usize| {
             let unit = element as u128 * self.units() as u128;
@@ -204,15 +204,7 @@ impl<'a> ReduceAxes<'a> {
         first(chunk.start())..first(chunk.start() + chunk.len())
     }
 
-    /// Memory for that number of values.
-    fn words(&self, count: usize) -> Result<Vec<u64>, TryReserveError> {
-        let mut words = Vec::new();
-        words.try_reserve_exact(count)?;
-        words.resize(count, 0);
-        Ok(words)
-    }
-
-    /// Writes the results of a block to an output. They are overwritten.
+    /// Writes the results of a block to an output. Overwrites `results`.
     fn store(&self, block: &Block, output: usize, results: &mut [u64]) {
         let view = self.outputs[output];
         let results = low_ends(results, view.element_bytes);
@@ -227,7 +219,7 @@ impl ChunkWork for ReduceAxes<'_> {
         self.elements = elements;
         *self.units_done.get_mut() = 0;
         *self.lacked_memory.get_mut() = false;
-        // Such work begins once. The wanted states keep the elements that they had before.
+        // Work on the caller's states begins once, and keeps the elements that they have.
         if self.first_wanted.is_some() {
             return;
         }
@@ -261,23 +253,22 @@ impl ChunkWork for ReduceAxes<'_> {
     }
 }
 
-/// The memory of a thread.
+/// A thread with its memory.
 struct Worker<'a> {
     of: &'a ReduceAxes<'a>,
     scratch: Scratch,
     states: OutputStates,
     /// The results of a block, for each reduced output.
     results: ArrayVec<Vec<u64>, MAX_OUTPUTS>,
-    /// The elements of a tile of each input, and then of each output that is not a reduction, one after the other,
-    /// if they are copied.
+    /// Room for a copy of a tile of each input and each elementwise output.
     copies: Vec<u64>,
 }
 
-/// A block of the results and a block of the elements of each.
+/// A block of results and a block of the elements of each.
 struct Tile<'a> {
     kept: &'a Block,
     reduced: &'a Block,
-    /// The number of the first element among the elements of a result.
+    /// The index of the first element among the elements of a result.
     first: usize,
     order: Order,
 }
@@ -287,17 +278,17 @@ impl<'a> Worker<'a> {
         let elements = of.kept.elements() * of.reduced.elements();
         let arrays = of.inputs.len() + of.elementwise.len();
         let copies = if of.in_place.is_empty() { arrays * elements } else { 0 };
-        let results = of.outputs.iter().map(|_| of.words(of.kept.elements()));
+        let results = of.outputs.iter().map(|_| memory::filled(0, of.kept.elements()));
         Ok(Worker {
             of,
             scratch: of.program.scratch(elements)?,
             states: of.reductions.identities(of.kept.elements())?,
             results: results.collect::<Result<_, _>>()?,
-            copies: of.words(copies)?,
+            copies: memory::filled(0, copies)?,
         })
     }
 
-    /// Reduces a part of the elements of a block of results.
+    /// Reduces part of the elements of a block of results.
     fn compute(&mut self, unit: usize) {
         let of = self.of;
         let (number, part) = (unit / of.parts, unit % of.parts);
@@ -340,8 +331,8 @@ impl<'a> Worker<'a> {
         let outputs: ArrayVec<*mut c_void, MAX_OUTPUTS> = (0..self.of.elementwise.len())
             .map(|output| self.place(inputs + output, self.of.elementwise[output], tile))
             .collect();
-        // SAFETY: the call promises the elements of the tile, which no other thread has; copies have
-        // room for them. An output is exactly an input or overlaps none: they are the same memory, or a copy each.
+        // SAFETY: the call promises the elements of the tile, which no other thread has; copies have room for them. An
+        // output is exactly an input or overlaps none: they are the same memory, or a copy each.
         let range = unsafe { Range::new(self.of.bindings, &arrays, &outputs, tile.elements()) };
         let (len, has_whole_rows) = (tile.row(), self.of.has_whole_rows());
         let range = range.with_reduced_at_once(match tile.order {
@@ -353,7 +344,7 @@ impl<'a> Worker<'a> {
         });
         let (all, results) = (&mut self.states, &mut self.results);
         let mut add = |number: usize, isa, values: Values<'_>, start: usize| {
-            // The output whose results are the sums of whole rows.
+            // The output with the sums of whole rows as results.
             let of_rows = if has_whole_rows { all.only_output_of(number) } else { None };
             let states = all.sum_mut(number);
             for part in parts(start..start + values.len(), len, tile.order) {
@@ -398,8 +389,7 @@ impl<'a> Worker<'a> {
             let starts = views.map(|view| tile.start(view).cast_const());
             let strides =
                 views.map(|view| tile.reduced.space().strides(view).last().map_or(0, |s| *s));
-            // SAFETY: the call promises the elements of the tile, whose rows follow each other at
-            // this distance.
+            // SAFETY: the call promises the elements of the tile, with this stride between rows.
             let columns = unsafe {
                 ValueColumns::new(*ty, starts, strides, tile.reduced.space().elements(), len)
             };
@@ -407,7 +397,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The address of a tile's elements of an input, which are copied unless they follow each other.
+    /// The address of a tile's elements of an input, or of their copy if they are not adjacent.
     fn gathered(&mut self, input: usize, tile: &Tile<'_>) -> *const c_void {
         let view = &self.of.inputs[input];
         let place = self.place(input, view, tile);
@@ -418,7 +408,7 @@ impl<'a> Worker<'a> {
         place.cast_const()
     }
 
-    /// The address of a tile's elements of an array, where they follow each other, or of the array's copy.
+    /// The address of a tile's elements of an array if they are adjacent, or else the place for their copy.
     fn place(&mut self, array: usize, view: &View, tile: &Tile<'_>) -> *mut c_void {
         if tile.axes(view).grid().is_contiguous() {
             return tile.start(view).cast();
@@ -433,7 +423,7 @@ impl Tile<'_> {
         self.kept.space().elements() * self.reduced.space().elements()
     }
 
-    /// The length of its rows.
+    /// The length of the tile's rows.
     fn row(&self) -> usize {
         match self.order {
             Order::Rows => self.reduced.space().elements(),
@@ -441,12 +431,12 @@ impl Tile<'_> {
         }
     }
 
-    /// The address of its first element of an array.
+    /// The address of the tile's first element in an array.
     fn start(&self, view: &View) -> *mut u8 {
         address(view, self.kept.offset(view) + self.reduced.offset(view))
     }
 
-    /// Its axes in an array.
+    /// The tile's axes in an array.
     fn axes(&self, view: &View) -> TileAxes {
         let (kept, reduced) = (self.kept.space(), self.reduced.space());
         let [outer, inner] = match self.order {
@@ -482,7 +472,7 @@ fn tile(
 ) -> [usize; 2] {
     let (kept, reduced) = (axes.kept(), axes.reduced());
     let most_columns = cores::REDUCED_COLUMNS.min(most_states);
-    // Blocks of a length are about as long as each other.
+    // Divides a length into blocks of about the same length.
     let balanced = |length: usize, most: usize| length.div_ceil(length.div_ceil(most));
     let innermost = |space: &Space| space.lengths().last().map_or(1, |length| *length);
     match order {
@@ -505,8 +495,8 @@ fn tile(
     }
 }
 
-/// The arrays that each reduction takes, if each takes arrays whose elements follow each other along the innermost kept
-/// axis, which has some.
+/// The arrays of each reduction, if all inputs have adjacent elements along the innermost outer axis and this axis is
+/// long enough for columns.
 fn in_place(
     program: &BlockProgram, bindings: &[Binding], kept: &Space, inputs: &[View],
 ) -> ArrayVec<(Type, [usize; 2]), MOST_SUMS> {
@@ -519,7 +509,7 @@ fn in_place(
     program.reduced_arrays().map(|(ty, inputs)| (ty, inputs.map(array))).collect()
 }
 
-/// The parts of a range of elements of a tile that are in one of its rows of some length, or are whole rows of columns.
+/// Divides a range of a tile's elements into parts. A part is in one row of length `row`, or has whole rows of columns.
 fn parts(
     range: ops::Range<usize>, row: usize, order: Order,
 ) -> impl Iterator<Item = ops::Range<usize>> {

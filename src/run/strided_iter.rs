@@ -1,18 +1,19 @@
-//! The work of an elementwise expression on arrays that are not contiguous.
+//! Runs elementwise expressions on arrays that are not contiguous.
 
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, Call, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{BlockProgram, GRAIN, Range, Scratch};
 use crate::cpu::{Grid, gather, scatter};
 use crate::policy::cores;
+use crate::process::memory;
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Block, Blocks, Inner, Space, View};
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// The walk of a program over arrays of any strides, in blocks of whole rows. Arrays that are contiguous in a block
-/// are read and written where they are; of others, the elements are copied.
+/// Iterates a program over arrays of any strides, in blocks of whole rows. Arrays that are contiguous in a block are
+/// read and written in place. Elements of other arrays are copied.
 pub(super) struct StridedIter<'a> {
     program: &'a BlockProgram,
     bindings: &'a [Binding],
@@ -22,7 +23,7 @@ pub(super) struct StridedIter<'a> {
 }
 
 impl<'a> StridedIter<'a> {
-    /// The iteration over the elements of an elementwise call with strides, whose task the program computes.
+    /// The iteration for an elementwise call. `None` if the call has no strides.
     pub(super) fn new(program: &'a BlockProgram, call: &Call<'a>) -> Option<Self> {
         let (strides, bindings) = (call.strides()?, call.task().bindings());
         let (inputs, outputs) = strides.views().split_at(call.inputs().len());
@@ -30,7 +31,7 @@ impl<'a> StridedIter<'a> {
         Some(StridedIter { program, bindings, blocks, inputs, outputs })
     }
 
-    /// Computes the blocks that begin in chunks of the elements, in the order of the walk.
+    /// Computes the blocks that begin in chunks of the elements, in the order of iteration.
     pub(super) fn compute(
         &self, chunks: &mut dyn Iterator<Item = Chunk>,
     ) -> Result<(), TryReserveError> {
@@ -61,8 +62,8 @@ impl<'a> StridedIter<'a> {
             .collect();
         let results: ArrayVec<*mut c_void, MAX_OUTPUTS> =
             (0..self.outputs.len()).map(|output| outputs.place(output, block)).collect();
-        // SAFETY: the call promises the elements of the block, which no other thread has; copies have room for them. An output is exactly an input or overlaps none: their access is the same, and so they are
-        // the same memory, or a copy each.
+        // SAFETY: the call promises the elements of the block, which no other thread has; copies have room for them. An
+        // output is exactly an input, and then has the same access and so the same memory or a copy, or overlaps none.
         let range =
             unsafe { Range::new(self.bindings, &arrays, &results, block.space().elements()) };
         self.program.map(scratch, range.with_uniform(inputs.uniform));
@@ -70,12 +71,12 @@ impl<'a> StridedIter<'a> {
     }
 }
 
-/// Copies of a block's elements, of the arrays that need one.
+/// Copies of a block's elements, for the arrays that need a copy.
 struct Copies<'a> {
     views: &'a [View],
-    /// For each array its copy, if it needs one.
+    /// The copy of each array that needs one.
     copies: ArrayVec<Option<Copied>, MAX_ARRAYS>,
-    /// The arrays that have one element for a block, a bit each: of these the copies are short.
+    /// A bit for each array that has one element for a block, and so a short copy.
     uniform: u64,
     /// The memory of all copies.
     words: Vec<MaybeUninit<u64>>,
@@ -83,9 +84,9 @@ struct Copies<'a> {
 
 /// A copy of elements of an array.
 struct Copied {
-    /// The first of its words.
+    /// The index of the first word.
     first: usize,
-    /// The offset of the block that it holds, and the number of elements. The blocks from an offset on are alike.
+    /// The offset and the number of the copied elements. A block with the same offset has the same elements.
     offset: isize,
     elements: usize,
 }
@@ -103,13 +104,11 @@ impl<'a> Copies<'a> {
             })
         };
         let copies = views.iter().enumerate().map(copied).collect();
-        let mut words = Vec::new();
-        words.try_reserve_exact(count * room)?;
-        words.resize(count * room, MaybeUninit::uninit());
+        let words = memory::filled(MaybeUninit::uninit(), count * room)?;
         Ok(Copies { views, copies, uniform, words })
     }
 
-    /// The address of an array's elements, which are copied if need be.
+    /// The address of an array's elements, or of their copy, which is made now if the array needs one.
     fn gathered(&mut self, number: usize, block: &Block) -> *mut c_void {
         let view = &self.views[number];
         let (offset, elements) = (block.offset(view), block.space().elements());
@@ -121,14 +120,13 @@ impl<'a> Copies<'a> {
                 0 => Grid::of(block.space(), view),
                 _ => Grid::new(&[GRAIN], &[0], view.element_bytes),
             };
-            // SAFETY: the call promises the elements; the copy has room for a block in words, or for
-            // GRAIN.
+            // SAFETY: the call promises the elements; the copy has words for a block, or for GRAIN elements.
             unsafe { gather(grid, address(view, offset), place.cast()) };
         }
         place.cast()
     }
 
-    /// The address of an array's elements, or of the copy of them that it needs.
+    /// The address of an array's elements, or the place for their copy.
     fn place(&mut self, number: usize, block: &Block) -> *mut c_void {
         let view = &self.views[number];
         match &self.copies[number] {
@@ -137,18 +135,18 @@ impl<'a> Copies<'a> {
         }
     }
 
-    /// Copies a block's elements to where an array has them, if need be.
+    /// Copies a block's elements from their copy to the array, if it has one.
     fn scatter(&mut self, number: usize, block: &Block) {
         if self.copies[number].is_some() {
             let (place, view) = (self.place(number, block), &self.views[number]);
             let to = address(view, block.offset(view));
-            // SAFETY: the call promises the elements, which no other thread has; the program has written the copies.
+            // SAFETY: the call promises the elements, which no other thread has; the program has written the copy.
             unsafe { scatter(Grid::of(block.space(), view), place.cast(), to) };
         }
     }
 }
 
-/// The blocks of a walk, whose elements and copies stay in a core's first cache.
+/// The blocks of an iteration. Their elements and copies fit into a core's first cache.
 fn blocks(space: &Space, inputs: &[View], outputs: &[View]) -> Blocks {
     let views = || inputs.iter().chain(outputs);
     let whole = space.blocks(cores::WHOLE_BLOCK);
@@ -169,8 +167,8 @@ fn blocks(space: &Space, inputs: &[View], outputs: &[View]) -> Blocks {
     space.blocks(elements.max(of_rows.min(cores::TRANSPOSED_BLOCK)))
 }
 
-/// The elements of a block with `cores::TRANSPOSED_ROWS` rows, of a view whose nearest elements are in several rows; of
-/// other views, 0.
+/// The elements of a block with `cores::TRANSPOSED_ROWS` rows, if a view's nearest elements are in different rows; else
+/// 0.
 fn elements_of_rows(space: &Space, view: &View) -> usize {
     let strides = space.strides(view).iter().map(|stride| stride.unsigned_abs());
     let mut axes = space.lengths().iter().zip(strides).rev();

@@ -1,4 +1,4 @@
-//! Reductions along axes whose results all have the same value: they read no array, or have no elements.
+//! Reductions along axes with the same value in all results: reductions that read no array or have no elements.
 
 use super::strided_iter::address;
 use super::work::CpuProgram;
@@ -20,8 +20,8 @@ pub(super) fn has_equal_elements(call: &Call<'_>) -> bool {
     })
 }
 
-/// Computes the value of each output's results, and stores it in all of them. Returns false if that is left to a GPU,
-/// which holds an output, or which the placement demands.
+/// Computes the value of each output's results, and stores it in all of them. Returns false if a GPU must do that,
+/// because it holds an output or the placement demands it.
 #[inline(never)]
 pub(super) fn store(
     call: &Call<'_>, steps: CpuProgram<'_>, placement: Placement, stream: *mut gpuvec_stream,
@@ -34,7 +34,7 @@ pub(super) fn store(
     let mut results = [0u64; MAX_OUTPUTS];
     let places = call.outputs().iter().zip(&mut results).map(|(output, result)| {
         let place = (&raw mut *result).cast_const().cast();
-        // SAFETY: the place has a word, and no result is longer. It exists until the call returns.
+        // SAFETY: the place has a word, no result is longer, and it exists until the call returns.
         unsafe { Argument::new(output.name, place, output.layout, None) }
     });
     let outputs: ArrayVec<_, MAX_OUTPUTS> = places.collect();

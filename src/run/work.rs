@@ -18,7 +18,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A reduction. Each worker leaves its state in a place, where another one rarely is.
+/// A reduction to one state. Each worker merges its state into one of several places, rarely the place of another
+/// worker.
 pub(super) struct Reducing<'a, S> {
     evaluating: &'a Evaluating<'a>,
     add: Add<S>,
@@ -28,10 +29,10 @@ pub(super) struct Reducing<'a, S> {
     next: AtomicUsize,
 }
 
-/// As many as workers often are: they end at the same time, and would wait for each other.
+/// A common number of workers: these end at the same time, and would wait for each other.
 const PLACES: usize = 16;
 
-/// The state of the chunks that were merged, and the number of their elements.
+/// The state of merged chunks, and the number of their elements.
 struct Merged<S> {
     state: S,
     elements: usize,
@@ -54,7 +55,7 @@ impl<'a, S: Copy> Reducing<'a, S> {
         if elements == self.elements { Ok(state) } else { Err(MISSING) }
     }
 
-    /// The places that may hold a state.
+    /// The places that may have a state.
     fn used(&mut self) -> &mut [Mutex<Option<Merged<S>>>] {
         let used = PLACES.min(*self.next.get_mut());
         &mut self.places[..used]
@@ -102,21 +103,22 @@ impl<S: Copy + Send + Sync> ChunkWork for Reducing<'_, S> {
     }
 }
 
-/// Several outputs, of which some or all are reductions. The chunks' states are merged under one lock.
+/// The reductions of several outputs, with or without elementwise outputs. The chunks' states are merged under one
+/// lock.
 pub(super) struct ReducingSeveral<'a> {
     evaluating: &'a Evaluating<'a>,
     elements: usize,
     merged: Mutex<MergedOutputs>,
 }
 
-/// One state of the chunks that were merged for each output, and the number of their elements.
+/// For each output, the state of merged chunks and the number of their elements.
 struct MergedOutputs {
     states: OutputStates,
     elements: ArrayVec<usize, MAX_OUTPUTS>,
 }
 
 impl<'a> ReducingSeveral<'a> {
-    /// The work with a state of no elements for each output; fails if there is no memory for states.
+    /// The work with an empty state for each output. Fails without memory for states.
     pub(super) fn new(
         evaluating: &'a Evaluating<'a>, outputs: impl Iterator<Item = &'a Output>,
     ) -> Result<Self, Error> {
@@ -129,7 +131,7 @@ impl<'a> ReducingSeveral<'a> {
         Ok(ReducingSeveral { evaluating, elements: 0, merged })
     }
 
-    /// The bits of each reduction's result. With `repeats`, the one reduced element stands for so many equal ones.
+    /// The bits of each reduction's result. The only reduced element stands for `repeats` equal ones, if given.
     pub(super) fn results(
         self, repeats: Option<usize>,
     ) -> Result<ArrayVec<u64, MAX_OUTPUTS>, Error> {
@@ -185,7 +187,7 @@ impl ChunkWork for ReducingSeveral<'_> {
     }
 }
 
-/// A reduction of one chunk on the calling core alone: no state is needed.
+/// A reduction of one chunk on the calling core, which needs no state.
 pub(super) struct Whole<'a, T> {
     evaluating: &'a Evaluating<'a>,
     of: ResultOf<T>,
@@ -213,22 +215,22 @@ impl<T: Element> ChunkWork for Whole<'_, T> {
     }
 }
 
-/// The steps by which cores do a call.
+/// The program by which cores run a call.
 #[derive(Clone, Copy)]
 pub(super) enum CpuProgram<'a> {
     /// A copy.
     Copy,
-    /// One loop over the arrays of an operation, with the bits of its number.
+    /// One loop over the arrays of an operation, with the bits of its factor.
     Operation { op: Op, alpha: u64 },
-    /// Block after block of an expression.
+    /// A block interpreter for an expression.
     Blocks(&'a BlockProgram),
 }
 
-/// A formula of the elements of a call.
+/// The evaluation of a call's elements on cores.
 pub(super) struct Evaluating<'a> {
     steps: CpuProgram<'a>,
     call: &'a Call<'a>,
-    /// Says that a worker lacked memory: it has left its chunks undone.
+    /// True if a worker lacked memory and left its chunks undone.
     lacked_memory: AtomicBool,
 }
 
@@ -266,8 +268,8 @@ impl<'a> Evaluating<'a> {
         self.lacked_memory.store(true, Ordering::Relaxed);
     }
 
-    /// Calls `add` with the values of chunks that the call's reductions take, `at_once` of each in turn, and stores the
-    /// other outputs.
+    /// Calls `add` with the values that the call's reductions take from chunks, `at_once` at a time for each reduction
+    /// in turn, and stores the other outputs.
     fn accumulate(
         &self, chunks: &mut dyn Iterator<Item = Chunk>, at_once: usize, add: &mut AddValues<'_>,
     ) {
@@ -295,7 +297,7 @@ impl<'a> Evaluating<'a> {
         scratch.map_err(|_| self.note_failure()).ok()
     }
 
-    /// The chunk of the one or two arrays of an operation; of one array, twice.
+    /// The addresses of a chunk in an operation's two inputs. A single input counts twice.
     #[inline(always)]
     fn arrays(&self, chunk: &Chunk) -> [*const c_void; 2] {
         let inputs = self.call.inputs();

@@ -13,7 +13,7 @@ from functools import partial
 from flint import arb
 from forms import Real
 from interpreter import Run, encoding
-from pieces import HALF, Reduction, around_zero, binades, error_bound, of_small
+from pieces import Reduction, around_zero, binades, check_tiny, each, error_bound, negated, of_small
 
 LN_2 = Reduction(arb.const_log2(), 0.34658)
 UNIT = Reduction(arb(1), 0.5)
@@ -29,35 +29,23 @@ LEAST_K = -1075
 FAR = 1000.0
 
 
-def exp(x):
-    """Returns e^x, of a series or a ball, as do the functions below."""
-    return x.exp()
-
-
-def exp2(x):
-    """Returns 2^x."""
-    return (x * arb.const_log2()).exp()
-
-
-def expm1(x):
-    """Returns e^x - 1."""
-    return x.exp() - 1
-
-
-def sinh(x):
-    """Returns sinh x."""
-    return (x.exp() - (-x).exp()) / 2
-
-
-def cosh(x):
-    """Returns cosh x."""
-    return (x.exp() + (-x).exp()) / 2
-
-
-def tanh(x):
-    """Returns tanh x."""
-    square = (x * 2).exp()
-    return (square - 1) / (square + 1)
+# Functions of a series or a ball.
+EXACT = {
+    "exp": lambda x: x.exp(),
+    "exp2": lambda x: (x * arb.const_log2()).exp(),
+    "expm1": lambda x: x.exp() - 1,
+    "sinh": lambda x: (x.exp() - (-x).exp()) / 2,
+    "cosh": lambda x: (x.exp() + (-x).exp()) / 2,
+    "tanh": lambda x: ((x * 2).exp() - 1) / ((x * 2).exp() + 1),
+}
+# The functions that are taken one K after the other: the range of K, the last argument, and the
+# ends of the interval beyond which results, as floats, do not change.
+ONE_BY_ONE = {
+    "expm1": (range(-71, 1025), 709.79, (-50.0, -49.5)),
+    "sinh": (range(1026), 710.476, None),
+    "cosh": (range(1026), 710.476, None),
+    "tanh": (range(32), 22, (21.8, 22.0)),
+}
 
 
 def unscaled(recording) -> int:
@@ -84,7 +72,7 @@ def scaled(recording, function, reduction, k: tuple, low: float, high: float) ->
     run = reduction.run(recording, k, low, high)
     middle, whole, _ = reduction.series(low, high)
     bound = error_bound(run, Real(function(middle), function(whole)), run.of(unscaled(recording)))
-    return max(bound, HALF + bound / 2)
+    return max(bound, 0.5 + bound / 2)
 
 
 def shifted(recording, function, k: int, low: float, high: float) -> float:
@@ -108,80 +96,40 @@ def half(recording) -> int:
 
 def powers(recording, function, reduction) -> Iterator:
     """Yields the pieces of exp, exp2 or pow."""
-    product = unscaled(recording)
+    intervals = around_zero(NEARLY_ZERO, reduction.radius)
+    near_one = [(low, min(high, 0.003)) for low, high in intervals if low < 0.003]
     for k in ((LEAST_K, -1), (1, 1023)):
-        reduction.check_radius(recording, k, product)
-        for r in around_zero(NEARLY_ZERO, reduction.radius):
-            yield partial(scaled, recording, function, reduction, k), r
-    for low, high in around_zero(NEARLY_ZERO, reduction.radius):
-        if low < 0.003:
-            yield (
-                partial(scaled, recording, function, reduction, (1023, 1024)),
-                (low, min(high, 0.003)),
-            )
-    for r in around_zero(TINY / 2, reduction.radius):
-        yield partial(scaled, recording, function, reduction, (0, 0)), r
+        reduction.check_radius(recording, k, unscaled(recording))
+        yield from each(partial(scaled, recording, function, reduction, k), intervals)
+    yield from each(partial(scaled, recording, function, reduction, (1023, 1024)), near_one)
+    intervals = around_zero(TINY / 2, reduction.radius)
+    yield from each(partial(scaled, recording, function, reduction, (0, 0)), intervals)
 
 
-def with_small(recording, function, ks: range, last: float) -> Iterator:
-    """Yields the pieces of a function that is taken one K after the other, up to an argument."""
-    for interval in binades(TINY, LN_2.radius):
-        yield partial(of_small, recording, function), interval
+def one_by_one(name: str, recording) -> Iterator:
+    """Yields the pieces of a function that is taken one K after the other."""
+    function, (ks, last, tail) = EXACT[name], ONE_BY_ONE[name]
+    if name != "cosh":
+        # The hyperbolic cosine of tiny arguments is 1.
+        check_tiny(function, TINY)
+    small = partial(of_small, recording, function)
+    intervals = binades(TINY, LN_2.radius)
+    yield from each(small, intervals)
     if ks.start < 0:
-        for low, high in binades(TINY, LN_2.radius):
-            yield partial(of_small, recording, function), (-high, -low)
-    for k in ks:
-        if k:
-            LN_2.check_radius(recording, (k, k), half(recording), last)
-            end = min(last - k * math.log(2), LN_2.radius)
-            for low, high in around_zero(0.1, LN_2.radius):
-                if low < end:
-                    yield partial(shifted, recording, function, k), (low, min(high, end))
+        yield from each(small, negated(intervals))
+    for k in filter(None, ks):
+        LN_2.check_radius(recording, (k, k), half(recording), last)
+        end = min(last - k * math.log(2), LN_2.radius)
+        inside = [part for part in around_zero(0.1, LN_2.radius) if part[0] < end]
+        clipped = [(low, min(high, end)) for low, high in inside]
+        yield from each(partial(shifted, recording, function, k), clipped)
+    if tail:
+        yield from each(small, binades(*tail))
 
 
-def tails(recording, function, low: float, high: float) -> Iterator:
-    """Yields the pieces up to where a function does not change any more, as floats."""
-    for interval in binades(low, high):
-        yield partial(of_small, recording, function), interval
-
-
-def check_tiny(function, tiny: float = TINY) -> None:
-    """Proves that arguments below `tiny` are results: the quotient of both is monotone."""
-    error = abs(function(arb(tiny)) / arb(tiny) - 1).upper() * arb(2) ** 53
-    assert error < HALF
-
-
-def of_expm1(recording) -> Iterator:
-    """Yields the pieces of expm1, which does not change below -50."""
-    check_tiny(expm1)
-    yield from with_small(recording, expm1, range(-71, 1025), 709.79)
-    yield from tails(recording, expm1, -50.0, -49.5)
-
-
-def of_sinh(recording) -> Iterator:
-    """Yields the pieces of sinh."""
-    check_tiny(sinh)
-    yield from with_small(recording, sinh, range(1026), 710.476)
-
-
-def of_cosh(recording) -> Iterator:
-    """Yields the pieces of cosh, which is 1 below."""
-    yield from with_small(recording, cosh, range(1026), 710.476)
-
-
-def of_tanh(recording) -> Iterator:
-    """Yields the pieces of tanh, which does not change above 22."""
-    check_tiny(tanh)
-    yield from with_small(recording, tanh, range(32), 22)
-    yield from tails(recording, tanh, 21.8, 22.0)
-
-
-# What yields each function's pieces, with what bounds an error there, from its recording.
+# Each function's pieces, with a function that bounds an error there, from its recording.
 FUNCTIONS = {
-    "exp": lambda recording: powers(recording, exp, LN_2),
-    "exp2": lambda recording: powers(recording, exp2, UNIT),
-    "expm1": of_expm1,
-    "sinh": of_sinh,
-    "cosh": of_cosh,
-    "tanh": of_tanh,
+    "exp": lambda recording: powers(recording, EXACT["exp"], LN_2),
+    "exp2": lambda recording: powers(recording, EXACT["exp2"], UNIT),
+    **{name: partial(one_by_one, name) for name in ONE_BY_ONE},
 }

@@ -16,13 +16,15 @@ from pieces import (
     argument,
     around_zero,
     binades,
+    each,
     error_bound,
-    near_one,
+    negated,
     of_small,
     pair_near,
     quotient_errors,
     quotient_places,
     series_of_real,
+    to_one,
 )
 
 LEAST = 2.0**-1074
@@ -49,13 +51,12 @@ def check_end(recording, end: float, limit: arb, missing: arb) -> None:
 def of_atan(recording) -> Iterator:
     """Yields the pieces of atan."""
     check_end(recording, ATAN_END, arb.pi() / 2, 1 / arb(ATAN_END))
-    for interval in binades(LEAST, ATAN_END):
-        yield partial(of_small, recording, atan), interval
+    yield from each(partial(of_small, recording, atan), binades(LEAST, ATAN_END))
 
 
 @dataclass(frozen=True)
 class Sector:
-    """Where atan2 has base ± atan q, for q = rise / run: of w to the right and h above the origin.
+    """A sector where atan2 is base ± atan q, w to the right of the origin and h above it.
 
     q is h / w near the axis, (h - w) / (h + w) in the middle, and -w / h far from the axis.
     """
@@ -145,52 +146,30 @@ def of_atan2(recording) -> Iterator:
     for is_left in (False, True):
         near = [part for part in around if part[1] > 0] if is_left else binades(TINY_QUOTIENT, end)
         far = [part for part in around if part[0] < 0]
-        for name, base, intervals in (
-            ("near", 0, near),
-            ("middle", 0.25, around),
-            ("far", 0.5, far),
-        ):
+        sectors = (("near", 0, near), ("middle", 0.25, around), ("far", 0.5, far))
+        for name, base, intervals in sectors:
             sector = Sector(name, base, is_left)
-            yield from ((partial(in_sector, recording, sector), part) for part in intervals)
-
-
-def to_one(low: float) -> list:
-    """Returns the floats from `low` to 1 as intervals."""
-    return [interval for interval in near_one(low, 1.5) if interval[1] < 1]
+            yield from each(partial(in_sector, recording, sector), intervals)
 
 
 def of_asin(recording) -> Iterator:
     """Yields the pieces of asin."""
-    for interval in binades(LEAST, math.nextafter(0.5, 0)) + to_one(0.5) + [(1.0, 1.0)]:
-        yield partial(of_small, recording, asin), interval
+    intervals = binades(LEAST, math.nextafter(0.5, 0)) + to_one(0.5) + [(1.0, 1.0)]
+    yield from each(partial(of_small, recording, asin), intervals)
 
 
 def of_acos(recording) -> Iterator:
     """Yields the pieces of acos."""
     tiny = 2.0**-60
-    positive = [
-        (0.0, math.nextafter(tiny, 0)),
-        *binades(tiny, math.nextafter(0.5, 0)),
-        *to_one(0.5),
-    ]
-    for low, high in positive:
-        yield partial(of_small, recording, acos), (low, high)
-        yield partial(of_small, recording, acos), (-high, -low if low else -LEAST)
-    yield partial(of_small, recording, acos), (-1.0, -1.0)
-    yield partial(of_small, recording, acos), (1.0, 1.0)
+    intervals = [(0.0, math.nextafter(tiny, 0)), *binades(tiny, math.nextafter(0.5, 0))]
+    intervals += [*to_one(0.5), (1.0, 1.0)]
+    yield from each(partial(of_small, recording, acos), intervals + negated(intervals))
 
 
 def of_erf(recording) -> Iterator:
     """Yields the pieces of erf."""
     check_end(recording, ERF_END, arb(1), arb(ERF_END).erfc())
-    for interval in binades(LEAST, ERF_END):
-        yield partial(of_small, recording, erf), interval
+    yield from each(partial(of_small, recording, erf), binades(LEAST, ERF_END))
 
 
-FUNCTIONS = {
-    "asin": of_asin,
-    "acos": of_acos,
-    "atan": of_atan,
-    "atan2": of_atan2,
-    "erf": of_erf,
-}
+FUNCTIONS = {"asin": of_asin, "acos": of_acos, "atan": of_atan, "atan2": of_atan2, "erf": of_erf}

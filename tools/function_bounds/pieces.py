@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from flint import arb, arb_series
-from forms import (
-    DIGITS,
-    ZERO,
-    Piece,
-    Real,
-    Value,
-    coefficient,
-    exponent,
-    number,
-    rounded_down,
-    upper,
-)
+from forms import DIGITS, Piece, Real, Value, coefficient, exponent, number, rounded_down, upper
 from interpreter import Choice, Run, Undecided, decoded, encoding
 from recordings import Node
 
@@ -79,7 +68,7 @@ def pair_near(piece: Piece, ideal: Real, apart: arb, error: arb) -> tuple:
     first, both = piece.symbol(apart), piece.symbol(error)
     high = piece.value(Real(ideal.middle, ideal.whole, {**ideal.noise, first: arb(1)}))
     high.grid = exponent(high.least) - DIGITS + 1
-    return high, piece.value(Real(ZERO, ZERO, {first: arb(-1), both: arb(1)}))
+    return high, piece.value(Real(arb(0), arb(0), {first: arb(-1), both: arb(1)}))
 
 
 def quotient_errors() -> tuple:
@@ -148,7 +137,7 @@ def binades(low: float, high: float) -> list:
     if low < 0 and high > 0:
         return binades(low, -0.0) + binades(0.0, high)
     if high <= 0 and low < 0:
-        return [(-b, -a) for a, b in binades(abs(high), abs(low))]
+        return negated(binades(abs(high), abs(low)))
     intervals = []
     while low <= high:
         end = decoded(encoding(low) | (1 << 52) - 1)
@@ -161,7 +150,17 @@ def around_zero(least: float, radius: float) -> list:
     """Returns the numbers from -radius to radius: binades from `least` on, and one interval
     between them."""
     above = binades(least, radius)
-    return [(-high, -low) for low, high in above] + [(-least, least)] + above
+    return [*negated(above), (-least, least), *above]
+
+
+def negated(intervals: list) -> list:
+    """Returns intervals of the negatives."""
+    return [(-high, -low) for low, high in intervals]
+
+
+def each(evaluate: Callable, intervals: list) -> list:
+    """Returns pieces: what bounds the error, and each interval."""
+    return [(evaluate, interval) for interval in intervals]
 
 
 def divided(interval: tuple, count: int) -> list:
@@ -185,6 +184,17 @@ def near_one(low: float, high: float) -> list:
     ends = [1 + 2.0**-j for j in range(52, 0, -1) if 1 + 2.0**-j < high] + [math.nextafter(high, 2)]
     above = [(a, math.nextafter(b, 0)) for a, b in zip(ends, ends[1:])]
     return below + [(1.0, 1.0)] + above
+
+
+def to_one(low: float) -> list:
+    """Returns the floats from `low` to 1 as intervals."""
+    return [interval for interval in near_one(low, 1.5) if interval[1] < 1]
+
+
+def check_tiny(function, tiny: float) -> None:
+    """Proves that arguments below `tiny` are results: the quotient of both is monotone."""
+    error = abs(function(arb(tiny)) / arb(tiny) - 1).upper() * arb(2) ** DIGITS
+    assert error < HALF
 
 
 def of_small(recording, function, low: float, high: float) -> float:

@@ -11,21 +11,21 @@ zero; and where p is clamped, results are zero or infinite.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from exponentials import LN_2, exp, powers
+from exponentials import EXACT, LN_2, powers
 from flint import arb
 from forms import Piece, Real, number
 from interpreter import Run, decoded, encoding
-from logarithms import NEGATIVE, POSITIVE, ROOT_HALF, ROOT_TWO
+from logarithms import NEGATIVE, POSITIVE, ROOT_HALF, ROOT_TWO, for_each_k
 from pieces import (
     UNIT,
     Reduction,
     argument,
     divided,
+    each,
     near_one,
     pair_near,
     quotient_errors,
@@ -40,7 +40,7 @@ HIGH_LN_2, LOW_LN_2 = decoded(0x3FE62E42FEFA3800), decoded(0x3D2EF35793C76730)
 LOG2_E = decoded(0x3FF71547652B82FE)
 # The second part of ln 2, where the first part is the double nearest to it.
 EXACT_LOW_LN_2 = decoded(0x3C7ABC9E3B39803F)
-# What no bound allows: the error where a step's is above what the next one takes.
+# The error of a step that is above what the next step takes: no bound allows it.
 NOT_PROVED = 1.0
 
 
@@ -58,14 +58,12 @@ class Errors:
         return pair_near(piece, ideal, self.apart * greatest + tiny, self.both * greatest + tiny)
 
     def hold(self, piece: Piece, ideal: Real, pair: tuple) -> bool:
-        """Says whether a pair has such errors at most."""
+        """True for a pair that has such errors at most."""
         apart = piece.plus(pair[0].real, ideal, -1)
         both = piece.plus(apart, pair[1].real)
         least = abs(piece.range(ideal)).lower()
-        return bool(
-            difference(piece, apart) <= self.apart * least
-            and difference(piece, both) <= self.both * least
-        )
+        bounds = ((apart, self.apart), (both, self.both))
+        return all(difference(piece, real) <= share * least for real, share in bounds)
 
 
 def difference(piece: Piece, real: Real) -> arb:
@@ -117,7 +115,7 @@ def places(recording) -> Places:
     _, product = user("MulFloat", LOG2_E)
     _, _, minus_low = user("Fma", EXACT_LOW_LN_2)
     low_product = nodes[minus_low].operands[0]
-    # The product's parts are those of which `product_errors` speaks.
+    # The product has the operations that `product_errors` assumes.
     low, y, rest = user("Fma", low_logarithm)
     _, log, rounded_off = nodes[rest].operands
     minus_high = nodes.index(Node("NegFloat", (nodes.index(Node("MulFloat", (y, log))),)))
@@ -174,14 +172,9 @@ def of_pow(recording) -> Iterator:
     of_fraction = partial(fraction, recording, found.fraction)
     for interval in near_one(ROOT_HALF, ROOT_TWO):
         if interval != (1.0, 1.0):
-            yield from ((of_fraction, part) for part in divided(interval, 4))
-    below, above = (ROOT_HALF, math.nextafter(1, 0)), (1.0, ROOT_TWO)
-    for k in NEGATIVE + POSITIVE:
-        for interval in divided(below, 8) + divided(above, 8):
-            yield partial(logarithm, recording, found, k), interval
-    for interval in divided(below, 8):
-        yield partial(logarithm, recording, found, (1024, 1024)), interval
-    yield from powers(recording, exp, Product(LN_2.unit, LN_2.radius, found.product))
+            yield from each(of_fraction, divided(interval, 4))
+    yield from for_each_k(partial(logarithm, recording, found), NEGATIVE + POSITIVE)
+    yield from powers(recording, EXACT["exp"], Product(LN_2.unit, LN_2.radius, found.product))
 
 
 FUNCTIONS = {"pow": of_pow}

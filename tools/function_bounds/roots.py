@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from flint import arb, arb_poly
 from interpreter import TO_INTEGER, decoded, encoding
-from pieces import HALF, binades, divided
+from pieces import HALF, binades, divided, each
 
 UNIT = 2.0**-53
 # The constants of crates/math/src/inverse.rs, which the recording must have.
@@ -76,8 +76,7 @@ def of_cbrt(recording) -> Iterator:
     2^300."""
     assert {START, *SERIES} <= constants(recording)
     for interval in binades(1.0, math.nextafter(8, 0)):
-        for piece in divided(interval, 64):
-            yield cbrt, piece
+        yield from each(cbrt, divided(interval, 64))
 
 
 def hypot(low: float, high: float) -> float:

@@ -16,7 +16,7 @@ from pathlib import Path
 from flint import arb
 from forms import DIGITS, ZERO, Real, Value, exponent
 from interpreter import TO_INTEGER, Run, decoded
-from pieces import HALF, Reduction, binades, error_bound, of_small
+from pieces import Reduction, binades, check_tiny, each, error_bound, negated, of_small
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python_tests" / "support"))
 from hard_angles import near_multiples, two_over_pi  # noqa: E402
@@ -105,7 +105,7 @@ def far_error(recording) -> float:
     # below 2^6, and of five terms up to four.
     small, large = 1.1 * unit * term[3], 1.1 * unit * (term[2] + 5 * 4)
     lost += unit * 2 * small
-    # What is added to the distance in turn, and the rests of that, which make the low part.
+    # The terms that are added to the distance, and the rests of these sums: the low part.
     high = NEAREST + 2 * 5 * large
     low = 2 * small + 5 * unit * high
     lost += 5 * unit * low
@@ -135,8 +135,7 @@ def of_function(name: str, recording) -> Iterator:
     """Yields the pieces of a function."""
     tiny = 2.0**-30
     if name == "tan":
-        error = abs(turned(name, 0)(arb(TINY)) / arb(TINY) - 1).upper() * arb(2) ** 53
-        assert error < HALF
+        check_tiny(turned(name, 0), TINY)
         tiny = TINY
     check_distances()
     assert far_error(recording) < FAR_ERROR
@@ -144,14 +143,14 @@ def of_function(name: str, recording) -> Iterator:
     if name == "cos":
         yield small, (0.0, math.nextafter(tiny, 0))
     elif name == "sin":
-        yield from ((small, interval) for interval in binades(2.0**-1074, math.nextafter(tiny, 0)))
-    yield from ((small, interval) for interval in binades(tiny, QUARTER.radius))
-    for low, high in binades(2.0**-62, QUARTER.radius):
-        for r in ((low, high), (-high, -low)):
-            # The tangent is the same after a half turn.
-            for quarters in range(2 if name == "tan" else 4):
-                yield partial(near, recording, name, quarters), r
-                yield partial(far, recording, name, quarters), r
+        yield from each(small, binades(2.0**-1074, math.nextafter(tiny, 0)))
+    yield from each(small, binades(tiny, QUARTER.radius))
+    intervals = binades(2.0**-62, QUARTER.radius)
+    # The tangent is the same after a half turn.
+    for quarters in range(2 if name == "tan" else 4):
+        for evaluate in (near, far):
+            bound = partial(evaluate, recording, name, quarters)
+            yield from each(bound, intervals + negated(intervals))
 
 
 FUNCTIONS = {name: partial(of_function, name) for name in ("sin", "cos", "tan")}

@@ -30,7 +30,7 @@ pub struct Arguments<'a> {
     pub whole_outputs: u64,
     /// Bit mask of the axes that the call reduces. The lowest bit is the first axis.
     pub reduced_axes: u64,
-    /// True if the elements of each result must be numbered in C order, as argmin needs: the reduced axes are then
+    /// True if the elements of each result must be numbered in C order, as argmin needs. The reduced axes are then
     /// merged, but neither flipped nor sorted.
     pub is_indexed: bool,
 }

@@ -88,8 +88,8 @@ impl Axes {
     }
 }
 
-/// A dummy array whose addresses are the elements' numbers in C order. It ranks before the inputs, so that sorting
-/// leaves the axes in C order.
+/// A dummy array of the elements' numbers in C order. It ranks before the inputs, so that sorting leaves the axes in C
+/// order.
 const NUMBERS: [Argument<'_>; 1] = [Argument { address: 0, element_bytes: 1, strides: None }];
 
 /// Arguments with a valid shape that has at least one result.
@@ -119,8 +119,8 @@ impl<'a> Call<'a> {
         self.kept.numbers().is_empty() || self.reduced.numbers().is_empty()
     }
 
-    /// Checks each array by itself and initialises its view, still without strides. If all axes are of one kind,
-    /// returns true if all arrays are in C order; otherwise the returned value is meaningless.
+    /// Checks each array by itself and initialises its view, still without strides. Returns true if all arrays are in C
+    /// order, if all axes are of one kind. Otherwise the value is meaningless.
     fn check(&self, inputs: &mut [View], outputs: &mut [View]) -> Result<bool, Error> {
         let mut are_in_c_order = true;
         let (kept, reduced) = (self.kept.numbers(), self.reduced.numbers());
@@ -147,15 +147,15 @@ impl<'a> Call<'a> {
         Ok(are_in_c_order)
     }
 
-    /// Treats arrays in C order as one axis, if all axes are kept or all are reduced. The most frequent calls avoid
-    /// the general analysis by it.
+    /// Treats arrays in C order as one axis, if all axes are kept or all are reduced. This saves the most frequent
+    /// calls the general analysis.
     fn one_axis(&self, inputs: &mut [View], outputs: &mut [View]) -> Axes {
         let (kept, reduced) = (self.kept.elements(), self.reduced.elements());
         let is_walked = |output| reduced == 1 || self.arguments.is_whole(output);
         let outputs = outputs.iter_mut().enumerate().filter(|(output, _)| is_walked(*output));
         let walked = outputs.map(|(_, view)| view).chain(inputs);
         walked.for_each(|view| view.strides[0] = view.element_bytes as isize);
-        Axes { kept: Space::line(kept, 0), reduced: Space::line(reduced, 0) }
+        Axes { kept: Space::line(kept), reduced: Space::line(reduced) }
     }
 
     /// Flips, sorts and merges the axes, and sets the strides of the views.
@@ -191,6 +191,7 @@ impl<'a> Call<'a> {
     }
 }
 
+/// An array to check.
 struct Checked<'a> {
     array: Name,
     elements: usize,
@@ -199,7 +200,8 @@ struct Checked<'a> {
 }
 
 impl Checked<'_> {
-    /// Checks the array and sets the ends of its view. Returns true if it is in C order, if all axes are of one kind.
+    /// Checks the array and sets the ends of its view. Returns true if the array is in C order, if all axes are of one
+    /// kind.
     fn check(
         &self, argument: &Argument<'_>, shape: &[i64], view: &mut View,
     ) -> Result<bool, Error> {
@@ -222,8 +224,8 @@ impl Checked<'_> {
         Ok(is_in_c_order)
     }
 
-    /// Returns the offsets in bytes, from the array's address, of its lowest byte and of the end of its highest, and
-    /// true if it is in C order. (Each offset is below 2^126, because the product of the lengths is below 2^63.)
+    /// Returns the offsets, from the array's address, of its lowest byte and of the end of its highest byte, and true
+    /// if it is in C order. (Each offset is below 2^126, because the product of the lengths is below 2^63.)
     fn reach(
         &self, strides: &[Stride], shape: &[i64], element_bytes: usize,
     ) -> Result<([i128; 2], bool), Error> {

@@ -5,15 +5,14 @@ use crate::axes::View;
 use crate::space::Space;
 use std::ops::Range;
 
-/// A partition of a space into blocks, in the order of the elements. A block consists of as many whole rows of the
-/// innermost axes as its maximum size allows, or of a part of one row that is longer. It has one index along each
-/// outer axis.
+/// A partition of a space into blocks, in the order of the elements. A block has whole rows of the innermost axes, up
+/// to a maximum number of elements, or is part of a row that is longer. It has one index along each outer axis.
 ///
 /// A core works on blocks of a few thousand elements; a GPU receives blocks of millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     space: Space,
-    /// The axis that blocks divide; the number of axes if they divide none.
+    /// The axis that blocks divide, or the number of axes if they divide none.
     cut: usize,
     /// The length of a block along that axis.
     rows: usize,
@@ -61,8 +60,8 @@ impl Blocks {
         self.space.strides(view).get(self.cut).is_none_or(|stride| *stride == 0)
     }
 
-    /// Returns the number of the first block that begins at or after an element, in the order of iteration. Ranges of
-    /// elements with arbitrary ends are converted to disjoint ranges of blocks by it.
+    /// Returns the number of the first block that begins at or after an element, in the order of iteration. So disjoint
+    /// ranges of elements have disjoint ranges of blocks.
     pub fn beginning_at(&self, element: usize) -> usize {
         let lengths = &self.space.lengths()[self.cut..];
         let row: usize = lengths.iter().skip(1).product();
@@ -131,13 +130,13 @@ impl Blocks {
         }
     }
 
-    /// The length along the divided axis of the block whose first element has these indexes.
+    /// The length along the divided axis of a block, given by the indexes of its first element.
     fn rows_from(&self, first: &[usize; MAX_AXES]) -> usize {
         let lengths = self.space.lengths();
         self.rows.min(lengths.get(self.cut).map_or(1, |length| length - first[self.cut]))
     }
 
-    /// The block whose first element has these indexes along the axes up to the divided one.
+    /// The block with these indexes of its first element along the axes up to the divided one.
     fn block(&self, first: [usize; MAX_AXES]) -> Block {
         Block {
             space: self.block_space(self.rows_from(&first)),
@@ -166,7 +165,7 @@ pub struct Block {
     space: Space,
     /// The indexes of the first element along the axes up to the divided one.
     first: [usize; MAX_AXES],
-    /// The number of the first of these axes, and how many there are.
+    /// The number of the first of these axes, and their count.
     skipped: usize,
     axes: usize,
 }

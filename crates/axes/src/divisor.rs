@@ -1,6 +1,6 @@
 //! Division by numbers that are known before a kernel starts.
 
-/// A divisor of numbers below 2^31, by which kernels divide in two instructions: `mad.hi.u32`, and a shift.
+/// A divisor of numbers below 2^31. Kernels divide by it in two instructions, `mad.hi.u32` and a shift.
 ///
 /// The multiplier is taken from Granlund and Montgomery (Division by Invariant Integers using Multiplication, 1994,
 /// theorem 4.2): with `s = ⌈log2 d⌉` and `m = ⌊2^(32+s) / d⌋ + 1`, `2^(32+s) < m·d <= 2^(32+s) + 2^s`, so that
@@ -15,13 +15,13 @@ pub struct Divisor {
 }
 
 impl Divisor {
-    /// Dividends and divisors are below this.
+    /// The exclusive upper limit of dividends and divisors.
     pub const LIMIT: u32 = 1 << 31;
 
-    /// A divisor.
+    /// Division by `divisor`.
     ///
     /// # Panics
-    /// If it is 0 or not below [`Divisor::LIMIT`].
+    /// If `divisor` is 0 or not below [`Divisor::LIMIT`].
     pub const fn new(divisor: u32) -> Self {
         assert!(divisor > 0 && divisor < Self::LIMIT);
         let shift = divisor.next_power_of_two().ilog2();
@@ -43,7 +43,7 @@ mod tests {
 
     const MOST: u32 = Divisor::LIMIT - 1;
 
-    /// Compares with the machine's division: where quotients change, and at both ends.
+    /// Compares with the machine's division near the dividends at which the quotient changes, and at both ends.
     fn check(d: u32) {
         let divisor = Divisor::new(d);
         let last = MOST / d * d;
@@ -80,7 +80,7 @@ mod tests {
             let divisor = Divisor::new(d);
             check(d);
             prop_assert_eq!(divisor.divide(n), n / d);
-            // Of small divisors, dividends at which the quotient changes.
+            // Dividends at which the quotient by a small divisor changes.
             let (d, quotient) = (d % 10_000 + 1, quotient % (MOST / 10_001));
             for n in [quotient * d, quotient * d + d - 1] {
                 prop_assert_eq!(Divisor::new(d).divide(n), n / d);

@@ -6,7 +6,7 @@ use crate::space::Space;
 use crate::{MAX_AXES, MAX_RANK};
 use std::cmp::Ordering;
 
-/// Some of the arguments. Those without strides have the same C order.
+/// Some of the arguments. All arguments without strides have the same C order.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrays<'a> {
     pub(crate) arguments: &'a [Argument<'a>],
@@ -141,8 +141,8 @@ impl Group<'_> {
         least < 0 && most == 0
     }
 
-    /// Sorts axes by the magnitudes of their strides, the largest first: insertion sort, in which axes that compare as
-    /// equal keep their order. (The comparison is not transitive, so that library sorts cannot be used.)
+    /// Sorts axes by the magnitudes of their strides, the largest first. An insertion sort, in which axes that compare
+    /// as equal keep their order: the comparison is not transitive, so library sorts cannot be used.
     fn sort(&self, axes: &mut [u8]) {
         for i in 1..axes.len() {
             let mut place = i;
@@ -159,7 +159,7 @@ impl Group<'_> {
         }
     }
 
-    /// Compares the strides along two axes in the first array where they differ and neither is 0.
+    /// Compares the strides along two axes in the first array in which they differ and neither is 0.
     fn compare(&self, axis: u8, other: u8) -> Ordering {
         let order = |(a, b): (i64, i64)| match a == 0 || b == 0 {
             true => Ordering::Equal,

@@ -1,19 +1,18 @@
-//! N-dimensional array arguments, checked and with as few axes as possible: the form in which the engine runs
-//! calls. Pure: reads no array, allocates nothing, and knows neither types nor devices.
+//! Checks N-dimensional array arguments, and reduces their axes to as few as possible. Pure: reads no array, allocates
+//! nothing, and knows neither types nor devices.
 //!
-//! All arguments of a call have one common shape; a stride of 0 broadcasts. [`Axes::new`] checks them and then, for
-//! all arguments alike,
+//! All arguments of a call have one common shape. A stride of 0 broadcasts. [`Axes::new`] checks the arguments and
+//! then, for all of them alike,
 //! 1. drops axes of length 1;
 //! 2. flips axes that no argument walks forwards, as NumPy's iterator does;
 //! 3. sorts axes by the magnitudes of their strides, as PyTorch's TensorIterator does: the outputs' strides rank
 //!    before the inputs', and a stride of 0 is ignored;
 //! 4. merges neighbouring axes that every argument walks like one axis.
 //!
-//! The reduced axes of a call are sorted and merged separately from its kept axes. An operation on arrays that are
-//! all C-ordered, all Fortran-ordered or all reversed is left with one axis of unit stride.
+//! The reduced axes of a call are sorted and merged separately from its kept axes. An operation on arrays that are all
+//! C-ordered, all Fortran-ordered or all reversed is left with one axis of unit stride.
 //!
-//! Lengths and numbers of elements are `usize`, strides are in bytes and signed, axes are ordered from the
-//! outermost to the innermost.
+//! Strides are signed and in bytes. Axes are ordered from the outermost to the innermost.
 
 #![forbid(unsafe_code)]
 

@@ -26,8 +26,8 @@ pub(crate) fn refuse(
     Ok(())
 }
 
-/// True if the output may replace the input in place: it has the same elements, or is the only result and replaces the
-/// first element.
+/// True if the output may replace the input in place: it has the same elements, or it is the only result and replaces
+/// the first element.
 fn may_replace(is_only: bool, output: &View, input: &View) -> bool {
     (output.strides() == input.strides() || is_only)
         && output.address == input.address
@@ -81,7 +81,7 @@ impl Footprint {
         self.axes().iter().map(|axis| axis.stride * axis.last).sum::<i64>() + self.element_bytes
     }
 
-    /// The footprint without the axes whose strides are multiples of `modulus`.
+    /// The footprint without the axes with strides that are multiples of `modulus`.
     fn modulo(&self, modulus: i64) -> Footprint {
         let mut rest = Footprint { rank: 0, ..*self };
         self.axes()
@@ -108,9 +108,9 @@ fn may_share(axes: &Axes, view: &View, other: &View) -> bool {
 
 /// True if two footprints may meet. The second starts `distance` bytes after the first.
 ///
-/// Footprints that meet also meet modulo every number. Modulo a common divisor of the largest strides, all records,
-/// rows or matrices coincide, which leaves shorter footprints. If neither is longer than the divisor, they can meet
-/// at two distances only.
+/// Footprints that meet also meet modulo every number. Modulo a common divisor of the largest strides all records, rows
+/// or matrices coincide, so the footprints get shorter. If neither is longer than the divisor, they can meet only at
+/// two distances.
 fn meet(distance: i64, first: &Footprint, second: &Footprint, steps: &mut u32) -> bool {
     if distance >= first.bytes() || -distance >= second.bytes() {
         return false;
@@ -153,8 +153,8 @@ fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
     a
 }
 
-/// True if elements of one array may overlap: along some axis the stride is shorter than the extent of all axes with
-/// shorter strides together.
+/// True if elements of one array may overlap: the stride of an axis is shorter than the extent of all axes with shorter
+/// strides together.
 fn may_overlap_itself(axes: &Axes, view: &View) -> bool {
     let Footprint { element_bytes, mut axes, rank } = Footprint::new(axes, view);
     let axes = &mut axes[..rank];

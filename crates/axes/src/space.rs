@@ -4,8 +4,8 @@ use crate::MAX_AXES;
 use crate::axes::View;
 use crate::blocks::Blocks;
 
-/// True if an array with these strides along kept and reduced axes is read in columns: neighbouring results' elements
-/// are closer in memory than a result's own elements, or each result has one element repeated.
+/// True if an array with these strides along kept and reduced axes is read in columns: elements of adjacent results are
+/// closer in memory than elements of one result, or all elements of a result are the same.
 #[must_use]
 pub fn are_columns(kept: &[isize], reduced: &[isize]) -> bool {
     let [across, along] =
@@ -34,12 +34,12 @@ pub enum Inner {
     Strided,
 }
 
-/// How the elements of a view lie in a block.
+/// The placement in memory of a view's elements in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The elements are adjacent in memory, in the order of iteration.
     Direct,
-    /// One element serves the whole block.
+    /// All elements of the block are the same.
     Uniform,
     /// The elements are not adjacent, or in another order.
     Gathered,
@@ -58,12 +58,9 @@ impl Space {
         space
     }
 
-    /// A space of one axis, or of no axis if it has one element.
-    pub(crate) fn line(elements: usize, skipped: usize) -> Self {
-        let mut space =
-            Space { lengths: [1; MAX_AXES], rank: usize::from(elements != 1), skipped, elements };
-        space.lengths[0] = elements;
-        space
+    /// A space of the views' first axis, or of no axis if it has one element.
+    pub(crate) fn line(elements: usize) -> Self {
+        Space::new(if elements == 1 { &[] } else { std::slice::from_ref(&elements) }, 0)
     }
 
     /// The lengths of the axes.
@@ -109,7 +106,7 @@ impl Space {
         run
     }
 
-    /// How the elements of a view lie in the space.
+    /// The placement in memory of a view's elements in the space.
     pub fn access(&self, view: &View) -> Access {
         let mut axes = self.lengths().iter().zip(self.strides(view));
         if self.run(view) == self.elements {

@@ -18,6 +18,7 @@ pub use memory::{HostMemory, Memory};
 
 use instructions::Compute;
 use parse::RUBBISH_BYTE;
+use std::fmt;
 
 /// Threads of a block.
 const BLOCK_THREADS: u64 = 256;
@@ -148,6 +149,28 @@ struct Thread {
     count: u64,
 }
 
+/// The reason for which a kernel fails, in words.
+#[derive(Debug)]
+pub enum Fault {
+    /// An address is not a multiple of the bytes that an instruction accesses there.
+    Misaligned(String),
+    /// Any other reason.
+    Other(String),
+}
+
+impl<T: Into<String>> From<T> for Fault {
+    fn from(why: T) -> Fault {
+        Fault::Other(why.into())
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Fault::Misaligned(why) | Fault::Other(why)) = self;
+        f.write_str(why)
+    }
+}
+
 /// The reason for which a thread stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
@@ -185,7 +208,7 @@ impl Kernel {
     fn elements(
         &self, elements: &Elements, block: &mut Block, count: usize, step: usize, in_vectors: bool,
         memory: &mut impl Memory,
-    ) -> Result<Vec<[u64; 2]>, String> {
+    ) -> Result<Vec<[u64; 2]>, Fault> {
         block.file[elements.count as usize] = count as u64;
         let lanes = elements.lanes;
         let mut values = vec![[0; 2]; count];
@@ -215,7 +238,7 @@ impl Kernel {
     /// Reduces, and stores the state or the result where the parameters say.
     fn reduce(
         &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let &[.., out, _, _, _, result, first] = parameters else {
             return Err("a reduction without its parameters".into());
         };
@@ -227,13 +250,13 @@ impl Kernel {
             (place, 0) => (place, reduced.state),
             _ => return Err("a place for the state and one for the result".into()),
         };
-        (place..).zip(bytes).try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))
+        store_words(memory, place, &bytes)
     }
 
     /// Reduces along axes, and stores the results, or the states, where the parameters say.
     fn reduce_along(
         &self, elements: &Elements, place: Place, parameters: &[u64], memory: &mut impl Memory,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let &[.., results, count, _, first, a, b, c] = parameters else {
             return Err("a reduction without its parameters".into());
         };
@@ -254,18 +277,17 @@ impl Kernel {
             let found =
                 self.elements(elements, &mut block, count, distance, in_vectors != 0, memory)?;
             let reduced = reduction::reduce(&elements.reduction, &elements.ty, &found, first)?;
-            (block.file[place.address as usize]..)
-                .zip(if stores_states != 0 { reduced.state } else { reduced.result })
-                .try_for_each(|(place, byte)| memory.store(place, 1, byte.into()))?;
+            let bytes = if stores_states != 0 { reduced.state } else { reduced.result };
+            store_words(memory, block.file[place.address as usize], &bytes)?;
         }
         Ok(())
     }
 
     /// Runs all threads of a grid with the parameters' words, and returns the number of instructions. For a reduction it runs the
-    /// expression's part, and returns 0. A fault says which access failed.
+    /// expression's part, and returns 0.
     pub fn run(
         &self, parameters: &[u64], blocks: u32, memory: &mut impl Memory,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, Fault> {
         if let Some(elements) = &self.reduction {
             if let Some(place) = elements.place {
                 return self.reduce_along(elements, place, parameters, memory).map(|()| 0);
@@ -291,10 +313,10 @@ impl Kernel {
     }
 
     /// The state of threads that have these parameters.
-    fn block_with(&self, parameters: &[u64]) -> Result<Block, String> {
+    fn block_with(&self, parameters: &[u64]) -> Result<Block, Fault> {
         if parameters.len() != self.parameters.len() {
             let (found, expected) = (parameters.len(), self.parameters.len());
-            return Err(format!("{found} parameters, not {expected}"));
+            return Err(format!("{found} parameters, not {expected}").into());
         }
         let mut file = self.file.clone();
         for (&slot, &value) in self.parameters.iter().zip(parameters) {
@@ -305,7 +327,7 @@ impl Kernel {
 
     /// Runs the threads of a block from barrier to barrier, and returns the number of instructions. `number` is the slot
     /// of a thread's number.
-    fn block(&self, file: &[u64], number: usize, memory: &mut impl Memory) -> Result<u64, String> {
+    fn block(&self, file: &[u64], number: usize, memory: &mut impl Memory) -> Result<u64, Fault> {
         let mut shared = self.shared.clone();
         let numbered = |thread| {
             let mut file = file.to_vec();
@@ -317,7 +339,7 @@ impl Kernel {
             let stops = threads
                 .iter_mut()
                 .map(|(thread, file)| self.resume(thread, file, &mut shared, memory))
-                .collect::<Result<Vec<Stop>, String>>()?;
+                .collect::<Result<Vec<Stop>, Fault>>()?;
             if stops.iter().any(|stop| *stop != stops[0]) {
                 return Err("some threads wait at a barrier for others, which have returned".into());
             }
@@ -334,7 +356,7 @@ impl Kernel {
     }
 
     /// Runs a thread of a kernel without barriers, and returns the number of instructions.
-    fn whole(&self, block: &mut Block, memory: &mut impl Memory) -> Result<u64, String> {
+    fn whole(&self, block: &mut Block, memory: &mut impl Memory) -> Result<u64, Fault> {
         let mut thread = self.thread();
         match self.resume(&mut thread, &mut block.file, &mut block.shared, memory)? {
             Stop::Return => Ok(thread.count),
@@ -345,7 +367,7 @@ impl Kernel {
     /// Runs a thread up to the next barrier, or to the end.
     fn resume(
         &self, thread: &mut Thread, file: &mut [u64], shared: &mut [u8], memory: &mut impl Memory,
-    ) -> Result<Stop, String> {
+    ) -> Result<Stop, Fault> {
         let Thread { next, back, local, count } = thread;
         loop {
             let Some(&Instruction { action, slot, from }) = self.instructions.get(*next) else {
@@ -399,16 +421,31 @@ impl Kernel {
 
 impl Access {
     /// The address that is accessed, from the one in the slot.
-    fn address(&self, slot: u64) -> Result<u64, String> {
+    fn address(&self, slot: u64) -> Result<u64, Fault> {
         let Access { space, aligned, offset, .. } = *self;
         // Addresses of shared memory have 32 bits.
         let start = if let Space::Shared = space { u64::from(slot as u32) } else { slot };
-        let address = start.wrapping_add(offset);
-        match address.is_multiple_of(aligned) {
-            true => Ok(address),
-            false => Err(format!(
-                "an access of {aligned} bytes at once at {address:#x}, which is not aligned"
-            )),
+        aligned_to(aligned, start.wrapping_add(offset))
+    }
+}
+
+/// The address, if it is a multiple of the bytes that are accessed there at once.
+fn aligned_to(bytes: u64, address: u64) -> Result<u64, Fault> {
+    match address.is_multiple_of(bytes) {
+        true => Ok(address),
+        false => {
+            Err(Fault::Misaligned(format!("misaligned access of {bytes} bytes at {address:#x}")))
         }
     }
+}
+
+/// Stores a state or a result as compiled code does: words of 64 bits, or one shorter value.
+fn store_words(memory: &mut impl Memory, place: u64, bytes: &[u8]) -> Result<(), Fault> {
+    for (place, word) in (place..).step_by(8).zip(bytes.chunks(8)) {
+        let mut value = [0; 8];
+        value[..word.len()].copy_from_slice(word);
+        let place = aligned_to(word.len() as u64, place)?;
+        memory.store(place, word.len(), u64::from_le_bytes(value))?;
+    }
+    Ok(())
 }

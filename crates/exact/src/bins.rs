@@ -1,14 +1,14 @@
-//! Sums of terms by their exponents: for many terms of any sizes, several times faster than deposits.
+//! Sums of terms by their exponents. For many terms of any sizes, they are several times faster than deposits.
 
 use crate::{Float, State, Value, Windowed};
 
 /// The number of bins: 16 KiB, half of the nearest cache.
 const BINS: usize = 1024;
 
-/// Terms after which bins must be emptied. Each is below 2^(106 + 3), so that their sum stays below 2^127.
+/// The number of terms after which bins must be emptied. A term is below 2^(106 + 3), so the sum stays below 2^127.
 const MAX_TERMS: usize = 1 << 17;
 
-/// Terms that are taken apart at a time, in vectors.
+/// The number of terms that are split at a time, in vectors.
 const CHUNK: usize = 64;
 
 const FRACTION: u64 = (1 << 52) - 1;
@@ -29,14 +29,13 @@ impl<K: Windowed> Bins<K> {
     /// The first bin's exponent: an f64 may have zeros below 2^LOW.
     const BASE: i32 = if K::LOW > f64::LEAST { K::LOW - 52 } else { K::LOW };
 
-    /// Exponents that share a bin: 4 for products of f64, or fewer.
+    /// The number of exponents that share a bin: 4 for products of f64, else fewer.
     const SHARE: usize = (K::TOP - K::LOW - K::TERM_BITS as i32) as usize / BINS + 1;
 
     /// Bins without terms.
     pub const EMPTY: Self = Self { sums: [0; BINS], terms: 0, kind: std::marker::PhantomData };
 
-    /// Adds terms to the bins, or to the state if they are not finite; [`Bins::empty`] brings all to the
-    /// state.
+    /// Adds finite terms to the bins, and other terms to the state. [`Bins::empty`] moves the bins' sums to the state.
     pub fn deposit(
         &mut self, state: &mut State<K>, number: usize, term: impl Fn(usize) -> K::Term,
     ) {
@@ -54,7 +53,7 @@ impl<K: Windowed> Bins<K> {
         }
     }
 
-    /// Adds at most [`CHUNK`] terms that are f64, if all are finite.
+    /// Adds at most [`CHUNK`] terms that are f64. If one is not finite, adds none and returns false.
     fn add_floats(&mut self, len: usize, term: impl Fn(usize) -> K::Term) -> bool {
         let mut parts = [0.0; CHUNK];
         for (i, part) in parts[..len].iter_mut().enumerate() {
@@ -63,7 +62,7 @@ impl<K: Windowed> Bins<K> {
         let mut units = [0; CHUNK];
         let mut positions = [0; CHUNK];
         let mut carries = 0;
-        // Without branches and comparisons, so that it is compiled to vectors.
+        // Without branches and comparisons, so that the compiler vectorises the loop.
         for i in 0..CHUNK {
             let bits = f64::to_bits(parts[i]);
             let biased = bits >> 52 & INFINITE;
@@ -98,7 +97,7 @@ impl<K: Windowed> Bins<K> {
         self.sums[position / Self::SHARE % BINS] += (units ^ sign) - sign;
     }
 
-    /// The exponent above the first bin's; of zeros it may be any.
+    /// The exponent relative to the first bin's. For a zero it may be any number.
     fn position(exponent: i32) -> usize {
         exponent.wrapping_sub(Self::BASE) as usize
     }

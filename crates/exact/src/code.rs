@@ -3,7 +3,7 @@
 use crate::state::{add_words, rounded};
 use crate::{COUNTS, Dot, Float, Kind, Sum, digits};
 
-/// The kinds, by their number on the wire.
+/// The kinds by their numbers in the wire form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// The sum of f32.
@@ -51,8 +51,8 @@ impl Code {
         COUNTS + self.layout().digits
     }
 
-    /// The value of a state, given by its words, as [`State::value`](crate::State::value) rounds it: the encoding, and
-    /// its number of bytes.
+    /// The encoding of a state's [value](crate::State::value), and its number of bytes. The state is given by its
+    /// words.
     pub fn value(self, words: &[i64]) -> (u64, usize) {
         let Layout { low, bits, .. } = self.layout();
         let mut copy = [0; MOST_WORDS];
@@ -66,8 +66,8 @@ impl Code {
     }
 }
 
-/// Adds the terms of a state, given by its words, to another one of the same kind, which is normalised before and
-/// afterwards. Together they are fewer than 2^63.
+/// Adds the terms of one state to another of the same kind, both given by their words. The other is normalised, and
+/// stays so. Together they have fewer than 2^63 terms.
 pub fn merge_words(words: &mut [i64], others: &[i64]) {
     add_words(words, others);
     digits::normalise(&mut words[COUNTS..]);

@@ -1,14 +1,13 @@
 //! Long integers, as digits of 32 bits in signed words of 64 bits, and their rounding.
 //!
-//! The digits d₀, d₁, … stand for the integer Σ dₖ·2^(32k). Any signed words will do
-//! (carry-save), so that integers are added word by word, without carries. Normalised, every digit
-//! is in [0, 2^32), but for the last, which is signed and takes what is left: there is one such
-//! form of an integer.
+//! The digits d₀, d₁, … stand for the integer Σ dₖ·2^(32k). They may be any signed words (carry-save), so integers are
+//! added word by word, without carries. An integer has one normalised form: every digit is in [0, 2^32), except the
+//! last, which is signed and has the rest.
 
 use crate::Float;
 
-/// Adds magnitude·2^position, or its negative, which concerns at most `span` digits. Each changes by
-/// less than 2^32. Without branches: signs and positions cannot be predicted.
+/// Adds magnitude·2^position, or its negative, to at most `span` digits. Each changes by less than 2^32. Without
+/// branches, since signs and positions cannot be predicted.
 #[inline]
 pub(crate) fn add(
     digits: &mut [i64], position: usize, magnitude: u128, negative: bool, span: usize,
@@ -30,10 +29,9 @@ pub(crate) const fn span(bits: u32) -> usize {
     (bits + 31).div_ceil(32) as usize
 }
 
-/// Normalises digits of at most 2^62 in magnitude; the integer stays the same.
+/// Normalises digits of at most 2^62 in magnitude. The integer stays the same.
 ///
-/// A carry is at most 2^30 + 1 in magnitude, so that no sum overflows. An integer that does not fit
-/// wraps, as the words do that it is the sum of.
+/// A carry is at most 2^30 + 1 in magnitude, so no sum overflows. An integer that does not fit wraps, as its words do.
 pub fn normalise(digits: &mut [i64]) {
     let [lower @ .., last] = digits else { return };
     let mut carry = 0;
@@ -45,7 +43,7 @@ pub fn normalise(digits: &mut [i64]) {
     *last = last.wrapping_add(carry);
 }
 
-/// Normalises digits, and negates a negative integer: says whether it was.
+/// Normalises digits, and negates a negative integer. Returns true if it was negative.
 pub(crate) fn make_positive(digits: &mut [i64]) -> bool {
     normalise(digits);
     let negative = digits.last().is_some_and(|&digit| digit < 0);
@@ -56,7 +54,7 @@ pub(crate) fn make_positive(digits: &mut [i64]) -> bool {
     negative
 }
 
-/// Rounds the digits' integer times 2^low to the nearest value of a format, ties to even; 0 gives +0. The
+/// Rounds the digits' integer times 2^low to the nearest value of a format, ties to even. The result for 0 is +0. The
 /// digits are at most 2^62 in magnitude, and are overwritten. The sum is below 2^3000.
 ///
 /// This is exact, without a case for any range of the result:
@@ -73,9 +71,9 @@ pub(crate) fn make_positive(digits: &mut [i64]) -> bool {
 ///    is (u − LEAST)·2^(P−1) + q + up. For a subnormal value, u = LEAST, it is q + up. Where q + up
 ///    reaches 2^P, the sum is the first encoding of the next binade, which is that value.
 /// 4. The encoding after the largest finite one is Inf's. IEEE 754 rounds as if there were one more
-///    binade, and gives Inf for every value in it: so larger encodings become Inf's.
+///    binade, and returns Inf for every value in it. So larger encodings become Inf's.
 ///
-/// u − LEAST < 3000 + 1074 < 2^12 − 8, so that the sum of step 3 does not overflow 64 bits for f64.
+/// u − LEAST < 3000 + 1074 < 2^12 − 8, so the sum of step 3 does not overflow 64 bits for f64.
 pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
     let negative = make_positive(digits);
     let Some(highest) = highest_bit(digits) else { return T::from_encoding(0) };
@@ -89,7 +87,7 @@ pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {
     T::from_encoding(encoding | u64::from(negative) << (T::BITS - 1))
 }
 
-/// The position of the highest bit of an integer that is not 0. The digits are normalised and not negative.
+/// The position of the highest bit, or `None` for 0. The digits are normalised and not negative.
 pub(crate) fn highest_bit(digits: &[i64]) -> Option<i32> {
     let place = digits.iter().rposition(|&digit| digit != 0)?;
     Some(32 * place as i32 + digits[place].ilog2() as i32)
@@ -111,7 +109,7 @@ pub(crate) fn bits_from(digits: &[i64], position: i32) -> u64 {
     })
 }
 
-/// Checks if a bit below `position` is set. The digits are normalised and not negative.
+/// True if a bit below `position` is set. The digits are normalised and not negative.
 pub(crate) fn any_below(digits: &[i64], position: i32) -> bool {
     digits.iter().zip((0..position.max(0)).step_by(32)).any(|(&digit, first)| {
         let bits = (position - first).unsigned_abs().min(64);

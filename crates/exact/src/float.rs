@@ -12,7 +12,7 @@ pub trait Float: Copy + Into<f64> + Send + Sync + 'static {
     const TOP: i32;
     /// The encoding of +Inf. Encodings of finite values lie below it, in the order of the values.
     const INFINITY: u64 = ((1 << (Self::BITS - Self::PRECISION)) - 1) << (Self::PRECISION - 1);
-    /// The encoding of the quiet NaN that every NaN result is.
+    /// The encoding of the quiet NaN, which every NaN result has.
     const NAN: u64 = Self::INFINITY | 1 << (Self::PRECISION - 2);
 
     /// The value's encoding, in the low end of a word.
@@ -78,7 +78,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value of a float, from its bits alone: no floating-point mode has an effect.
+    /// The value of a float, from its bits: floating-point modes have no effect.
     #[inline]
     pub fn of<T: Float>(x: T) -> Self {
         let sign = 1 << (T::BITS - 1);

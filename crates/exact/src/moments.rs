@@ -1,17 +1,17 @@
 //! Means, norms, variances and standard deviations of exact sums, rounded once.
 //!
-//! Of n elements with the sum S and the sum of squares Q, the mean is S / n, the norm √Q, and the variance
-//! (n·Q − S²) / (n·(n − ddof)). With the sums as integers, in units of 2^LOW and 2^(2·LOW), these are quotients of
-//! integers and their roots. The leading bits, and whether bits follow them, decide the rounded result.
+//! For n elements with the sum S and the sum of squares Q, the mean is S / n, the norm √Q, and the variance (n·Q − S²)
+//! / (n·(n − ddof)). The sums are integers, in units of 2^LOW and 2^(2·LOW), so these are quotients of integers and
+//! their roots. The leading bits decide the rounded result, with one more bit that is set if any bits follow them.
 
 use crate::digits::{self, highest_bit, make_positive, round};
 use crate::state::special;
 use crate::{COUNTS, Dot, Float, Kind, State, Sum};
 
-/// Words of 64 bits for the longest integer, the square of a sum of f64.
+/// The words of 64 bits of the longest integer, the square of a sum of f64.
 const LIMBS: usize = 70;
 
-/// The bits of a quotient, or one or two more: the root of such a quotient has more bits than an f64.
+/// The least number of bits of a quotient: its root has more bits than an f64.
 const QUOTIENT_BITS: i32 = 125;
 
 /// A variance, before it is rounded.
@@ -30,13 +30,13 @@ struct Leading {
     has_more: bool,
 }
 
-/// The sum divided by the number of elements, rounded to nearest. It is NaN for no elements; a NaN or infinite element
-/// makes it what it makes the sum.
+/// The sum divided by the number of elements, rounded to nearest. NaN for no elements. With a NaN or infinite element,
+/// it equals the sum.
 pub fn mean<K: Kind>(sum: &State<K>) -> K::Element {
     quotient(sum, sum.elements().cast_unsigned())
 }
 
-/// The sum divided by an integer, rounded to nearest in any format; NaN for 0.
+/// The sum divided by an integer, rounded to nearest in any format. NaN if the integer is 0.
 pub fn quotient<K: Kind, T: Float>(sum: &State<K>, divisor: u64) -> T {
     match divisor {
         0 => T::from_encoding(T::NAN),
@@ -44,12 +44,8 @@ pub fn quotient<K: Kind, T: Float>(sum: &State<K>, divisor: u64) -> T {
     }
 }
 
-/// The square root of a sum of squares, rounded to nearest. A NaN or infinite element makes it NaN or infinite.
-pub fn norm<K: Kind>(squares: &State<K>) -> K::Element {
-    root(squares)
-}
-
-/// The square root of a sum that is not negative, rounded to nearest in any format.
+/// The square root of a sum that is not negative, rounded to nearest in any format. Of a sum of squares it is the norm,
+/// which is NaN or infinite if an element is.
 pub fn root<K: Kind, T: Float>(sum: &State<K>) -> T {
     of_sum(sum, &Leading::root)
 }
@@ -68,8 +64,9 @@ fn of_sum<K: Kind, T: Float>(sum: &State<K>, function: &dyn Fn(Leading) -> Leadi
     T::from_encoding(encoding | u64::from(is_negative) << (T::BITS - 1))
 }
 
-/// The variance of the elements of two sums, with the divisor n − ddof, rounded to nearest. It is NaN for no elements
-/// and if one is infinite or NaN. With a divisor of 0 or less it is infinite, or NaN if all elements are equal.
+/// The variance with the divisor n − ddof of the elements of a sum and their squares, rounded to nearest. NaN for no
+/// elements, and if one is infinite or NaN. With a divisor of 0 or less it is infinite, or NaN if all elements are
+/// equal.
 pub fn variance<T: Float>(sum: &State<Sum<T>>, squares: &State<Dot<T>>, ddof: i64) -> T
 where
     Sum<T>: Kind,
@@ -78,7 +75,7 @@ where
     exact(sum, squares, ddof).rounded()
 }
 
-/// The square root of [`variance`]'s exact value, rounded to nearest.
+/// The square root of the exact [`variance`], rounded to nearest.
 pub fn standard_deviation<T: Float>(sum: &State<Sum<T>>, squares: &State<Dot<T>>, ddof: i64) -> T
 where
     Sum<T>: Kind,
@@ -130,8 +127,7 @@ impl Variance {
 }
 
 impl Leading {
-    /// The integer of digits that are normalised and not negative, in units of 2^low: its 128 bits from the highest one
-    /// down.
+    /// The 128 highest bits of the digits' integer, in units of 2^low. The digits are normalised and not negative.
     #[inline(never)]
     fn of_digits(digits: &[i64], highest: i32, low: i32) -> Self {
         let first = highest - 127;
@@ -144,7 +140,7 @@ impl Leading {
         }
     }
 
-    /// The quotient of an integer, in units of 2^low, and two others.
+    /// An integer, in units of 2^low, divided by two others.
     fn of_quotient(dividend: &[u64; LIMBS], low: i32, divisors: [u64; 2]) -> Self {
         let divisor_bits: u32 =
             divisors.iter().map(|divisor| u64::BITS - divisor.leading_zeros()).sum();
@@ -158,14 +154,14 @@ impl Leading {
         Leading { bits, exponent: low + first, has_more }
     }
 
-    /// The quotient by an integer. Of 128 bits it has at least 64.
+    /// The quotient by an integer. If this has 128 bits, the quotient has at least 64.
     fn over(self, divisor: u64) -> Self {
         let divisor = u128::from(divisor);
         let has_more = self.has_more || !self.bits.is_multiple_of(divisor);
         Leading { bits: self.bits / divisor, has_more, ..self }
     }
 
-    /// The square root. Of 122 bits it has at least 60.
+    /// The square root. If this has 122 bits, the root has at least 60.
     fn root(self) -> Self {
         let odd = self.exponent & 1;
         let (whole, is_cut) = (self.bits >> odd, self.bits & odd as u128 != 0);
@@ -183,7 +179,7 @@ impl Leading {
     }
 }
 
-/// The magnitude of the digits' integer. The digits are overwritten.
+/// The magnitude of the digits' integer. Overwrites the digits.
 fn limbs(digits: &mut [i64]) -> [u64; LIMBS] {
     make_positive(digits);
     let mut limbs = [0; LIMBS];
@@ -245,7 +241,7 @@ fn bits_from(limbs: &[u64; LIMBS], position: i32) -> u64 {
     ((high << 64 | low) >> position.rem_euclid(64)) as u64
 }
 
-/// Checks if a bit below `position` is set.
+/// True if a bit below `position` is set.
 fn any_below(limbs: &[u64; LIMBS], position: i32) -> bool {
     let bits = position.max(0) as usize;
     let (whole, rest) = limbs.split_at((bits / 64).min(LIMBS));

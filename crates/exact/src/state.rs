@@ -1,7 +1,7 @@
 //! The states of the four exact sums.
 //!
-//! A state is an array of signed words of 64 bits, of a fixed length for each kind, and any number of
-//! states are added word by word, in any order and on any device:
+//! A state is an array of signed words of 64 bits. The array's length depends only on the kind. States are added word
+//! by word, in any order and on any device:
 //!
 //! | words | hold |
 //! |---|---|
@@ -16,22 +16,22 @@
 //! | sum of f64 | −1074 | 68 | 2^1024 | 2^1088 | 2^1133 |
 //! | dot of f64 | −2148 | 134 | 2^2048 | 2^2112 | 2^2171 |
 //!
-//! Every finite term is a multiple of 2^LOW. The last two columns leave a factor of more than 2^40, and the
-//! wire form needs 2^30 of it; [`State::ZERO`] asserts this when a kind is compiled.
+//! Every finite term is a multiple of 2^LOW. The last two columns differ by a factor of more than 2^40, and the wire
+//! form needs 2^30 of it. [`State::ZERO`] asserts this when a kind is compiled.
 
 use crate::digits::{self, span};
 use crate::window::units;
 use crate::{Code, Float, Value};
 use std::marker::PhantomData;
 
-/// Words before the digits: the elements, and the terms that are NaN, +Inf, −Inf.
+/// The number of words before the digits: the elements, and the terms that are NaN, +Inf, −Inf.
 pub const COUNTS: usize = 4;
 
-/// Deposits after which digits must be normalised. Each adds less than 2^32 to a digit, so that
-/// they stay below 2^61 + 2^32, and the sum of two such states below 2^62 + 2^33.
+/// The number of deposits after which digits must be normalised. A deposit adds less than 2^32 to a digit, so digits
+/// stay below 2^61 + 2^32, and the sum of two such states below 2^62 + 2^33.
 const MAX_PENDING: u32 = 1 << 29;
 
-/// One of the sums: what its terms are, and the layout of its state.
+/// One of the sums: its terms, and the layout of its state.
 pub trait Kind: Copy + Send + Sync + 'static {
     /// The type of the elements and of the result.
     type Element: Float;
@@ -117,20 +117,20 @@ impl<K: Kind> State<K> {
         Self { words: K::ZERO, pending: 0 }
     };
 
-    /// The state of words that were added elsewhere, in any split. Digits are at most 2^62 in
-    /// magnitude, as after 2^30 normalised states or deposits.
+    /// The state of words that were added elsewhere. The digits are at most 2^62 in magnitude, as after 2^30 normalised
+    /// states or deposits.
     pub fn from_words(words: K::Words) -> Self {
         let mut state = Self { words, pending: 0 };
         state.normalise();
         state
     }
 
-    /// The words, which are normalised where [`State::normalise`] was the last call.
+    /// The words. They are normalised if [`State::normalise`] was the last call that changed them.
     pub fn words(&self) -> &K::Words {
         &self.words
     }
 
-    /// Adds a term to the sum, by integers alone.
+    /// Adds a term to the sum by integer arithmetic.
     pub fn deposit(&mut self, term: K::Term) {
         self.count(1);
         let [_, nan, plus, minus, ..] = self.words.as_mut() else { unreachable!() };
@@ -144,14 +144,14 @@ impl<K: Kind> State<K> {
         }
     }
 
-    /// Counts elements whose sum is added by [`State::add_units`].
+    /// Counts elements. [`State::add_units`] adds their sum.
     #[inline]
     pub fn count(&mut self, elements: usize) {
         self.words.as_mut()[0] += elements as i64;
     }
 
-    /// Adds units·2^exponent, which is of no element, but the sum of some. If it is not 0, the exponent is
-    /// at least LOW, and the value below 2^(TOP + 64).
+    /// Adds units·2^exponent without counting an element. Unless it is 0, the exponent is at least LOW, and the value
+    /// below 2^(TOP + 64).
     #[inline(never)]
     pub fn add_units(&mut self, units: impl Into<i128>, exponent: i32) {
         let units = units.into();
@@ -174,20 +174,20 @@ impl<K: Kind> State<K> {
         digits::add(&mut self.words.as_mut()[COUNTS..], position, magnitude, negative, span);
     }
 
-    /// Adds the terms of another state. Together they are fewer than 2^63.
+    /// Adds the terms of another state. Together the states have fewer than 2^63 terms.
     pub fn merge(&mut self, other: &Self) {
         self.reserve(other.pending + 1);
         add_words(self.words.as_mut(), other.words.as_ref());
     }
 
-    /// Adds a part of each of the same elements, whose number is the other state's.
+    /// Adds the sum of parts of the same elements. Takes over the other state's number of elements.
     #[inline(never)]
     pub fn merge_part(&mut self, other: &Self) {
         self.merge(other);
         self.words.as_mut()[0] = other.elements();
     }
 
-    /// Brings the words into the one form that the sum has.
+    /// Brings the words into the normalised form.
     pub fn normalise(&mut self) {
         digits::normalise(&mut self.words.as_mut()[COUNTS..]);
         self.pending = 0;
@@ -202,8 +202,8 @@ impl<K: Kind> State<K> {
         self.pending += deposits;
     }
 
-    /// The sum, rounded to nearest, ties to even. As IEEE 754 has it, a NaN wins, Inf − Inf is NaN, and
-    /// an infinity wins over finite terms; an exact zero is +0, as is the sum of no terms.
+    /// The sum, rounded to nearest, ties to even. As in IEEE 754, it is NaN with a NaN or both infinities among the
+    /// terms, and infinite with one infinity. An exact zero is +0, and so is the sum of no terms.
     pub fn value(&self) -> K::Element {
         let mut words = self.words;
         rounded(words.as_mut(), K::LOW)
@@ -215,7 +215,7 @@ impl<K: Kind> State<K> {
     }
 }
 
-/// Adds words to others. In one loop for all kinds, to keep the library small.
+/// Adds words to others. One loop for all kinds keeps the library small.
 #[inline(never)]
 pub(crate) fn add_words(words: &mut [i64], others: &[i64]) {
     for (word, &addend) in words.iter_mut().zip(others) {
@@ -223,8 +223,8 @@ pub(crate) fn add_words(words: &mut [i64], others: &[i64]) {
     }
 }
 
-/// The sum that a state's words hold, whose first digit stands for 2^low, as [`State::value`] rounds it. The words are
-/// overwritten.
+/// The sum in a state's words, rounded as by [`State::value`]. The first digit counts units of 2^low. Overwrites the
+/// words.
 pub(crate) fn rounded<T: Float>(words: &mut [i64], low: i32) -> T {
     match special::<T>(words) {
         Some(encoding) => T::from_encoding(encoding),
@@ -232,7 +232,7 @@ pub(crate) fn rounded<T: Float>(words: &mut [i64], low: i32) -> T {
     }
 }
 
-/// The encoding of the sum that a state's words hold if it is not finite.
+/// The encoding of the sum in a state's words, if it is not finite.
 pub(crate) fn special<T: Float>(words: &[i64]) -> Option<u64> {
     match (words[1] > 0, words[2] > 0, words[3] > 0) {
         (false, false, false) => None,

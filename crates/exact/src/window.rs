@@ -1,8 +1,8 @@
-//! Exact sums by floating-point arithmetic, in windows: the reference of vector code and kernels.
+//! Exact sums by floating-point arithmetic, in windows: the reference for vector code and kernels.
 //!
 //! A level with the unit 2^u has an accumulator a, which begins at σ = 1.5·2^(u+52). The deposit of r
 //! is t = a + r, q = t − a, r ← r − q, a ← t. A window has several levels, [`LEVEL_BITS`] bits
-//! apart, and each level takes what the one above left of r.
+//! apart. Each level takes the remainder r of the level above.
 //!
 //! Why this is exact, in f64 rounded to nearest, without flush to zero or contraction:
 //!
@@ -15,57 +15,56 @@
 //!    2^(u' + 44) for u' = u − 45.
 //! 4. *A level's sum is the integer bits(a) − bits(σ), in units of 2^u*, since a has moved by q after q,
 //!    and the encodings of neighbouring floats are neighbouring integers.
-//! 5. *All is deposited if and only if nothing is left of r after the last level*, that is, if the last q
-//!    equals r (zeros of either sign are equal). A NaN leaves NaN, which is not equal; code that looks
-//!    for what is left in a way that passes over NaN must see that a is still in its range instead.
+//! 5. *All is deposited if and only if no remainder is left after the last level*, that is, if the last q
+//!    equals r (zeros of either sign are equal). A NaN leaves NaN, which is not equal. Code that looks for
+//!    remainders in a way that misses NaN must check that a is still in its range instead.
 //!
-//! A product is two parts, p = x·y rounded and its error e = fma(x, y, −p), both deposited. e is exact if
+//! A product has two parts, p = x·y rounded and its error e = fma(x, y, −p), and both are deposited. e is exact if
 //! |p| ≥ 2^−968: then the product's lowest bit is at least 2^(−969 − 105) = 2^−1074. The product
 //! of two f32 is exact, and e is 0.
 //!
-//! A block of terms is added to the state after all its checks have passed, so that nothing is ever
-//! undone; otherwise its terms are deposited as integers.
+//! A block of terms is added to the state only after all its checks have passed. Otherwise its terms are
+//! deposited as integers.
 
 use crate::{Dot, Float, Kind, State, Sum, digits};
 
-/// The distance of a window's levels in bits.
+/// The distance between a window's levels, in bits.
 pub const LEVEL_BITS: i32 = 45;
 
-/// Deposits in a level before its sum is taken.
+/// The number of deposits in a level before its sum is taken.
 const DEPOSITS: usize = 1 << 7;
 
-/// Units of windows are 2^(LOW + GRID·k). [`LEVEL_BITS`] is a multiple of it, so that one array of
-/// counters can keep the sums of all windows.
+/// Units of windows are 2^(LOW + GRID·k). [`LEVEL_BITS`] is a multiple of GRID, so one array of counters can have the
+/// sums of all windows.
 const GRID: i32 = 5;
 
-/// Parts are at most 2^(u + REACH) in the level with the unit 2^u.
+/// In the level with the unit 2^u, parts are at most 2^(u + REACH).
 const REACH: i32 = 44;
 
-/// The largest u, with which the level's accumulator stays below 2^1023.
+/// The largest u. The level's accumulator then stays below 2^1023.
 const MAX_UNIT: i32 = 1022 - 52;
 
-/// The conditions under which a block's sums are exact. A test leaves each out, to show that without it
-/// sums are wrong.
+/// The conditions under which a block's sums are exact. A test leaves each out, to show that sums are wrong without it.
 #[derive(Clone, Copy, Debug)]
 pub struct Guards {
-    /// The block's largest part is at most 2^(u+44), u of the highest level. NaN passes, as it does in
-    /// the maximum that processors compute.
+    /// The block's largest part is at most 2^(u+44), with the u of the highest level. NaN passes, as in the maximum
+    /// that processors compute.
     pub limit: bool,
-    /// Nothing is left after the last level, nor was any part NaN.
+    /// The last level leaves no remainder, and no part is NaN.
     pub witness: bool,
-    /// The lowest unit is at least 2^FLOOR. A smaller product, whose error may be wrong, is not a multiple of
-    /// that unit and leaves something after the last level.
+    /// The lowest unit is at least 2^FLOOR. A product below that may have a wrong error, but is not a multiple of the
+    /// unit and so leaves a remainder.
     pub floor: bool,
     /// A product that is 0 has a factor that is 0.
     pub zero: bool,
 }
 
 impl Guards {
-    /// All of them.
+    /// All conditions.
     pub const ALL: Self = Self { limit: true, witness: true, floor: true, zero: true };
 }
 
-/// A kind whose terms are sums of f64.
+/// A kind with terms that are sums of f64.
 pub trait Windowed: Kind {
     /// The parts of a term, one or two.
     type Parts: IntoIterator<Item = f64>;
@@ -74,10 +73,10 @@ pub trait Windowed: Kind {
     /// The lowest unit of a window is at least 2^FLOOR.
     const FLOOR: i32;
 
-    /// The parts, whose sum is the term's value, in the range where they are exact.
+    /// The parts. In the range in which they are exact, their sum is the term's value.
     fn parts(term: Self::Term) -> Self::Parts;
 
-    /// Checks if a term is 0 because it underflowed.
+    /// True if a term is 0 because it underflowed.
     fn vanished(term: Self::Term) -> bool;
 }
 
@@ -118,8 +117,8 @@ where
     }
 }
 
-/// Adds terms to a state, by windows of `LEVELS` levels if one holds the block, or else by integers.
-/// Returns the number of blocks that no window held.
+/// Adds terms to a state: by windows of `LEVELS` levels, or by integers if no window holds a block. Returns the number
+/// of blocks that no window held.
 pub fn accumulate<K: Windowed, const LEVELS: usize>(
     state: &mut State<K>, terms: &[K::Term], guards: Guards,
 ) -> usize {
@@ -134,7 +133,7 @@ pub fn accumulate<K: Windowed, const LEVELS: usize>(
             ((fits || !guards.limit) && (!vanished || !guards.zero))
                 .then(|| sums::<LEVELS>(unit, parts.clone(), guards))?
         };
-        // The window of the block before, or else one for this block.
+        // The window of the preceding block, or else a window for this block.
         let held = window.and_then(sums).or_else(|| {
             window = covering::<K>(largest, LEVELS, guards);
             window.and_then(sums)
@@ -150,7 +149,7 @@ pub fn accumulate<K: Windowed, const LEVELS: usize>(
     spilled
 }
 
-/// The highest unit of the lowest window that reaches up to parts of a size.
+/// The highest unit of the lowest window that holds parts of a size.
 fn covering<K: Windowed>(largest: f64, levels: usize, guards: Guards) -> Option<i32> {
     let floor = if guards.floor { K::FLOOR } else { K::FLOOR.min(-1073) };
     let lowest = floor + LEVEL_BITS * (levels as i32 - 1);
@@ -165,8 +164,7 @@ pub(crate) fn units(highest: i32) -> impl Iterator<Item = i32> {
     (0..).map(move |level| highest - LEVEL_BITS * level)
 }
 
-/// Rounds the sums of a window's levels, three at most, without a state. The highest level has the unit
-/// 2^unit.
+/// Rounds the sums of a window's levels, at most three, without a state. The highest level has the unit 2^unit.
 pub fn round_window<T: Float>(sums: &[i64], unit: i32) -> T {
     let lowest = unit - LEVEL_BITS * (sums.len() as i32 - 1);
     // 90 + 64 bits, and the sign.
@@ -178,14 +176,14 @@ pub fn round_window<T: Float>(sums: &[i64], unit: i32) -> T {
     digits::round(&mut digits, lowest)
 }
 
-/// Units of 2^unit, rounded, without a state.
+/// Rounds units of 2^unit without a state.
 pub fn round_units<T: Float>(units: i128, unit: i32) -> T {
     let mut digits = [0; 6];
     digits::add(&mut digits, 0, units.unsigned_abs(), units < 0, digits::span(128));
     digits::round(&mut digits, unit)
 }
 
-/// The sums of parts in the levels of a window, if nothing is left.
+/// The sums of parts in the levels of a window, if there is no remainder.
 fn sums<const LEVELS: usize>(
     unit: i32, mut parts: Vec<f64>, guards: Guards,
 ) -> Option<[i64; LEVELS]> {
@@ -198,14 +196,14 @@ fn sums<const LEVELS: usize>(
     (!guards.witness || parts.iter().all(|&part| part == 0.0)).then_some(sums)
 }
 
-/// Deposits what is left of a part in a level, and leaves what the level does not hold.
+/// Deposits the remainder of a part in a level, and leaves the level's own remainder.
 fn deposit(accumulator: f64, part: &mut f64) -> f64 {
     let sum = accumulator + *part;
     *part -= sum - accumulator;
     sum
 }
 
-/// 2^exponent, of a normal number.
+/// 2^exponent, which must be a normal number.
 #[must_use]
 pub fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)

@@ -1,4 +1,4 @@
-//! The wire form of a state: bytes that any process can read, and that add as integers.
+//! The wire form of a state: bytes that any process can read, and that can be added as integers.
 //!
 //! | word | holds |
 //! |---|---|
@@ -9,26 +9,26 @@
 //! | 7 … | digits, normalised as written: the last signed, the others in [0, 2^32) |
 //! | last | checksum: Σ G^(n − i)·word i over the n words before it, mod 2^64 |
 //!
-//! A word has 64 bits, little-endian, signed. 152 bytes are a sum of f32, 224 a dot of f32, 608 a sum
-//! of f64, 1,136 a dot of f64.
+//! A word is a signed little-endian integer of 64 bits. A sum of f32 has 152 bytes, a dot of f32 224, a sum of f64 608,
+//! and a dot of f64 1,136.
 //!
-//! Wire forms of one kind that are added word by word, as int64, are the wire form of all their terms:
-//! every rule is linear in the words, and holds for R states as for one. No word wraps for
-//! R ≤ [`MAX_STATES`]: each but the checksum is below 2^32 in magnitude for one state. So sums of what is
-//! read are read, too, unless their elements or states are too many, which is an error of its own. A
-//! changed word never passes: G is odd, so that G^(n − i)·difference is not 0 mod 2^64.
+//! Wire forms of one kind that are added word by word, as int64, are the wire form of all their terms: every rule is
+//! linear in the words, and holds for R states as for one. No word wraps for R ≤ [`MAX_STATES`], because in one state
+//! each word except the checksum is below 2^32 in magnitude. So sums of valid wire forms are valid, unless they have
+//! too many elements or states, which is an error of its own. A single changed word is always detected: G is odd, so
+//! G^(n − i)·difference is not 0 mod 2^64.
 
 use crate::code::{Layout, MOST_WORDS};
 use crate::{COUNTS, Code, digits};
 
-/// States that may be added word by word, so that their words stay below 2^62.
+/// The most states that may be added word by word: their words stay below 2^62.
 pub const MAX_STATES: i64 = 1 << 30;
 
 const NAME: i64 = 0x7667; // "gv", as its bytes lie in memory
 const VERSION: u8 = 1;
-/// Words before the elements.
+/// The number of words before the elements.
 const HEADER: usize = 2;
-/// Words before the digits: the header, two of the elements, three of special terms.
+/// The number of words before the digits: the header, two for elements, three for special terms.
 const BEFORE_DIGITS: usize = HEADER + COUNTS + 1;
 /// 2^64 divided by the golden ratio, the nearest odd integer.
 const G: i64 = 0x9E37_79B9_7F4A_7C15_u64.cast_signed();
@@ -49,7 +49,7 @@ impl Code {
         8 * (BEFORE_DIGITS + self.layout().digits + 1)
     }
 
-    /// Writes a state, given by its words, which are normalised.
+    /// Writes a state, given by its normalised words.
     ///
     /// # Panics
     /// If there are not [`Code::wire_bytes`] bytes.
@@ -73,7 +73,7 @@ impl Code {
         }
     }
 
-    /// Reads a state, or several that were added word by word, to its words, which are normalised.
+    /// Reads a state, or several that were added word by word, as normalised words.
     ///
     /// # Panics
     /// If there are not [`Code::words`] words.
@@ -127,7 +127,7 @@ pub enum WireError {
     Checksum,
 }
 
-/// Reads a state's counts, and its digits, which are normalised.
+/// Reads a state's counts and its normalised digits.
 fn read(code: Code, bytes: &[u8], counts: &mut [i64], digits: &mut [i64]) -> Result<(), WireError> {
     let found = kind_of(bytes)?;
     if found != code {
@@ -168,8 +168,8 @@ fn read(code: Code, bytes: &[u8], counts: &mut [i64], digits: &mut [i64]) -> Res
     Ok(())
 }
 
-/// True if normalised digits can be the sum of `terms` finite terms. Each term is below 2^TOP, so the sum is at
-/// most terms·2^TOP in magnitude. The property holds for sums of such states, too, with the terms of all.
+/// True if normalised digits can be the sum of `terms` finite terms. Each term is below 2^TOP, so the sum is at most
+/// terms·2^TOP in magnitude. The same holds for sums of such states, with the terms of all.
 fn is_sum_of(kind: &Layout, digits: &[i64], terms: u128) -> bool {
     let position = (kind.top - kind.low) as usize;
     let is_negative = |sign: i64| {
@@ -183,7 +183,7 @@ fn is_sum_of(kind: &Layout, digits: &[i64], terms: u128) -> bool {
     !is_negative(1) && !is_negative(-1)
 }
 
-/// The kind of state that some bytes begin as.
+/// The kind of the state with these bytes. Checks only the first words.
 pub fn kind_of(bytes: &[u8]) -> Result<Code, WireError> {
     if bytes.len() < 8 * HEADER {
         return Err(WireError::TooShort { found: bytes.len() });

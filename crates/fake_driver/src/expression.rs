@@ -1,10 +1,10 @@
 //! The kernels of expressions: PTX that the emulator runs.
 
-use crate::codes::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE};
+use crate::codes::{Code, ILLEGAL_ADDRESS, INVALID_IMAGE, MISALIGNED_ADDRESS};
 use crate::faults::violate;
 use crate::memory::{Block, find, reach_by_kernel};
 use crate::timing::{self, Direction};
-use gpuvec_emulator::{Kernel, Memory};
+use gpuvec_emulator::{Fault, Kernel, Memory};
 
 /// Bytes of a reduction's scratch memory, which are zero between kernels.
 const SCRATCH_BYTES: usize = 65_536;
@@ -32,15 +32,18 @@ pub(crate) fn run(kernel: &Kernel, parameters: &[u64], blocks: usize) -> Result<
     let outcome = scratch
         .map_or(Ok(()), |scratch| check_scratch(scratch, &mut memory))
         .and_then(|()| kernel.run(&parameters, blocks as u32, &mut memory));
-    outcome.map_err(|why| {
-        violate(&format!("a kernel's {why}"));
-        ILLEGAL_ADDRESS
+    outcome.map_err(|fault| {
+        violate(&format!("a kernel's {fault}"));
+        match fault {
+            Fault::Misaligned(_) => MISALIGNED_ADDRESS,
+            Fault::Other(_) => ILLEGAL_ADDRESS,
+        }
     })?;
     Ok(flags)
 }
 
 /// Checks that a reduction's scratch memory is there, and zero.
-fn check_scratch(scratch: u64, memory: &mut Reached) -> Result<(), String> {
+fn check_scratch(scratch: u64, memory: &mut Reached) -> Result<(), Fault> {
     let place = memory.place(Direction::In, scratch, SCRATCH_BYTES)?.cast_const();
     // SAFETY: `place` found the bytes, and no other kernel uses a stream's scratch memory.
     let bytes = unsafe { std::slice::from_raw_parts(place, SCRATCH_BYTES) };

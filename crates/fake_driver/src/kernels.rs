@@ -1,7 +1,7 @@
 //! The kernels, by name: gpuvec's table of operations, one element after the other, and copies. Kernels of
 //! other names are expressions'.
 
-use crate::codes::{Code, ILLEGAL_ADDRESS};
+use crate::codes::{Code, ILLEGAL_ADDRESS, MISALIGNED_ADDRESS};
 use crate::faults::violate;
 use crate::memory::reach_by_kernel;
 use crate::timing::{self, Direction};
@@ -248,12 +248,13 @@ fn copy(from: usize, to: usize, n: usize) -> Result<(), Code> {
     Ok(())
 }
 
-/// Returns the address of an array's bytes, if a device can access all of them.
+/// Returns the address of an array's elements, if a device can access all of them.
 fn array<T>(address: usize, n: usize, name: &str) -> Result<*mut T, Code> {
-    let found =
-        reach_by_kernel(address, n * size_of::<T>()).filter(|at| at.cast::<T>().is_aligned());
-    found.map(<*mut u8>::cast).ok_or_else(|| {
-        violate(&format!("a kernel's {name} at {address:#x}: there are no {n} elements"));
-        ILLEGAL_ADDRESS
-    })
+    let (why, code) = match reach_by_kernel(address, n * size_of::<T>()).map(<*mut u8>::cast::<T>) {
+        Some(found) if found.is_aligned() => return Ok(found),
+        Some(_) => ("the address is not aligned".to_owned(), MISALIGNED_ADDRESS),
+        None => (format!("there are no {n} elements"), ILLEGAL_ADDRESS),
+    };
+    violate(&format!("a kernel's {name} at {address:#x}: {why}"));
+    Err(code)
 }

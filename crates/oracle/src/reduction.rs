@@ -1,7 +1,7 @@
 //! The reductions.
 
 use crate::Value::{self, Bool, F32, F64, I64};
-use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, quotient};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, quotient, root};
 use gpuvec_expr::{Reduction, Type};
 
 /// The reduction of the results of each element; none if it has no value for no elements.
@@ -29,7 +29,7 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
         (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first), &f64s(&last)).value()),
         (Reduction::Dot, _) => F64(sum::<Dot<f64>>(&f64s(&first), &f64s(&last)).value()),
         (Reduction::Mean, Type::F32) => F32(mean(&sum::<Sum<f32>>(&f32s(&first), &f32s(&first)))),
-        (Reduction::Norm, Type::F32) => F32(norm(&sum::<Dot<f32>>(&f32s(&first), &f32s(&first)))),
+        (Reduction::Norm, Type::F32) => F32(root(&sum::<Dot<f32>>(&f32s(&first), &f32s(&first)))),
         (Reduction::Mean, _) => {
             let halves: Vec<f64> = results.iter().flat_map(|values| f64s(values)).collect();
             F64(quotient(&sum::<Sum<f64>>(&halves, &halves), first.len() as u64))
@@ -41,7 +41,7 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
                 halves.iter().flat_map(|x| halves.iter().map(|y| (*x, *y))).collect::<Vec<_>>()
             };
             let (a, b): (Vec<f64>, Vec<f64>) = results.iter().flat_map(pairs).unzip();
-            F64(norm(&sum::<Dot<f64>>(&a, &b)))
+            F64(root(&sum::<Dot<f64>>(&a, &b)))
         }
         (Reduction::Var | Reduction::Std, _) => {
             unreachable!("tests of their own compare them with rationals")

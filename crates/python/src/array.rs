@@ -1,4 +1,4 @@
-//! Arrays of NumPy, of other libraries and of GPUs, read in place.
+//! Arrays of NumPy, of other libraries and in device memory, read in place.
 
 use crate::device_array::DeviceArrays;
 use crate::foreign::{Foreign, LEGACY_DEFAULT_STREAM, NativeStream};
@@ -9,8 +9,8 @@ use pyo3::types::{PyString, PyTuple};
 use std::ffi::{c_int, c_void};
 use std::slice;
 
-/// The fields of `PyArrayObject` (NumPy's reference, "Python types and C-structures"). They are part of
-/// NumPy's binary interface: other extension modules are compiled for them. [`NumPy::get`] checks them.
+/// The fields of `PyArrayObject` (NumPy's reference, "Python types and C-structures"). They are part of NumPy's binary
+/// interface, for which extension modules are compiled. [`NumPy::get`] checks them.
 #[repr(C)]
 pub(crate) struct Fields {
     pub(crate) _object: [usize; 2],
@@ -29,12 +29,12 @@ pub(crate) const ALIGNED: c_int = 0x100;
 pub(crate) const WRITEABLE: c_int = 0x400;
 const WARNS: c_int = c_int::MIN;
 
-/// Returns the bits of a scalar of NumPy: its value is behind the object's header, as `PyArrayScalar_VAL` reads it.
+/// Returns the bits of a NumPy scalar. The value follows the object's header, where `PyArrayScalar_VAL` reads it.
 /// (Unlike Python's conversions, this does not depend on floating-point modes.)
 ///
 /// # Safety
 ///
-/// The object is a scalar whose value has that many bytes, at most eight.
+/// The object is a scalar with a value of `bytes` bytes, at most eight.
 pub(crate) unsafe fn scalar_bits(scalar: &Bound<'_, PyAny>, bytes: usize) -> u64 {
     let mut bits = [0; size_of::<u64>()];
     // SAFETY: this function's promise.
@@ -45,12 +45,12 @@ pub(crate) unsafe fn scalar_bits(scalar: &Bound<'_, PyAny>, bytes: usize) -> u64
     u64::from_le_bytes(bits)
 }
 
-/// NumPy, whose arrays are laid out as this module reads them.
+/// NumPy, with arrays in the layout that this module reads.
 pub(crate) struct NumPy {
     ndarray: Py<PyAny>,
     empty: Py<PyAny>,
-    /// "transpose". (pyo3's `intern` makes a string at its first use, under a lock. A child that another thread forks
-    /// meanwhile would wait forever.)
+    /// "transpose". (pyo3's `intern` would make the string at its first use, under a lock for which a child that is
+    /// forked meanwhile would wait forever.)
     transpose: Py<PyString>,
     /// "_native", the native stream of a stream of the package.
     native: Py<PyString>,
@@ -73,7 +73,7 @@ impl NumPy {
         let numpy = NumPy { ndarray, empty, transpose, native, foreign: Foreign::new(&module)? };
         let known = numpy.empty.bind(py).call1(((3, 5), "f4"))?;
         let scalar = module.getattr("float32")?.call1((1.5,))?;
-        // SAFETY: a float32, whose value has four bytes.
+        // SAFETY: a float32's value has four bytes.
         let bits = unsafe { scalar_bits(&scalar, size_of::<f32>()) };
         if numpy.describes(&known, &[3, 5])? && bits == u64::from(1.5_f32.to_bits()) {
             return Ok(numpy);
@@ -94,7 +94,7 @@ impl NumPy {
             && array.strides() == [20, 4])
     }
 
-    /// Returns an object as an array; `None` for other classes, also those derived from ndarray.
+    /// Returns an ndarray as an array; `None` for objects of other classes, derived ones included.
     #[inline(always)]
     pub(crate) fn array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Array<'py>> {
         let is_such = object.get_type_ptr().cast() == self.ndarray.as_ptr();
@@ -102,8 +102,8 @@ impl NumPy {
         is_such.then(new)
     }
 
-    /// Makes an array, in the memory of `device` if there is one. Its axes are in C order, or in an order in memory, the
-    /// outermost first.
+    /// Makes an array, in the memory of `device` if that is given. `order` has the axes in their order in memory, the
+    /// outermost first, if that is not C order.
     pub(crate) fn empty<'py>(
         &self, shape: &[isize], order: Option<&[usize]>, dtype: &Bound<'py, PyAny>,
         device: Option<i32>,
@@ -136,9 +136,9 @@ impl NumPy {
         Ok(native.and_then(|native| native.extract().ok()).map(Some))
     }
 
-    /// Returns the array that an object is: an ndarray, a DeviceArray, or an array of another library, whose work so
-    /// far precedes the call's on `stream`. Without a stream a DeviceArray must have no queued work. Returns `None` for
-    /// other objects, which the package's Python code accepts or refuses.
+    /// Returns an ndarray, a DeviceArray or another library's array as an array. The other library's work so far
+    /// precedes the call's work on `stream`. Without a stream a DeviceArray must have no queued work. Returns `None`
+    /// for other objects, which the package's Python code accepts or refuses.
     #[inline(always)]
     pub(crate) fn found<'py>(
         &self, object: &Bound<'py, PyAny>, stream: Option<NativeStream>,
@@ -154,31 +154,31 @@ impl NumPy {
     ) -> PyResult<Option<Array<'py>>> {
         match DeviceArrays::get(object.py()) {
             Some(known) if known.has(object) => known.found(self, object, stream.is_some()),
-            // Masked arrays, for example.
+            // A derived class, such as masked arrays.
             _ if object.is_instance(self.ndarray.bind(object.py()))? => Ok(None),
             _ => self.foreign.found(object, stream.unwrap_or(LEGACY_DEFAULT_STREAM)),
         }
     }
 }
 
-/// An array of a call. An ndarray's fields are read anew each time: any Python code, such as an argument's `__dlpack__`
-/// or a finalizer that the garbage collector runs, may give the array another shape, dtype or memory. So a call checks
-/// its arrays when all are found and made, and runs no Python code between these checks and the library.
+/// An array of a call. An ndarray's fields are read anew each time, since any Python code, such as an argument's
+/// `__dlpack__` or a finalizer, may give the array another shape, dtype or memory. So a call checks its arrays after it
+/// has found or made all of them, and runs no Python code between these checks and the library's call.
 pub(crate) struct Array<'py> {
-    /// The caller's object, or the call's result, if that is not the owner.
+    /// The caller's object, or the call's result, if it is not the owner.
     pub(crate) object: Option<Bound<'py, PyAny>>,
-    /// Keeps the memory.
+    /// The object that keeps the memory.
     pub(crate) owner: Bound<'py, PyAny>,
     /// The fields of an array that is not NumPy's.
     pub(crate) described: Option<Box<Described>>,
-    /// The device in whose memory a new result belongs.
+    /// The device that should hold a new result.
     pub(crate) device: Option<i32>,
 }
 
 /// An array as another library described it.
 pub(crate) struct Described {
     pub(crate) fields: Fields,
-    /// The shape and the strides, to which the fields point.
+    /// The shape and the strides; the fields point to them.
     pub(crate) _numbers: Box<[isize]>,
 }
 
@@ -216,7 +216,7 @@ impl<'py> Array<'py> {
         self.numbers(self.fields().strides)
     }
 
-    /// The number for each axis.
+    /// A number for each axis, behind a pointer of the fields.
     fn numbers(&self, numbers: *const isize) -> &[isize] {
         match usize::try_from(self.fields().axes) {
             // SAFETY: an array has a length and a stride for each axis.

@@ -5,20 +5,20 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 
-/// The class `gpuvec.DeviceArray`, as this module uses it.
+/// The class `gpuvec.DeviceArray` and the names of its attributes.
 pub(crate) struct DeviceArrays {
     class: Py<PyAny>,
-    /// "_uses": the queued work on an array that was not waited for.
+    /// "_uses": an array's queued work that was not waited for.
     uses: Py<PyString>,
     /// "_found": a tuple of the ndarray that describes the elements, their device or None, and more.
     found: Py<PyString>,
-    /// "_new", which makes an array of a shape, a dtype and a device.
+    /// "_new": makes an array from a shape, a dtype and a device.
     new: Py<PyString>,
 }
 
 static KNOWN: PyOnceLock<DeviceArrays> = PyOnceLock::new();
 
-/// Tells this module the class of arrays in device memory.
+/// Passes the class of arrays in device memory to this module.
 #[pyfunction]
 pub(crate) fn accept(class: Bound<'_, PyAny>) {
     let py = class.py();
@@ -36,7 +36,7 @@ impl DeviceArrays {
         object.get_type().as_ptr() == self.class.as_ptr()
     }
 
-    /// Returns the array; `None` if queued work on it was not waited for, unless the call is queued, too.
+    /// Returns the array. `None` if the array has queued work, but the call is not queued.
     pub(crate) fn found<'py>(
         &self, numpy: &NumPy, object: &Bound<'py, PyAny>, is_queued: bool,
     ) -> PyResult<Option<Array<'py>>> {

@@ -1,5 +1,5 @@
-//! Arrays of other libraries, which export them by DLPack: by `__dlpack__`, or by the C functions of their class
-//! (DLPack 1.3, "DLPack C Exchange API"). PyTorch's `__dlpack__` takes ten microseconds.
+//! Arrays that other libraries export through DLPack: by the C functions of their class (DLPack 1.3, "DLPack C Exchange
+//! API"), or by `__dlpack__`, which takes ten microseconds in PyTorch.
 
 use crate::array::{ALIGNED, Array, CONTIGUOUS, Described, Fields, WRITEABLE};
 use crate::shapes::MOST_AXES;
@@ -57,20 +57,20 @@ const FUNCTIONS: &CStr = c"dlpack_exchange_api";
 const VERSIONED: &CStr = c"dltensor_versioned";
 const UNVERSIONED: &CStr = c"dltensor";
 
-/// Flags of a tensor: it is read-only, or a copy, whose changes do not reach the exporter.
+/// Flags of a tensor that is read-only, or a copy, so that writes do not reach the exporter.
 const UNWRITABLE: u64 = 1 | 2;
 
-/// `DLDeviceType`: the host's memory, also page-locked, and a GPU's.
+/// `DLDeviceType`: memory of the host, pageable and page-locked, and of a GPU.
 const ON_HOST: [c_int; 2] = [1, 3];
 const ON_GPU: [c_int; 2] = [2, 13];
 
 /// A stream as DLPack numbers it: the driver's handle, or 1 for the legacy default stream.
 pub(crate) type NativeStream = usize;
 
-/// The legacy default stream, with which every call is ordered, and the library's own streams.
+/// The legacy default stream. Every call is ordered with it, and so are the library's streams.
 pub(crate) const LEGACY_DEFAULT_STREAM: NativeStream = 1;
 
-/// The element types: NumPy's typestr, DLPack's code, and the bytes.
+/// The element types: NumPy's typestr, DLPack's code, and the element's bytes.
 const TYPES: [(&str, u8, isize); 12] = [
     ("|b1", 6, 1),
     ("|u1", 1, 1),
@@ -86,7 +86,7 @@ const TYPES: [(&str, u8, isize); 12] = [
     ("<f8", 2, 8),
 ];
 
-/// Python objects that calls of the protocol use, made once: names and dtypes.
+/// The Python objects for calls of the protocol, made once.
 pub(crate) struct Foreign {
     functions: Py<PyString>,
     requires_grad: Py<PyString>,
@@ -99,11 +99,11 @@ pub(crate) struct Foreign {
     jax_array: Py<PyString>,
     /// The arguments of `__dlpack__` for arrays of the host, and of a GPU for the legacy default stream.
     keywords: [Py<PyDict>; 2],
-    /// NumPy's dtypes for the rows of [`TYPES`].
+    /// NumPy's dtypes of the rows of [`TYPES`].
     dtypes: Vec<Py<PyAny>>,
 }
 
-/// The arguments of `__dlpack__` for an array, whose work precedes later work of a stream.
+/// The arguments of `__dlpack__`: the array's work shall precede later work of `stream`.
 fn keywords(py: Python<'_>, stream: Option<NativeStream>) -> PyResult<Py<PyDict>> {
     let keywords = PyDict::new(py);
     keywords.set_item("stream", stream)?;
@@ -139,8 +139,8 @@ impl Foreign {
         })
     }
 
-    /// Returns another library's array. Work queued on it so far precedes later work of `stream`. Returns `None` for
-    /// other objects, and after an error of the library, which the package's Python code meets again.
+    /// Returns another library's array. Its queued work precedes later work of `stream`. Returns `None` for other
+    /// objects, and after an error of the library: the package's Python code meets the error again.
     pub(crate) fn found<'py>(
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Array<'py>>> {
@@ -162,8 +162,8 @@ impl Foreign {
         Ok(capsule.and_then(|capsule| self.array(object, capsule)))
     }
 
-    /// True if the elements of a tensor of PyTorch are those in memory with another sign, which DLPack cannot tell.
-    /// (Complex elements, which may be conjugated, are not for this module.)
+    /// True for a PyTorch tensor with the negated elements of its memory, which DLPack cannot describe. (This module
+    /// accepts no complex elements, which may be conjugated.)
     fn is_negated(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         if imported(object.py(), &self.torch)?.is_none() {
             return Ok(false);
@@ -171,23 +171,23 @@ impl Foreign {
         object.getattr_opt(&self.is_neg)?.map_or(Ok(false), |is_neg| is_neg.call0()?.is_truthy())
     }
 
-    /// True if an array must not be written, though its tensor may have no flag for that: arrays of JAX share
-    /// their memory with others.
+    /// True for an array of JAX, which must not be written, since other arrays may share its memory. Its tensor may not
+    /// have the flag for that.
     pub(crate) fn is_immutable(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Some(jax) = imported(object.py(), &self.jax)? else { return Ok(false) };
         jax.getattr_opt(&self.jax_array)?.map_or(Ok(false), |class| object.is_instance(&class))
     }
 
-    /// Returns the DLPack capsule of an array, which the C functions of its class make. Work queued on the array so
-    /// far precedes later work of `stream`. Returns `None` if the class has no such functions, or if `__dlpack__` has
-    /// to order the work or to tell what is wrong.
+    /// Returns the DLPack capsule of an array, made by the C functions of its class. The array's queued work precedes
+    /// later work of `stream`. Returns `None` if the class has no such functions, or if `__dlpack__` must order the
+    /// work or raise the error.
     pub(crate) fn capsule<'py>(
         &self, object: &Bound<'py, PyAny>, stream: NativeStream,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(attribute) = object.get_type().getattr_opt(&self.functions)? else {
             return Ok(None);
         };
-        // PyTorch leaves this check to its callers: a tensor with a gradient must not be exported.
+        // PyTorch's functions do not refuse a tensor that requires a gradient. Its `__dlpack__` does.
         if object.getattr_opt(&self.requires_grad)?.is_some_and(|it| it.is_truthy().unwrap_or(true))
         {
             return Ok(None);
@@ -205,7 +205,7 @@ impl Foreign {
             PyErr::take(object.py());
             return Ok(None);
         }
-        // SAFETY: the tensor is this call's, which the capsule owns from here on.
+        // SAFETY: the tensor is this call's; from here on the capsule owns it.
         let capsule = unsafe { PyCapsule_New(tensor.cast(), VERSIONED.as_ptr(), Some(delete)) };
         // SAFETY: a new reference, or NULL with an exception set.
         let capsule = unsafe { Bound::from_owned_ptr_or_err(object.py(), capsule) }?;
@@ -225,8 +225,8 @@ impl Foreign {
         let Some(device) = object.getattr_opt(&self.dlpack_device)? else { return Ok(None) };
         let (kind, _): (c_int, i32) = device.call0()?.extract()?;
         let is_on_gpu = ON_GPU.contains(&kind);
-        // Arrow's arrays are read-only, though not all versions of pyarrow say so. Their results are Arrow's, too,
-        // which the package makes.
+        // The package handles Arrow's arrays: they are read-only, though not all versions of pyarrow say so, and their
+        // results are Arrow's as well.
         if !is_on_gpu && (!ON_HOST.contains(&kind) || object.hasattr(&self.arrow)?) {
             return Ok(None);
         }
@@ -239,7 +239,7 @@ impl Foreign {
         object.getattr(&self.dlpack)?.call((), Some(keywords.bind(py))).map(Some)
     }
 
-    /// Returns the array of a DLPack capsule; `None` if something is unusual about it.
+    /// Returns the array of a DLPack capsule. `None` for a tensor that this module does not read.
     fn array<'py>(
         &self, object: &Bound<'py, PyAny>, capsule: Bound<'py, PyAny>,
     ) -> Option<Array<'py>> {
@@ -307,7 +307,7 @@ impl Foreign {
     }
 }
 
-/// Returns the pointer in an object, if it is a capsule of a name.
+/// Returns the pointer in an object, if the object is a capsule with a name.
 fn pointer_in(object: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: this thread holds the interpreter's lock; any object may be asked.
     unsafe {
@@ -316,8 +316,8 @@ fn pointer_in(object: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut c_void> {
     }
 }
 
-/// True if work on a tensor's device precedes later work of `stream`, since it is on that stream. 0 and 1 are both the
-/// legacy default stream. Arrays of the host have no queued work. Other devices are refused.
+/// True if a tensor's queued work is on `stream`, and so precedes later work of it. Both 0 and 1 are the legacy default
+/// stream. Arrays of the host have no queued work. False for other devices.
 fn is_ordered(functions: &Functions, tensor: &Tensor, stream: NativeStream) -> bool {
     if !ON_GPU.contains(&tensor.device_type) {
         return ON_HOST.contains(&tensor.device_type);

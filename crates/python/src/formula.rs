@@ -22,11 +22,11 @@ pub(crate) struct Formula {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     is_tuple: bool,
-    /// The number of axes above which a call needs `axis`.
+    /// The most axes of a call without `axis`.
     most_axes: usize,
     /// True if a call without `axis` broadcasts.
     broadcasts: bool,
-    /// True if the arrays of every call must have one shape.
+    /// True if all arrays of a call must have the same shape.
     needs_one_shape: bool,
     /// True if `axis` and `keepdims` may be passed.
     takes_axis: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Formula {
 pub(crate) struct Call<'a, 'py> {
     out: &'a Bound<'py, PyAny>,
     stream: &'a Bound<'py, PyAny>,
-    /// The native stream of `stream`; without one the call does its work at once.
+    /// The native stream of `stream`. Without one the call runs at once.
     pub(crate) native: Option<NativeStream>,
     axis: Option<&'a Bound<'py, PyAny>>,
     keepdims: bool,
@@ -46,7 +46,8 @@ pub(crate) struct Call<'a, 'py> {
 
 impl<'a, 'py> Call<'a, 'py> {
     #[inline(always)]
-    /// `reduced` has the arguments `axis` and `keepdims`. Returns `None` if `stream` or `keepdims` is something unusual.
+    /// `reduced` has the arguments `axis` and `keepdims`. Returns `None` if this module does not know the type of
+    /// `stream` or `keepdims`.
     pub(crate) fn new(
         numpy: &NumPy, out: &'a Bound<'py, PyAny>, stream: &'a Bound<'py, PyAny>,
         reduced: Option<&'a (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
@@ -66,13 +67,13 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 }
 
-/// The work of a call, which the package has the library queue on a stream.
+/// The work of a call that the package queues on a stream.
 #[pyclass(frozen, module = "gpuvec._native")]
 struct Work(Box<dyn Fn(usize) -> c_int + Send + Sync>);
 
 #[pymethods]
 impl Work {
-    /// Calls the library with a stream's handle; returns its status.
+    /// Calls the library with a stream's handle, and returns the status.
     fn __call__(&self, py: Python<'_>, stream: usize) -> c_int {
         py.detach(|| (self.0)(stream))
     }
@@ -80,14 +81,13 @@ impl Work {
 
 #[pymethods]
 impl Formula {
-    /// Makes the formula of an expression's handle, which outlives it, or of an operation's own function alone.
+    /// Makes the formula of an expression's handle, which must outlive it, or of an operation's own function.
     ///
-    /// `functions` has the addresses of `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`, and `own`, if it is not
-    /// None, the address of an operation's function, its number of inputs, and the size of its factor. Each input has
-    /// a name, a dtype, a form and whether it has the elements' shape; each output a dtype and whether it is a
-    /// reduction. `limits` has the fields from `most_axes` to `takes_axis`; a call
-    /// beyond them is one of the package's Python code. Of `calls`, the first queues work on a stream, and the second
-    /// makes an exception of a status that is an error.
+    /// `functions` has the addresses of `gpuvec_expr_run_outputs` and `gpuvec_expr_run_nd`. `own` has the address of an
+    /// operation's function, its number of inputs, and the size of its factor. An input has a name, a dtype, a form,
+    /// and True if it has the elements' shape. An output has a dtype, and True for a reduction. `limits` has the fields
+    /// from `most_axes` to `takes_axis`; the package's Python code handles calls beyond them. `calls` has a function
+    /// that queues work on a stream, and a function that makes an exception from an error's status.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "only the package calls it")]
     fn new(
@@ -96,7 +96,7 @@ impl Formula {
         outputs: Vec<(Py<PyAny>, bool)>, is_tuple: bool, limits: (usize, bool, bool, bool),
         calls: (Py<PyAny>, Py<PyAny>),
     ) -> PyResult<Self> {
-        // SAFETY: the package takes the addresses from the library, and the rest from its table of declarations
+        // SAFETY: the addresses come from the library, and the rest from the package's table of declarations
         // (python/gpuvec/_library.py), which a test compares with the header.
         let (runs, own) = unsafe { (Runs::at(functions), own.map(|own| Function::at(own))) };
         let inputs = inputs.into_iter().map(|input| Input::new(py, input));
@@ -121,8 +121,8 @@ impl Formula {
         })
     }
 
-    /// Runs the expression with the values of its inputs. Returns None unless all are arrays, at least one, and
-    /// scalars that this module knows, of shapes that fit each other, `out` and `axis`.
+    /// Runs the expression with the values of its inputs. Returns None unless this module knows the types of all arrays
+    /// and scalars, there is an array, and the shapes fit each other, `out` and `axis`.
     fn call<'py>(
         &self, inputs: &Bound<'py, PyDict>, out: &Bound<'py, PyAny>, stream: &Bound<'py, PyAny>,
         axis: Bound<'py, PyAny>, keepdims: Bound<'py, PyAny>,
@@ -132,7 +132,7 @@ impl Formula {
         let Some(call) = call.filter(|_| inputs.len() == self.inputs.len()) else {
             return Ok(None);
         };
-        // Without an allocation for few of them.
+        // A few of them need no allocation.
         let mut arrays = SmallVec::<[Array; 2]>::new();
         let mut scalars = SmallVec::<[u64; 2]>::new();
         for input in &self.inputs {
@@ -150,13 +150,13 @@ impl Formula {
 }
 
 impl Formula {
-    /// Runs the expression. Returns `None` if an array has another type than the input, or if shapes do not fit.
+    /// Runs the expression. Returns `None` if an array's type is not the input's, or if shapes do not fit.
     pub(crate) fn run<'py>(
         &self, arrays: &[Array<'py>], scalars: &[u64], call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(shapes) = self.shapes(arrays, call) else { return Ok(None) };
         let Some(targets) = self.targets(arrays, &shapes, call)? else { return Ok(None) };
-        // The targets' Python code may have changed arrays. From here to the library's call none runs.
+        // Making the targets may have run Python code that changed arrays. From here to the library's call none runs.
         let fits = |(output, target): (&Output, &Target<'py>)| {
             let (shape, is_full) = (shapes.of_output(output.extent), shapes.reduced.is_full());
             output.fits(&target.array, shape, is_full)
@@ -177,8 +177,8 @@ impl Formula {
         Ok(Some(PyTuple::new(call.out.py(), results)?.into_any()))
     }
 
-    /// Calls an operation's own function, as [`Self::run`] runs its expression. Returns `None` also unless all arrays
-    /// are contiguous and of one shape, and all axes are reduced or none.
+    /// Calls an operation's own function, like [`Self::run`] its expression. Also returns `None` unless all arrays are
+    /// contiguous and of one shape, and all axes are reduced or none.
     pub(crate) fn run_own<'py>(
         &self, arrays: &[Array<'py>], factor: f64, call: &Call<'_, 'py>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -199,7 +199,7 @@ impl Formula {
             false => Target::given(self.numpy, call.out, call.native)?,
         };
         let Some(target) = target else { return Ok(None) };
-        // The target's Python code may have changed arrays. From here to the library's call none runs.
+        // Making the target may have run Python code that changed arrays. From here to the library's call none runs.
         let mut typed = arrays.iter().zip(&self.inputs);
         let has_shape = match output.extent {
             Extent::Elements => shape() == result.as_slice(),
@@ -222,7 +222,7 @@ impl Formula {
         target.result().map(Some)
     }
 
-    /// Does the work of a call, or queues it on its stream.
+    /// Runs the work of a call, or queues it on the call's stream.
     fn do_or_queue<'py>(
         &self, work: impl Fn(usize) -> c_int + Send + Sync + 'static, arrays: &[Array<'py>],
         targets: &[Target<'py>], call: &Call<'_, 'py>,
@@ -242,9 +242,8 @@ impl Formula {
         Ok(())
     }
 
-    /// Returns the shapes of a call; `None` if it has none, or none that this module knows. Reductions inside the
-    /// formula, and each of several, may read other arrays: the package tells which of them have other elements,
-    /// unless all arrays have one shape.
+    /// Returns the shapes of a call. `None` if they do not fit each other, or if only the package's Python code knows
+    /// them: each of several reductions, and reductions inside the formula, may read arrays of different shapes.
     fn shapes(&self, arrays: &[Array], call: &Call<'_, '_>) -> Option<Shapes> {
         let shapes = Shapes::of(self.counted(arrays), call.axis, call.keepdims)?;
         let has_axis = call.axis.is_some();
@@ -261,7 +260,7 @@ impl Formula {
             || self.shapes(arrays, call).is_some_and(|now| now.elements == shapes.elements)
     }
 
-    /// Returns the target of each output, which the caller passes or which is new; `None` if something does not fit.
+    /// Returns the target of each output: the caller's array, or a new one. `None` if an argument does not fit.
     fn targets<'py>(
         &self, arrays: &[Array<'py>], shapes: &Shapes, call: &Call<'_, 'py>,
     ) -> PyResult<Option<SmallVec<[Target<'py>; 1]>>> {
@@ -289,7 +288,7 @@ impl Formula {
         Ok(Some(targets))
     }
 
-    /// Returns the library's call, which needs a stream's handle or 0. The scalars must outlive it.
+    /// Returns the call of the library as a function of a stream's handle, or 0. The scalars must outlive it.
     fn work(
         &self, arrays: &[Array], scalars: &[u64], targets: &[Target], shapes: Shapes,
     ) -> impl Fn(usize) -> c_int + Send + Sync + 'static {
@@ -311,9 +310,9 @@ impl Formula {
         let n = shapes.elements.iter().product::<isize>().unsigned_abs();
         let layout = (!is_plain).then(|| self.layout(arrays, targets, shapes, &addresses));
         let (runs, handle, count) = (self.runs, self.handle, self.inputs.len());
-        // SAFETY: the package keeps the handle. The arrays have these lengths and strides, and the caller holds them
-        // and the scalars; what is queued, the stream. Like NumPy's own functions it relies on other threads not to
-        // resize arrays against NumPy's advice.
+        // SAFETY: the package keeps the handle. The arrays have these lengths and strides. The caller keeps them and
+        // the scalars, or a stream does if the call is queued. Like NumPy's own functions, this one relies on other
+        // threads not to resize arrays.
         move |stream| unsafe {
             let Some(Layout { shape, arrays, mask, .. }) = &layout else {
                 let (inputs, outputs) = addresses.split_at(count);
@@ -356,7 +355,7 @@ impl Formula {
         inputs.map(|(_, array)| array)
     }
 
-    /// The arrays of a call with the inputs that they are.
+    /// The arrays of a call, each with its input.
     fn arrays_of<'a, 'py>(
         &'a self, arrays: &'a [Array<'py>],
     ) -> impl Iterator<Item = (&'a Input, &'a Array<'py>)> + Clone {

@@ -9,7 +9,7 @@ type TwoInputs = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> c_in
 type FactorAndOne<F> = unsafe extern "C" fn(F, usize, usize, usize, usize) -> c_int;
 type FactorAndTwo<F> = unsafe extern "C" fn(F, usize, usize, usize, usize, usize) -> c_int;
 
-/// An operation's function for one element type. Its arguments are a factor, if it has one, the addresses of one or
+/// An operation's function for one element type. Its arguments are the factor, if it has one, the addresses of one or
 /// two inputs and of the output, the number of elements, and the stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Function {
@@ -29,8 +29,8 @@ impl Function {
         Function { address, inputs, factor_bytes }
     }
 
-    /// Calls the function with a stream's handle, or 0; returns its status. A function of one input ignores `b`,
-    /// and one without a factor ignores it.
+    /// Calls the function with a stream's handle or 0, and returns the status. A function of one input ignores `b`, and
+    /// a function without a factor ignores `factor`.
     ///
     /// # Safety
     ///
@@ -57,7 +57,7 @@ impl Function {
     }
 }
 
-/// Rounds to the nearest `f32`, by integers: a conversion would depend on the thread's floating-point modes.
+/// Rounds to the nearest `f32` by integer arithmetic: a conversion would depend on the thread's floating-point modes.
 fn single(value: f64) -> f32 {
     const INFINITY: u64 = f32::INFINITY.to_bits() as u64;
     if !value.is_finite() {
@@ -66,8 +66,8 @@ fn single(value: f64) -> f32 {
     let bits = value.to_bits();
     let (sign, field) = ((bits >> 32) as u32 & 1 << 31, bits >> 52 & 0x7ff);
     let integer = bits & ((1 << 52) - 1) | u64::from(field > 0) << 52;
-    // Normal numbers of `f32` have fields from 897 on. Below, the last bit has the same place in all numbers. A
-    // shift of 55 bits rounds to 0, as every longer one does.
+    // Normal numbers of `f32` have exponent fields from 897 on. Below that, all numbers have the same last bit. A shift
+    // of 55 bits rounds to 0, like every longer shift.
     let shift = 29 + 897_u64.saturating_sub(field).min(26);
     // A tie goes to the even neighbour.
     let rounded = (integer + (1 << (shift - 1)) - 1 + (integer >> shift & 1)) >> shift;
@@ -75,34 +75,28 @@ fn single(value: f64) -> f32 {
     f32::from_bits(sign | magnitude.min(INFINITY) as u32)
 }
 
-/// `gpuvec_expr_run_outputs`: a handle, the addresses of the inputs' and of the outputs' addresses, the numbers of outputs
+/// `gpuvec_expr_run_outputs`: a handle, pointers to the inputs' and to the outputs' addresses, the numbers of outputs
 /// and of elements, and the stream.
 type Run = unsafe extern "C" fn(usize, *const usize, *const usize, usize, usize, usize) -> c_int;
+type Arrays = *const StridedArray;
 /// `gpuvec_expr_run_nd`: a handle, the fields of a [`Layout`], and the stream.
-type RunStrided = unsafe extern "C" fn(
-    usize,
-    i32,
-    *const isize,
-    *const StridedArray,
-    *const StridedArray,
-    u64,
-    usize,
-) -> c_int;
+type RunStrided =
+    unsafe extern "C" fn(usize, i32, *const isize, Arrays, Arrays, u64, usize) -> c_int;
 
 // The lengths and the strides of `gpuvec_expr_run_nd` are int64_t.
 const _: () = assert!(size_of::<isize>() == size_of::<i64>());
 
-/// `gpuvec_array`: the addresses of an array, or of a scalar, and of the array's strides.
+/// `gpuvec_array`: the addresses of an array or a scalar, and of the array's strides.
 #[repr(C)]
 pub(crate) struct StridedArray {
     data: usize,
     strides: usize,
 }
 
-/// The arguments of `gpuvec_expr_run_nd`, and the strides to which they point.
+/// The arguments of `gpuvec_expr_run_nd`, with the strides that they point to.
 pub(crate) struct Layout {
     pub(crate) shape: PerAxis<isize>,
-    /// The inputs and, behind them, the outputs.
+    /// The inputs, then the outputs.
     pub(crate) arrays: Vec<StridedArray>,
     /// The strides of each array; `None` for scalars.
     _strides: Vec<Option<PerAxis<isize>>>,
@@ -111,7 +105,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of arrays, and of scalars, at `addresses`.
+    /// Returns the layout of arrays and scalars at `addresses`.
     pub(crate) fn new(
         shape: PerAxis<isize>, mask: u64, addresses: &[usize], strides: Vec<Option<PerAxis<isize>>>,
     ) -> Self {
@@ -137,12 +131,13 @@ impl Runs {
     ///
     /// # Safety
     ///
-    /// The functions are there.
+    /// The library has these functions there.
     pub(crate) unsafe fn at((plain, strided): (usize, usize)) -> Self {
         // SAFETY: by the caller's promise.
-        let plain = unsafe { transmute::<usize, Run>(plain) };
-        // SAFETY: likewise.
-        let strided = unsafe { transmute::<usize, RunStrided>(strided) };
-        Runs { plain, strided }
+        unsafe {
+            let (plain, strided) =
+                (transmute::<usize, Run>(plain), transmute::<usize, RunStrided>(strided));
+            Runs { plain, strided }
+        }
     }
 }

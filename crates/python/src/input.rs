@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 pub(crate) struct Input {
     pub(crate) name: Py<PyString>,
     dtype: Py<PyAny>,
-    /// True for an array that the formula reads, which takes part in broadcasting.
+    /// True for an array that the formula reads and that takes part in broadcasting.
     pub(crate) is_counted: bool,
     form: Form,
 }
@@ -20,15 +20,15 @@ enum Form {
     Float,
     Integer,
     Bool,
-    /// A NumPy scalar of a class at an address, which NumPy keeps, with a value of that many bytes.
+    /// A NumPy scalar: the address of its class, which NumPy keeps, and the bytes of its value.
     Scalar(usize, usize),
-    /// A float of another package, which Python code of this package converts.
+    /// A float of another package, which this package's Python code converts.
     Other,
 }
 
 impl Input {
-    /// Makes an input from its name, its dtype, its form and whether it has the elements' shape. The form is
-    /// "array", or the name of a class of Python or NumPy.
+    /// Makes an input from its name, its dtype, its form, and true if it has the elements' shape. The form is "array"
+    /// or the name of a class of Python or NumPy.
     pub(crate) fn new(
         py: Python<'_>, (name, dtype, form, is_counted): (Py<PyString>, Py<PyAny>, String, bool),
     ) -> PyResult<Self> {
@@ -53,8 +53,8 @@ impl Input {
         array.is_input() && array.has_dtype(&self.dtype)
     }
 
-    /// Returns the bits of a scalar, whose lowest bytes the library reads. Returns `None` if the value has another
-    /// class or does not fit.
+    /// Returns the bits of a scalar. The library reads the lowest bytes. Returns `None` if the value has another class
+    /// or does not fit.
     pub(crate) fn bits(&self, value: &Bound<'_, PyAny>) -> Option<u64> {
         match self.form {
             Form::Float => value.cast_exact::<PyFloat>().ok().map(|it| it.value().to_bits()),
@@ -63,7 +63,7 @@ impl Input {
             }
             Form::Bool => value.cast_exact::<PyBool>().ok().map(|it| it.is_true().into()),
             Form::Scalar(class, bytes) if value.get_type_ptr().addr() == class => {
-                // SAFETY: the class is NumPy's, and its values have that many bytes.
+                // SAFETY: the class is NumPy's, and its values have this size.
                 Some(unsafe { scalar_bits(value, bytes) })
             }
             Form::Scalar(..) | Form::Other | Form::Array => None,

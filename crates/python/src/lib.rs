@@ -1,11 +1,11 @@
 //! The extension module of the Python package, `gpuvec._native`.
 //!
-//! Passing three arrays to the library by ctypes takes a microsecond, in which ten cores add 10^5 elements. This
-//! module takes a tenth of that for NumPy's arrays of any strides, for device arrays, and for arrays that other
-//! libraries export. It does not link the library: the package passes it the addresses of functions.
+//! Passing three arrays to the library by ctypes takes a microsecond, in which ten cores add 10^5 elements. This module
+//! takes a tenth of that for NumPy's arrays of any strides, for device arrays, and for arrays that other libraries
+//! export. It does not link the library: the package passes it the addresses of functions.
 //!
-//! A call returns None for arguments that are not such arrays or do not fit. The package's Python code then finds the
-//! elements, or raises the error. That code also works without this module.
+//! A call returns None for other arguments and for arguments that do not fit. The package's Python code then converts
+//! them or raises the error. It also works without this module.
 
 mod array;
 mod device_array;
@@ -28,8 +28,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<formula::Formula>()
 }
 
-/// Returns the DLPack capsule of an array. Work queued on the array so far precedes later work of `stream`, a native
-/// stream. Returns None if the array's class has no C functions for this, or not for that stream.
+/// Returns the DLPack capsule of an array. The array's queued work precedes later work of `stream`, a native stream.
+/// Returns None if the array's class has no C functions for this, or its work is on another stream.
 #[pyfunction]
 fn exported<'py>(object: &Bound<'py, PyAny>, stream: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
     array::NumPy::get(object.py())?.foreign.capsule(object, stream)

@@ -5,7 +5,8 @@ use crate::formula::{Call, Formula};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// An operation: a formula for each element type, and the package's functions for them and for other arguments.
+/// An operation: a formula for each element type, and the package's functions that make formulas and handle other
+/// arguments.
 #[pyclass(frozen, module = "gpuvec._native")]
 pub(crate) struct Operation {
     numpy: &'static NumPy,
@@ -20,14 +21,14 @@ struct Typed {
     dtype: Py<PyAny>,
     /// The library's own function for contiguous arrays, if it has one.
     own: Option<Py<Formula>>,
-    /// The formula for other arrays, once it was needed.
+    /// The formula for other arrays, made when it is first needed.
     formula: PyOnceLock<Py<Formula>>,
 }
 
 #[pymethods]
 impl Operation {
-    /// Makes an operation of `inputs` arrays for element types, each with its own function or None. `formula(dtype)`
-    /// returns the [`Formula`], and `general` is called with arguments that are not ordinary arrays.
+    /// Makes an operation on `inputs` arrays. Each element type has an own function or None. `formula(dtype)` returns
+    /// the [`Formula`], and `general` is called with arguments that are not ordinary arrays.
     #[new]
     fn new(
         py: Python<'_>, inputs: usize, types: Vec<(Py<PyAny>, Option<Py<Formula>>)>,
@@ -40,8 +41,8 @@ impl Operation {
         Ok(Operation { numpy: NumPy::get(py)?, inputs, typed: typed.collect(), formula, general })
     }
 
-    /// Calls the operation. An operation on one array gets it as `a` and as `b`. A reduction also gets `axis` and
-    /// `keepdims`.
+    /// Calls the operation. An operation on one array gets it as both `a` and `b`. A reduction also gets `axis` and
+    /// `keepdims` as `reduced`.
     #[pyo3(signature = (a, b, out, stream, factor=None, reduced=None))]
     fn call<'py>(
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, out: &Bound<'py, PyAny>,
@@ -58,7 +59,7 @@ impl Operation {
 }
 
 impl Operation {
-    /// Calls the operation's own function, or runs the formula; returns `None` unless the inputs are ordinary arrays of
+    /// Calls the operation's own function, or runs the formula. Returns `None` unless the inputs are ordinary arrays of
     /// one type that fit.
     fn run<'py>(
         &self, a: &Bound<'py, PyAny>, b: &Bound<'py, PyAny>, factor: Option<f64>,
@@ -91,8 +92,8 @@ impl Operation {
         let Typed { dtype, formula, .. } = typed;
         if formula.get(py).is_none() {
             let new = self.formula.bind(py).call1((dtype,))?.cast_into::<Formula>()?;
-            // Another thread may have set it meanwhile, to the same formula. (Making it inside the cell would run
-            // Python code under a lock, for which a child that is forked meanwhile would wait forever.)
+            // Another thread may have set the same formula meanwhile. (Making it inside the cell would run Python code
+            // under a lock, for which a child that is forked meanwhile would wait forever.)
             let _ = formula.set(py, new.unbind());
         }
         Ok(formula.get(py).map(Py::get))

@@ -15,7 +15,7 @@ pub(crate) struct Output {
 /// The array that a call writes.
 pub(crate) struct Target<'py> {
     pub(crate) array: Array<'py>,
-    /// True if the call returns the only element in place of the array.
+    /// True if the call returns the array's only element.
     is_value: bool,
 }
 
@@ -24,8 +24,8 @@ impl Output {
         Output { dtype, extent: if is_reduction { Extent::Results } else { Extent::Elements } }
     }
 
-    /// Makes the array of a new result: on a device, if inputs are there and the result has axes. `order` has the
-    /// axes in their order in memory, if that is not C order.
+    /// Makes the array of a new result, on the inputs' device if the result has axes. `order` has the axes in their
+    /// order in memory, if that is not C order.
     pub(crate) fn new_target<'py>(
         &self, numpy: &NumPy, py: Python<'py>, shape: &[isize], order: Option<&[usize]>,
         device: Option<i32>,
@@ -39,7 +39,8 @@ impl Output {
         Ok(numpy.found(&array, None)?.map(|array| Target { array, is_value }))
     }
 
-    /// True if the library can write results of a shape into an array; a single result into one of any shape.
+    /// True if the library can write results of a shape into an array. A single result fits an array of any shape with
+    /// one element.
     pub(crate) fn fits(&self, out: &Array, shape: &[isize], is_full: bool) -> bool {
         let is_one = match self.extent {
             Extent::Elements => false,
@@ -50,7 +51,8 @@ impl Output {
 }
 
 impl<'py> Target<'py> {
-    /// Returns a caller's array as a target, which is not checked yet; `None` if it is something else.
+    /// Returns a caller's array as a target, not checked yet. `None` for other objects, and for arrays that must not be
+    /// written.
     #[inline]
     pub(crate) fn given(
         numpy: &NumPy, out: &Bound<'py, PyAny>, stream: Option<NativeStream>,
@@ -62,7 +64,7 @@ impl<'py> Target<'py> {
         Ok(Some(Target { array, is_value: false }))
     }
 
-    /// Returns what a call returns: the array, or its value.
+    /// Returns the result of a call: the array, or its only element.
     pub(crate) fn result(self) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array.object();
         match self.is_value {

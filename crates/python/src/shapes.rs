@@ -8,13 +8,15 @@ use smallvec::SmallVec;
 /// The most axes that the library accepts.
 pub(crate) const MOST_AXES: usize = 32;
 
-/// A number for each axis, without an allocation for few axes.
+/// A number for each axis. A few axes need no allocation.
 pub(crate) type PerAxis<T> = SmallVec<[T; 4]>;
 
-/// What a call computes for an output: an element for each of the inputs', or for the axes that are not reduced.
+/// The number of elements of an output.
 #[derive(Clone, Copy)]
 pub(crate) enum Extent {
+    /// One for each element of the broadcast inputs.
     Elements,
+    /// One for each index of the axes that are not reduced.
     Results,
 }
 
@@ -23,12 +25,12 @@ pub(crate) struct Shapes {
     pub(crate) elements: PerAxis<isize>,
     pub(crate) results: PerAxis<isize>,
     pub(crate) reduced: Reduced,
-    /// The elements' axes as the inputs have them in memory, the outermost first; `None` for C order.
+    /// The elements' axes in the order of the inputs' memory, the outermost first. `None` for C order.
     order: Option<PerAxis<usize>>,
 }
 
 impl Shapes {
-    /// Returns the shapes for inputs that are broadcast, of which a call reduces axes. `None` if they do not fit.
+    /// Broadcasts the inputs, and finds the shape of the results. `None` if the inputs do not fit each other or `axis`.
     pub(crate) fn of<'a, 'py: 'a>(
         arrays: impl Iterator<Item = &'a Array<'py>> + Clone, axis: Option<&Bound<'_, PyAny>>,
         keeps: bool,
@@ -60,7 +62,7 @@ impl Shapes {
         Some(order.iter().filter_map(|axis| kept.iter().position(|own| own == axis)).collect())
     }
 
-    /// The strides of an output along the axes of the elements; 0 along those that are reduced.
+    /// The strides of an output along the axes of the elements: 0 along reduced axes.
     pub(crate) fn strides_of(&self, extent: Extent, output: &Array) -> PerAxis<isize> {
         let (reduced, mut own) = (&self.reduced, output.strides().iter());
         match extent {
@@ -79,7 +81,7 @@ impl Shapes {
     }
 }
 
-/// Returns the common shape of arrays; `None` if they have none.
+/// Returns the common shape of arrays. `None` if they have none.
 fn broadcast<'a, 'py: 'a>(
     mut arrays: impl Iterator<Item = &'a Array<'py>>,
 ) -> Option<PerAxis<isize>> {
@@ -105,17 +107,17 @@ fn broadcast<'a, 'py: 'a>(
 
 /// The axes that a call reduces.
 pub(crate) struct Reduced {
-    /// A bit for each.
+    /// A bit for each reduced axis.
     pub(crate) mask: u64,
     /// The number of the elements' axes.
     axes: usize,
-    /// True if the result has the reduced axes, too, with length 1.
+    /// True if the result keeps the reduced axes, with length 1.
     keeps: bool,
 }
 
 impl Reduced {
-    /// The axes that `axis` names: an integer, a tuple of them, or None for all. `None` if it is something else, or
-    /// names an axis twice or one that does not exist.
+    /// The axes that `axis` names: an integer, a tuple of integers, or None for all. Returns `None` for other objects,
+    /// and for an axis that is named twice or does not exist.
     fn named(axis: Option<&Bound<'_, PyAny>>, keeps: bool, axes: usize) -> Option<Self> {
         let mut mask = 0;
         let mut add = |number: &Bound<'_, PyAny>| {
@@ -134,7 +136,7 @@ impl Reduced {
         Some(Reduced { mask, axes, keeps })
     }
 
-    /// The axes of the elements that the result has, too.
+    /// The axes of the elements that the result keeps.
     fn result_axes(&self) -> impl Iterator<Item = usize> {
         (0..self.axes).filter(|axis| self.keeps || !self.has(*axis))
     }
@@ -156,8 +158,8 @@ pub(crate) fn strides_in(array: &Array, axes: usize) -> impl Iterator<Item = isi
     missing.chain(own.map(|(length, stride)| if *length == 1 { 0 } else { *stride }))
 }
 
-/// The axes of a shape in the order of arrays in memory, the outermost first; `None` if that is C order. This is
-/// NumPy's order "K", as python/gpuvec/_shapes.py describes it.
+/// The axes of a shape in the order of the arrays' memory, the outermost first. `None` if that is C order. This is
+/// NumPy's order "K", which python/gpuvec/_shapes.py describes.
 fn order<'a, 'py: 'a>(
     mut arrays: impl Iterator<Item = &'a Array<'py>> + Clone, axes: usize,
 ) -> Option<PerAxis<usize>> {

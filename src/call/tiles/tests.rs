@@ -219,7 +219,10 @@ fn wanted_states_fit_into_a_slot_though_arrays_are_in_place() {
     let case = Case { op: Op::DotF64, wants_states: true, ..sums };
     case.planned(1, |call, strides, planned, transfers| {
         let each = state_bytes(call, 0);
-        assert_eq!(planned.tiles.at(0).lengths()[..], [STATES_BYTES / (each + ALIGNMENT), 100]);
+        assert_eq!(
+            planned.tiles.at(0).lengths()[..],
+            [STATES_BYTES / (each + BUFFER_ALIGNMENT), 100]
+        );
         check(call, strides, planned, transfers);
     });
 }

@@ -1,4 +1,5 @@
-//! States of reductions without their types: for programs with several outputs, whose reductions go on together.
+//! States of reductions with their types erased, so that one pass over the arrays can compute reductions of several
+//! types.
 
 use super::reduce::{
     BlockReduction, ReductionVisitor, StateOf, States, ValueColumns, Values, visit,
@@ -10,9 +11,9 @@ use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
 use std::collections::TryReserveError;
 
-/// States of a reduction, whose type is erased. They are counted from 0.
+/// States of a reduction, numbered from 0, with their type erased.
 pub(crate) trait ErasedStates: Any + Send + Sync {
-    /// Returns `count` states of the same reduction without elements.
+    /// Makes `count` states of the same reduction without elements.
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError>;
 
     /// Resets all states to no elements.
@@ -24,20 +25,20 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
     fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize);
 
-    /// The bits of the result of values that are all elements.
+    /// The bits of the result of one row, which has all its elements in `values`.
     fn row(&self, isa: Isa, values: Values<'_>) -> u64;
 
-    /// Completes the states, before they are merged into others.
+    /// Moves all terms of lanes to the states, so that these can be merged into others.
     fn complete(&mut self);
 
-    /// Adds the elements of the first `count` of other states, which are complete, to the states from number `first` on.
+    /// Merges the first `count` of other states, which are complete, into the states from number `first` on.
     ///
     /// # Panics
     /// If the others have another type.
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
-    /// Adds the elements of states that a kernel wrote, a state every `stride` bytes, to those from number `first` on.
-    /// Returns the bytes of a kernel's state.
+    /// Merges states that a kernel wrote, one every `stride` bytes, into the states from number `first` on. Returns the
+    /// bytes of a kernel's state.
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize;
 
     /// The bits of the result of a state.
@@ -51,17 +52,17 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
 }
 
 impl dyn ErasedStates {
-    /// No states of a reduction of values of a type, as a prototype of others. `conversion` converts the bits of a
-    /// result to the type in memory, if that is another one.
+    /// A prototype without states, for a reduction of values of a type. `conversion` converts the bits of a result to
+    /// the type of the output array, if that is another one.
     pub(super) fn of(reduction: Reduction, ty: Type, conversion: Option<Conversion>) -> Box<Self> {
-        visit(reduction, ty, Erase { conversion })
+        visit(reduction, ty, Erase(conversion))
     }
 }
 
 /// Converts the bits of a result.
 type Conversion = fn(u64) -> u64;
 
-/// The states with elements and their numbers, of states of a known type that are complete.
+/// The states that have elements, with their numbers. `states` must be complete.
 ///
 /// # Panics
 /// If the states have another type.
@@ -71,16 +72,14 @@ pub(crate) fn begun_states<R: BlockReduction>(
     StatesOf::<R>::of(states).slab.begun()
 }
 
-struct Erase {
-    conversion: Option<Conversion>,
-}
+struct Erase(Option<Conversion>);
 
 impl ReductionVisitor for Erase {
     type Result = Box<dyn ErasedStates>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
         let slab = Slab::new(|| R::Accumulator::IDENTITY);
-        Box::new(StatesOf::<R> { slab, conversion: self.conversion })
+        Box::new(StatesOf::<R> { slab, conversion: self.0 })
     }
 }
 
@@ -91,7 +90,7 @@ pub(super) struct StatesOf<R: BlockReduction> {
 }
 
 impl<R: BlockReduction> StatesOf<R> {
-    /// A state with the terms of its lane.
+    /// Moves the terms of a state's lane to the state. Returns the state.
     ///
     /// # Panics
     /// If the states have another type.
@@ -110,7 +109,7 @@ impl<R: BlockReduction> StatesOf<R> {
         states.downcast_ref().expect("states of the same type")
     }
 
-    /// The bits of a result in memory.
+    /// The bits of a result in the output array.
     fn converted(&self, bits: u64) -> u64 {
         self.conversion.map_or(bits, |conversion| conversion(bits))
     }
@@ -149,7 +148,8 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
     }
 
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize {
-        let States { from_words, merge, word_bytes, .. } = States::of::<R::Accumulator>();
+        let States { from_words, merge, .. } = States::of::<R::Accumulator>();
+        let word_bytes = size_of::<<R::Accumulator as Accumulator>::Words>();
         for (state, words) in (first..).zip(words.chunks(stride)) {
             merge(self.slab.state(state), &from_words(&words[..word_bytes]));
         }
