@@ -100,7 +100,8 @@ test-exhaustive: build fake-driver $(VENV)/ready ## combinations; `make test-tho
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs (ALL=1 for all)
 	cargo run --profile fast -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
 	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
-	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
+	# In a folder of their own: valgrind runs the others meanwhile.
+	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run BUILD=../target/c_examples/on_fake_driver
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto $(TEST_PYTHON) \
 	    "$(WITH_DRIVER) $(if $(ALL),,and not slow_on_fake_driver and not (as_gpu and long_as_gpu))"
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py --short $(if $(ALL),,--sample)
