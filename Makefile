@@ -66,7 +66,7 @@ lint: $(VENV)/tools ## check formats, lints and types
 test: ## set up and run the tests: Rust, C and Python
 	# The release build has work for one core in most of its time, and pip waits for the network.
 	$(MAKE) -j4 build fake-driver rust-tests $(VENV)/ready
-	$(MAKE) test-rust test-c test-python
+	$(MAKE) -j2 test-rust test-c test-python
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
 	cargo build --profile fast -p gpuvec_fake_driver
@@ -83,10 +83,9 @@ test-python: build fake-driver $(VENV)/ready ## the Python tests, without those 
 	$(TEST_PYTHON) "$(WITHOUT_DRIVER)"
 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
-	# The wheel's build and valgrind have work for one core in most of their time.
-	$(MAKE) -j3 test-interleavings test-sanitized test-wheel test-aarch64 \
+	# Most of them have work for one core in much of their time.
+	$(MAKE) -j3 test-aarch64 test-interleavings test-sanitized test-wheel test-long test-fake-driver $(if $(ALL),test-as-cpu) \
 	    $(if $(ALL),,BUILT=target/release/libgpuvec.so PROCESSORS=x86_64 WHEEL_TESTS="-m 'wheel and $(WITHOUT_DRIVER)'")
-	$(MAKE) test-long test-fake-driver $(if $(ALL),test-as-cpu)
 test-interleavings: ## every interleaving of the threads that share a piece of work
 	RUSTFLAGS="--cfg loom" cargo test -p gpuvec_interleavings --target-dir target/loom
 test-sanitized: build ## the C examples under sanitizers and, if it is installed, valgrind
@@ -101,7 +100,8 @@ test-exhaustive: build fake-driver $(VENV)/ready ## combinations; `make test-tho
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs (ALL=1 for all)
 	cargo run --profile fast -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
 	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
-	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
+	# In a folder of their own: valgrind runs the others meanwhile.
+	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run BUILD=../target/c_examples/on_fake_driver
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto $(TEST_PYTHON) \
 	    "$(WITH_DRIVER) $(if $(ALL),,and not slow_on_fake_driver and not (as_gpu and long_as_gpu))"
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py --short $(if $(ALL),,--sample)
