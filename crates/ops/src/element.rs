@@ -42,14 +42,14 @@ macro_rules! elements {
     };
 }
 
-// NaNs are found by their bits. With `is_nan` LLVM would return a square root itself, whose NaN is another one.
+// The bits are chosen: of two floats that are NaN, LLVM may take either, and returned the NaN of a square root itself.
 elements! {
     f32 as F32:
-        |x: f32| if x.abs().to_bits() > 0x7F80 << 16 { f32::from_bits(0x7FC0 << 16) } else { x },
+        |x: f32| f32::from_bits(if x.is_nan() { 0x7FC0 << 16 } else { x.to_bits() }),
         |x: f32| x.to_bits().into(),
         |bits| f32::from_bits(bits as u32);
     f64 as F64:
-        |x: f64| if x.abs().to_bits() > 0x7FF0 << 48 { f64::from_bits(0x7FF8 << 48) } else { x },
+        |x: f64| f64::from_bits(if x.is_nan() { 0x7FF8 << 48 } else { x.to_bits() }),
         f64::to_bits,
         f64::from_bits;
     i32 as I32: |x| x, |x: i32| x.cast_unsigned().into(), |bits| (bits as u32).cast_signed();
