@@ -98,7 +98,7 @@ def evaluate(
         If the shapes cannot be broadcast, an input has nulls, or an output has another shape or is
         read-only. An `ArgumentError` if an argument is not aligned, if an output partly overlaps an
         input, or for a minimum, a maximum or its index along an axis of length 0, as in NumPy.
-        NumPy's ``AxisError`` if there is no such axis.
+        NumPy's ``AxisError`` if the arrays do not have the axis.
 
     Examples
     --------

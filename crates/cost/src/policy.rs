@@ -98,7 +98,7 @@ pub(crate) mod learning {
     /// The factor of the variances after a surprise, since such times may be the rule from now on.
     pub(crate) const DOUBT: f32 = 3.0;
 
-    /// A rate learns only from predictions of which it makes up at least this fraction.
+    /// A prediction corrects only the rates that make up at least this fraction of it.
     pub(crate) const LEAST_WEIGHT: f32 = 0.01;
 }
 

@@ -183,7 +183,7 @@ pub fn round_units<T: Float>(units: i128, unit: i32) -> T {
     digits::round(&mut digits, unit)
 }
 
-/// The sums of parts in the levels of a window, if there is no remainder.
+/// The sums of parts in the levels of a window. `None` if a remainder is left.
 fn sums<const LEVELS: usize>(
     unit: i32, mut parts: Vec<f64>, guards: Guards,
 ) -> Option<[i64; LEVELS]> {

@@ -549,8 +549,8 @@ fn compared_with_beyond(op: Op, values: &[Value]) -> Option<bool> {
     })
 }
 
-/// Computes the result of an operation on literals. `None` if an operand is no literal, or if the program must compute
-/// it.
+/// Computes the result of an operation on literals. `None` if an operand is not a literal, or if the program has to
+/// compute the result.
 fn folded(op: Op, values: &[Value], place: usize) -> Result<Option<Number>> {
     let mut numbers = [Number::Int(0); 3];
     for (number, value) in numbers.iter_mut().zip(values) {

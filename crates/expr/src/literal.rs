@@ -91,8 +91,8 @@ pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
     }
 }
 
-/// Python's result of an operation on integers. `None` if the result is no integer, `Some(None)` if it is too large. An
-/// operation on one operand takes `a`. No divisor is 0.
+/// Python's result of an operation on integers. `None` if the result is not an integer, `Some(None)` if it is too
+/// large. An operation on one operand takes `a`. No divisor is 0.
 pub(crate) fn integers(op: Op, a: i128, b: i128) -> Option<Option<i128>> {
     // Rust's division rounds toward zero, and its remainder has the sign of `a`.
     let is_rounded_up = || a.checked_rem(b).is_some_and(|r| r != 0 && (r < 0) != (b < 0));

@@ -62,7 +62,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node with operands. An operation has as many as its arity.
+    /// A node with the operands of its operation. Other sources have none.
     pub(crate) fn new(source: Source, ty: Type, nodes: &[NodeId]) -> Node {
         let mut operands = [0; 3];
         operands[..nodes.len()].copy_from_slice(nodes);

@@ -221,8 +221,8 @@ fn choose<K: Vectorised, C: Conditions>(
     let largest = isa.run_as_short(Largest::<K>(sample));
     // Terms are below 2^exponent.
     let exponent = (largest >> 20) - 1022;
-    // The floor: the error of a product below 2^−968 may be wrong. Such a product is no multiple of the lowest unit, so
-    // that the witness shows a remainder.
+    // Below 2^−968 the computed error of a product may be wrong. The floor keeps the lowest unit so high that such a
+    // product is not a multiple of it, and the witness shows a remainder.
     let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
     let lowest = floor + LEVEL_BITS * (levels::<K>(is_bounded) as i32 - 1);
     Some((exponent - REACH).max(lowest)).filter(|_| exponent <= TOO_LARGE)

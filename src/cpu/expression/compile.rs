@@ -13,7 +13,7 @@ use std::collections::TryReserveError;
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
-    /// The element size in bytes of each input, or 0 if the input is no array or is not used; then the element sizes of
+    /// The element size in bytes of each input, or 0 if the input is a scalar or is not used; then the element sizes of
     /// the elementwise outputs.
     pub(super) arrays: Vec<usize>,
     pub(super) inputs: usize,

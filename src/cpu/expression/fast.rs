@@ -264,7 +264,7 @@ impl Block {
     }
 }
 
-/// True if so many of 64 results are wrong that the exact loop computes all 64.
+/// True if more than a quarter of 64 results are wrong. The exact loop then computes all 64.
 #[inline(never)]
 fn is_crowded(wrong: u64) -> bool {
     wrong.count_ones() > 16

@@ -16,7 +16,7 @@
 //! For the sine of an angle, u is |x| if that is up to 1/2. Otherwise u² is (1 - |x|) / 2, which is exact, and the
 //! angle is half of the angle with the cosine |x|. u is c + h, where c is from a table with the derivative D of the
 //! inverse sine there, and asin u = asin c + D h (1 + w W(w) + q Q) with q = (D h)² and w = c D² h. The values of c are
-//! such that D is an f32 with an error of 2^-36.6. c is from u / 2 to 2 u, so that h is exact.
+//! chosen so that D is an f32 with an error of 2^-36.6. c is from u / 2 to 2 u, so that h is exact.
 //!
 //! The root's second part corrects its error of 1.2 · 2^-21. D h is at most the result and, for the greatest w, 2^-5.7
 //! of the angle. The series is then 1 + 2^-8.4 or less. Its roundings, including two of w, add about 2^-36 of the

@@ -74,7 +74,7 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// The tangent: (S + C t) / (C - S t), where |x| = k π/32 + r, |r| ≤ 0.0492, and S / C = tan(k π/32).
 ///
-/// S and C are multiples of sine and cosine such that their quotient has an error of 2^-42. The first part of π/32
+/// S and C are multiples of the sine and the cosine, chosen so that S / C has an error of 2^-42. The first part of π/32
 /// leaves an exact difference, as for the sine (trigonometric.rs). The second part of t is the rest of the difference,
 /// with an error of 2.7e-16 k. t has an error of 2^-24 |r³|, and the polynomial of 1.1e-8 |r³|. The second part of t,
 /// below 2^-29, is multiplied by the derivative by r, not by the one by t, which differs by r²: together less than
