@@ -8,7 +8,6 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 unexport CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_BUILD_BUILD_DIR
 VENV := .venv
 BIN := $(VENV)/bin
-# Spark and Ray are too large for the environment of the tests.
 ENGINES := target/peers/engines
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
@@ -16,8 +15,7 @@ PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signa
 CHECKS := lint-aarch64 fresh usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
     function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences \
     test-musl reproducible site-check reference
-# The same crates with and without the fake driver, so that cargo builds them once. (The extension module and the fake
-# driver have no tests.)
+# The crates that have tests. With and without the fake driver they are the same, so that cargo builds them once.
 RUST_CRATES := --workspace --exclude gpuvec_python --exclude gpuvec_fake_driver
 RUST_TESTS := cargo test --profile fast $(RUST_CRATES) --lib --tests
 # The tests that may find a driver. (The library's package alone would need another build of cust.)
@@ -68,10 +66,9 @@ lint: $(VENV)/tools ## check formats, lints and types
 test: ## set up and run the tests: Rust, C and Python
 	# The release build has work for one core in most of its time, and pip waits for the network.
 	$(MAKE) -j4 build fake-driver rust-tests $(VENV)/ready
-	$(MAKE) test-rust test-c test-python
+	$(MAKE) -j2 test-rust test-c test-python
 
 fake-driver: ## build the fake driver for tests, target/fake_driver/libcuda.so.1
-	# By the profile of the Rust tests, which compiles most of its crates anyway.
 	cargo build --profile fast -p gpuvec_fake_driver
 	mkdir -p $(FAKE_DRIVER)
 	# In place, the copy would change under processes that have it open.
@@ -86,10 +83,9 @@ test-python: build fake-driver $(VENV)/ready ## the Python tests, without those 
 	$(TEST_PYTHON) "$(WITHOUT_DRIVER)"
 
 test-thorough: ## longer tests: interleavings, sanitizers, the fake driver, the wheel
-	# The wheel's build and valgrind have work for one core in most of their time.
-	$(MAKE) -j3 test-interleavings test-sanitized test-wheel test-aarch64 \
-	    $(if $(ALL),,PROCESSORS=x86_64 WHEEL_TESTS="-m 'wheel and $(WITHOUT_DRIVER)'")
-	$(MAKE) test-long test-fake-driver $(if $(ALL),test-as-cpu)
+	# Most of them have work for one core in much of their time.
+	$(MAKE) -j3 test-aarch64 test-interleavings test-sanitized test-wheel test-long test-fake-driver $(if $(ALL),test-as-cpu) \
+	    $(if $(ALL),,BUILT=target/release/libgpuvec.so PROCESSORS=x86_64 WHEEL_TESTS="-m 'wheel and $(WITHOUT_DRIVER)'")
 test-interleavings: ## every interleaving of the threads that share a piece of work
 	RUSTFLAGS="--cfg loom" cargo test -p gpuvec_interleavings --target-dir target/loom
 test-sanitized: build ## the C examples under sanitizers and, if it is installed, valgrind
@@ -104,14 +100,15 @@ test-exhaustive: build fake-driver $(VENV)/ready ## combinations; `make test-tho
 test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake driver, where the GPU's path runs (ALL=1 for all)
 	cargo run --profile fast -q -p gpuvec_ptx --example formulas -- target/gpu/expressions/operations --operations kernels/ptx
 	$(ON_FAKE_DRIVER) $(RUST_TESTS_WITH_A_DRIVER)
-	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run
+	# In a folder of their own: valgrind runs the others meanwhile.
+	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run BUILD=../target/c_examples/on_fake_driver
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto $(TEST_PYTHON) \
 	    "$(WITH_DRIVER) $(if $(ALL),,and not slow_on_fake_driver and not (as_gpu and long_as_gpu))"
-	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py --short
+	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py --short $(if $(ALL),,--sample)
 coverage: fake-driver build $(VENV)/ready ## the lines of src and crates that the tests run, in a table (with llvm-19)
 	RUST_TESTS="$(RUST_TESTS)" tools/coverage.sh $(BIN)/python $(FAKE_DRIVER) "$(WITHOUT_DRIVER)" "$(WITH_DRIVER)"
 
-dist: $(VENV)/release ## make the files of a release in dist/: wheels, sources, archives for C, checksums
+dist: $(VENV)/release $(if $(BUILT),build) ## make the files of a release in dist/: wheels, sources, archives for C, checksums
 	release/dist.sh $(PROCESSORS)
 test-wheel: dist build fake-driver ## install the wheel in an empty environment and run the tests on it
 	release/test_wheel.sh $(WHEEL_TESTS)
@@ -150,7 +147,7 @@ $(VENV)/ready: python_tests/requirements.txt
 $(ENGINES)/ready: tools/peers/engines.txt python_tests/requirements.txt
 $(VENV)/ready $(ENGINES)/ready: %/ready:
 	$(PYTHON) -m venv $*
-	$*/bin/pip install --quiet -r $<
+	$*/bin/pip install --quiet --no-compile -r $<
 	touch $@
 # Packages for a part of the work, in the same environment.
 FOLDERS := $(addprefix $(VENV)/,kernels release benches docs tools)
@@ -159,5 +156,5 @@ $(VENV)/functions: crates/math/requirements.txt
 $(VENV)/browser: docs/browser.txt $(VENV)/docs
 $(FOLDERS) $(VENV)/functions $(VENV)/browser: $(VENV)/ready
 	# One after the other, with make -j too.
-	flock $(VENV) $(BIN)/pip install --quiet -r $(filter %.txt,$^)
+	flock $(VENV) $(BIN)/pip install --quiet --no-compile -r $(filter %.txt,$^)
 	touch $@

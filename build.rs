@@ -1,4 +1,4 @@
-//! Links the library so that it always loads, writes its header, and packs the kernels' images.
+//! Sets the library's link arguments, writes its header, and packs the kernels' images.
 
 use lzma_rust2::{LzmaOptions, LzmaWriter};
 use std::io::Write;
@@ -20,9 +20,9 @@ fn main() {
     pack_images();
 }
 
-/// Rejects undefined symbols at link time (`defs`), and keeps the library loaded, since its fork
-/// handlers and threads must stay (`nodelete`). Programs load it by its soname, which ends with the
-/// version of the binary interface; a link of that name lets them run without `make install`.
+/// Lets the linker reject undefined symbols (`defs`), and keeps the library loaded, since its fork handlers and threads
+/// need it (`nodelete`). Programs load the library by its soname, which ends with the version of the binary interface.
+/// A symbolic link with this name lets them run without `make install`.
 fn link(header: &str) {
     let abi = header.lines().find_map(|line| line.strip_prefix("#define GPUVEC_ABI_VERSION "));
     let soname = format!("libgpuvec.so.{}", abi.expect("src/abi/library.rs has the version"));
@@ -37,7 +37,7 @@ fn link(header: &str) {
     }
 }
 
-/// Writes `include/gpuvec.h` and the lists of functions, which are committed, where they changed; returns the header.
+/// Writes `include/gpuvec.h` and the lists of functions if they changed. They are committed. Returns the header.
 fn write_header() -> String {
     for input in [
         "build",
@@ -60,11 +60,11 @@ fn write_header() -> String {
     text
 }
 
-/// The image that is a whole kernel. The others are templates, into which crates/ptx inserts formulas.
+/// The only image that is a whole kernel. The others are templates, into which crates/ptx inserts formulas.
 const WHOLE_IMAGE: &str = "copy_bytes";
 
-/// Packs the images of kernels/ptx, and writes the table that src/cuda/kernels.rs includes: `IMAGES`, by
-/// name, with the place of each in the `UNPACKED_BYTES` bytes of `PACKED`.
+/// Packs the images of kernels/ptx, and writes the table that src/cuda/kernels.rs includes: `IMAGES`, sorted by name,
+/// with the place of each image in the `UNPACKED_BYTES` bytes of `PACKED`.
 fn pack_images() {
     println!("cargo::rerun-if-changed=kernels/ptx");
     println!("cargo::rerun-if-changed=crates/ptx/src/placeholder.rs");
@@ -103,7 +103,7 @@ fn pack_images() {
 fn pack(bytes: &[u8]) -> Vec<u8> {
     const BEST: u32 = 9;
     let mut options = LzmaOptions::with_preset(BEST);
-    // Texts have no words of 4 bytes; and a dictionary of all of them is large enough.
+    // Text does not consist of words of 4 bytes (`pb`). A larger dictionary than all texts would be of no use.
     (options.lc, options.pb, options.dict_size) = (2, 0, bytes.len() as u32);
     let mut packer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))
         .expect("the options are valid");

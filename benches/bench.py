@@ -4,7 +4,7 @@
     python3 benches/bench.py --quick      the same with fewer lengths and less time
     python3 benches/bench.py --list       names all suites
     python3 benches/bench.py --suite sweep --calls add exp --n 1e3 1e6
-    python3 benches/bench.py --suite short --against OLD/libgpuvec.so       two builds by turns
+    python3 benches/bench.py --suite short --against OLD/libgpuvec.so       two builds in turn
     python3 benches/bench.py --suite libraries --json                       a row in each line
 
 Each suite runs in a process of its own. Writes all rows as bench.json and all tables as bench.md

@@ -144,20 +144,13 @@ int32_t synchronize_call(const void *a, const void *b, void *out, size_t n, void
 
 enum { MEMORY_TYPE = 2, IS_MANAGED = 8, ORDINAL = 9, RANGE_START = 11, RANGE_SIZE = 12 };
 
-/* Queries the memory kind of `a` in a single call. For pageable memory the driver returns
+/* Queries the first `n` of the five attributes that describe a pointer. If `n` is 0, queries the
+ * memory kind of `a` in a single call: for pageable memory the driver returns
  * CUDA_ERROR_INVALID_VALUE, which is an answer. */
-int32_t one_query_call(const void *a, const void *b, void *out, size_t n, void *handle) {
-    struct naive *naive = handle;
-    const int invalid_value = 1;
-    unsigned type = 0;
-    (void)b, (void)out, (void)n;
-    int code = naive->attribute(&type, MEMORY_TYPE, (device_pointer)(uintptr_t)a);
-    return code != 0 && code != invalid_value;
-}
-
-/* Queries the first `n` of the five attributes that describe a pointer. */
 int32_t query_call(const void *a, const void *b, void *out, size_t n, void *handle) {
     struct naive *naive = handle;
+    const device_pointer pointer = (device_pointer)(uintptr_t)a;
+    const int invalid_value = 1;
     int names[] = {MEMORY_TYPE, IS_MANAGED, ORDINAL, RANGE_START, RANGE_SIZE};
     unsigned type = 0, managed = 0;
     int ordinal = 0;
@@ -165,5 +158,9 @@ int32_t query_call(const void *a, const void *b, void *out, size_t n, void *hand
     size_t size = 0;
     void *values[] = {&type, &managed, &ordinal, &start, &size};
     (void)b, (void)out;
-    return naive->attributes((unsigned)n, names, values, (device_pointer)(uintptr_t)a);
+    if (n == 0) {
+        const int code = naive->attribute(&type, MEMORY_TYPE, pointer);
+        return code != 0 && code != invalid_value;
+    }
+    return naive->attributes((unsigned)n, names, values, pointer);
 }

@@ -11,20 +11,9 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import (
-    c_char_p,
-    c_double,
-    c_int,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Optional
@@ -103,7 +92,7 @@ class Run(ctypes.Structure):
 
     _fields_ = [
         ("backend", c_int32),
-        ("path", c_uint32),
+        ("path", ctypes.c_uint32),
         ("devices", c_uint64),
         ("threads", c_uint64),
     ]
@@ -137,10 +126,6 @@ class Library:
         functions.gpuvec_stream_synchronize.argtypes = [c_void_p]
         functions.gpuvec_copy.argtypes = [c_void_p, c_void_p, c_size_t, c_void_p]
         self.handles: dict[tuple, c_void_p] = {}
-
-    def has_gpu(self) -> bool:
-        """Returns whether there is a GPU; opens the driver."""
-        return self.functions.gpuvec_device_count() > 0
 
     def check(self, status: int) -> None:
         """Raises the last error if there is one."""
@@ -189,9 +174,8 @@ class Library:
         pointers = (c_void_p * len(inputs))(*inputs)
         return self.functions.gpuvec_expr_run, expression, pointers, out, n, stream
 
-    def from_c(self, data: Data, placement: str) -> Contender:
-        """Returns calls from C."""
-        run = Loops().calls(*self.arguments(data))
+    def placed(self, placement: str, run: Batch) -> Batch:
+        """Returns a batch of calls with a placement; one that fails raises the library's error."""
 
         def batch(calls: int) -> float:
             self.set_placement(placement)
@@ -199,8 +183,13 @@ class Library:
                 return run(calls)
             except RuntimeError as error:
                 message = self.functions.gpuvec_last_error().decode()
-                raise RuntimeError(f"{data.case}, placement {placement}: {message}") from error
+                raise RuntimeError(f"placement {placement}: {message}") from error
 
+        return batch
+
+    def from_c(self, data: Data, placement: str) -> Contender:
+        """Returns calls from C."""
+        batch = self.placed(placement, Loops().calls(*self.arguments(data)))
         return Contender(f"gpuvec {placement}{self.suffix}", batch)
 
     def without_context(self, data: Data, placement: str) -> Contender:
@@ -213,30 +202,22 @@ class Library:
         """Returns calls through ctypes."""
         function, *arguments = self.arguments(data)
         *pointers, n = arguments[:4]
-        call = partial(function, *map(as_pointer, pointers), c_size_t(n), None)
-
-        def batch(calls: int) -> float:
-            self.set_placement(placement)
-            return batch_of(call)(calls)
-
+        pointers = [c_void_p(one) if isinstance(one, int) else one for one in pointers]
+        batch = self.placed(placement, batch_of(partial(function, *pointers, c_size_t(n), None)))
         return Contender(f"gpuvec {placement}, ctypes{self.suffix}", batch)
 
     def queued(self, data: Data) -> Contender:
         """Returns calls from C that are queued on a stream."""
-        run, arguments = Loops().calls, self.arguments(data, self.stream())
+        arguments = self.arguments(data, self.stream())
         self.set_placement("gpu")
         if arguments[0] is self.functions.gpuvec_expr_run:
             self.check(self.functions.gpuvec_expr_prepare(arguments[1], 0))
-        loop = run(*arguments)
+        loop = Loops().calls(*arguments)
 
-        def batch(calls: int) -> float:
-            self.set_placement("gpu")
-            start = time.perf_counter()
-            loop(calls)
-            self.wait()
-            return time.perf_counter() - start
+        def run(calls: int) -> float:
+            return batch_of(partial(loop, calls), self.wait)(1)
 
-        return Contender(f"gpuvec{self.suffix}", batch)
+        return Contender(f"gpuvec{self.suffix}", self.placed("gpu", run))
 
     def nd_call(
         self, text: str, arrays: dict, shape: tuple, out: tuple, reduced: int, stream: Any
@@ -255,11 +236,6 @@ class Library:
             self.check(run(expression, len(shape), axes, given, to, reduced, stream))
 
         return call
-
-
-def as_pointer(value: Any) -> Any:
-    """Returns an address as ctypes passes it."""
-    return c_void_p(value) if isinstance(value, int) else value
 
 
 def package_folder(library: str) -> str:
@@ -291,12 +267,7 @@ def package_call(data: Data) -> Call:
 
 def from_package(data: Data, placement: str) -> Contender:
     """Returns calls of the package."""
-    library, run = Library(library_path()), batch_of(package_call(data))
-
-    def batch(calls: int) -> float:
-        library.set_placement(placement)
-        return run(calls)
-
+    batch = Library(library_path()).placed(placement, batch_of(package_call(data)))
     return Contender("gpuvec" if placement == "auto" else f"gpuvec {placement}, package", batch)
 
 

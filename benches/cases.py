@@ -48,11 +48,11 @@ class Formula:
         return sorted(set(re.findall(r"\b[a-d]\b", self.text)))
 
     def is_reduction(self) -> bool:
-        """Returns whether the result is one value."""
+        """True if the result is one value."""
         return bool(REDUCTION.match(self.text))
 
     def is_integer(self) -> bool:
-        """Returns whether the result is an integer of 64 bits."""
+        """True if the result is an integer of 64 bits."""
         return self.text.startswith(("argmin(", "count("))
 
     def function(self) -> str:
@@ -152,12 +152,11 @@ ARGUMENTS: dict[str, tuple[Distribution, ...]] = {
     for name in "exp exp2 expm1 sinh cosh tanh log log2 log10 log1p sin cos tan asin acos atan "
     "asinh acosh atanh erf cbrt".split()
 }
-# Squares of whole numbers: many of the results are in the middle of two floats.
-OF_TWO = {
+ARGUMENTS_OF_TWO: dict[str, tuple[Distribution, ...]] = {
     "pow": ((0, 10), ("normal", 3)),
+    # Squares of whole numbers: many of the results are in the middle of two floats.
     "square": (("whole", 6000), (2, 2)),
-    "atan2": (("normal", 1), ("normal", 1)),
-    "hypot": (("normal", 1), ("normal", 1)),
+    **dict.fromkeys(("atan2", "hypot"), (("normal", 1), ("normal", 1))),
 }
 # Data on which exact sums take different ways; the factors of products have half of the exponents.
 BY_DATA: dict[str, Distribution] = {
@@ -176,7 +175,8 @@ BY_DATA: dict[str, Distribution] = {
 }
 SUMS = {
     f"{call}, {what}": Formula(
-        *(f"{call}, {what}", FUNCTIONS[call]),
+        f"{call}, {what}",
+        FUNCTIONS[call],
         (tuple(one / 2 if isinstance(one, float) and call == "dot" else one for one in data),) * 2,
     )
     for call in ("sum", "dot")
@@ -185,17 +185,18 @@ SUMS = {
 OF_ONE = {
     f"{name}(x)": Formula(f"{name}(x)", f"{name}(a)", data) for name, data in ARGUMENTS.items()
 }
+OF_TWO = {
+    f"{name}(x, y)": Formula(f"{name}(x, y)", f"{name.replace('square', 'pow')}(a, b)", data)
+    for name, data in ARGUMENTS_OF_TWO.items()
+}
 FORMULAS = {
     **{name: Formula(name, text) for name, text in {**ELEMENTWISE, **REDUCTIONS, **SIX}.items()},
     **OF_ONE,
     **SUMS,
-    **{
-        f"{name}(x, y)": Formula(
-            f"{name}(x, y)", f"{'pow' if name == 'square' else name}(a, b)", data
-        )
-        for name, data in OF_TWO.items()
-    },
+    **OF_TWO,
 }
+LISTS = {"SIX": SIX, "ELEMENTWISE": ELEMENTWISE, "REDUCTIONS": REDUCTIONS, "SUMS": SUMS}
+LISTS |= {"OF_ONE": OF_ONE, "FUNCTIONS": {**OF_ONE, **OF_TWO}}
 
 
 def formula(name: str) -> Formula:
@@ -205,15 +206,7 @@ def formula(name: str) -> Formula:
 
 def calls_of(words: Iterable[str]) -> list[str]:
     """Returns the calls of words; those of a list's name are its calls."""
-    lists = {
-        "SIX": SIX,
-        "ELEMENTWISE": ELEMENTWISE,
-        "REDUCTIONS": REDUCTIONS,
-        "OF_ONE": OF_ONE,
-        "SUMS": SUMS,
-    }
-    lists["FUNCTIONS"] = [name for name in FORMULAS if name.endswith(("(x)", "(x, y)"))]
-    return [call for word in words for call in lists.get(word, [word])]
+    return [call for word in words for call in LISTS.get(word, [word])]
 
 
 class Case(NamedTuple):

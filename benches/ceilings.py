@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 from calls import Loops
 from cases import DTYPES, case_of, formula
-from device import DRIVER_ERRORS, Device, count, device_if_any
+from device import DRIVER_ERRORS, Device, count, device_if_any, image
 from harness import Call, Contender, Row, cores, measure, rates
 
 THREADS = 512
@@ -137,10 +137,6 @@ class OfGpu:
         """Returns the seconds for one of the work's `count` parts, in each round."""
         return [1 / rate for rate in rates(count, work, self.rounds)]
 
-    def transfer(self, inwards: int, outwards: int) -> list[float]:
-        """Returns the seconds for such transfers."""
-        return self.seconds(self.transfers(inwards, outwards))
-
     def kernel(self, name: str, addresses: tuple, count: int) -> list[float]:
         """Returns the seconds for a launch over the arrays, with the fastest grid."""
         kernel = self.device.kernel(name)
@@ -170,22 +166,23 @@ def of_gpu(device: Device, size: int, rounds: int) -> Iterator[Row]:
     gpu = OfGpu(device, size, rounds)
     gigabytes, giga_elements = gpu.size / 1e9, gpu.n / 1e9
     host, on_device = gpu.on_host, gpu.on_device
+    transfer = lambda *ways: partial(gpu.seconds, gpu.transfers(*ways))  # noqa: E731
     # The sum stays on the device, so that only reads cross the bus.
     read = (*host[:2], on_device[2])
     table = {
-        "to_device": ("GB/s", gigabytes, lambda: gpu.transfer(1, 0), "host to device, pinned"),
-        "from_device": ("GB/s", gigabytes, lambda: gpu.transfer(0, 1), "device to host, pinned"),
-        "both_ways": ("GB/s", gigabytes, lambda: gpu.transfer(1, 1), "both directions, each"),
+        "to_device": ("GB/s", gigabytes, transfer(1, 0), "host to device, pinned"),
+        "from_device": ("GB/s", gigabytes, transfer(0, 1), "device to host, pinned"),
+        "both_ways": ("GB/s", gigabytes, transfer(1, 1), "both directions, each"),
         "two_in_one_out": (
-            *("Gelements/s", giga_elements, lambda: gpu.transfer(2, 1)),
+            *("Gelements/s", giga_elements, transfer(2, 1)),
             "the transfers of an f32 add: two arrays in, one out, concurrently",
         ),
         "zero_copy_read": (
-            *("GB/s", 2 * gigabytes, lambda: gpu.kernel("fma_dot_f32", read, 1)),
+            *("GB/s", 2 * gigabytes, partial(gpu.kernel, "fma_dot_f32", read, 1)),
             "kernel reading pinned memory",
         ),
         "zero_copy_add": (
-            *("Gelements/s", giga_elements, lambda: gpu.kernel("plain_add_f32", host, 1)),
+            *("Gelements/s", giga_elements, partial(gpu.kernel, "plain_add_f32", host, 1)),
             "kernel adding f32 in pinned memory",
         ),
         "device_copy": (
@@ -218,9 +215,7 @@ def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
     addresses = {"pageable": pageable.ctypes.data, "pinned": pinned.ctypes.data}
     queries = {5: "five attributes", 1: "one attribute", 0: "one attribute, single query"}
     try:
-        empty, add = (
-            loops.open(device.image(), name, 4, False) for name in ("empty", "plain_add_f32")
-        )
+        empty, add = (loops.open(image(), name, 4, False) for name in ("empty", "plain_add_f32"))
     except DRIVER_ERRORS as error:
         yield {"missing": {"launch_synchronize": str(error)}}
         return
@@ -241,8 +236,7 @@ def of_calls(device: Device, seconds: float, rounds: int) -> Iterator[Row]:
         **{
             f"query_{kind}_{count or 'alone'}": (
                 f"query of a {kind} pointer's memory kind: {what}",
-                loops.built.query_call if count else loops.built.one_query_call,
-                *(address, None, None, count, empty),
+                *(loops.built.query_call, address, None, None, count, empty),
             )
             for kind, address in {**addresses, "device": there.address}.items()
             for count, what in queries.items()

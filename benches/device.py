@@ -5,17 +5,16 @@ import subprocess
 import sys
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
-from pathlib import Path
 from typing import Optional
 
 import numpy as np
 from cuda_driver import Driver
 from harness import ROOT
 
-SOURCE = ROOT / "benches/ceilings.cu"
+BUNDLED = ROOT / "target/gpu/ceilings.ptx"
 
 PORTABLE_AND_MAPPED = 1 | 2
-MULTIPROCESSORS, MAJOR, MINOR = 16, 75, 76
+MULTIPROCESSORS = 16
 
 # The exceptions if the driver lacks a function, a kernel or memory, or if nothing compiles kernels.
 DRIVER_ERRORS = (AssertionError, AttributeError, RuntimeError)
@@ -62,9 +61,8 @@ class DeviceMemory:
     @property
     def __cuda_array_interface__(self) -> dict:
         """The protocol by which libraries share device arrays."""
-        where = (self.address, False)
-        shape = (self.n,)
-        return {"shape": shape, "typestr": self.dtype.str, "data": where, "version": 3}
+        what = {"shape": (self.n,), "typestr": self.dtype.str, "version": 3}
+        return {**what, "data": (self.address, False)}
 
 
 class Device(Driver):
@@ -134,14 +132,10 @@ class Device(Driver):
         for stream in streams:
             self.call("cuStreamSynchronize", stream)
 
-    def image(self) -> bytes:
-        """Returns the PTX of ceilings.cu for this GPU."""
-        return compiled(10 * self.attribute(MAJOR) + self.attribute(MINOR))
-
-    def kernel(self, name: str, image: Optional[bytes] = None) -> c_void_p:
+    def kernel(self, name: str, ptx: Optional[bytes] = None) -> c_void_p:
         """Loads a kernel of a PTX image, or of ceilings.cu."""
         module, function = c_void_p(), c_void_p()
-        self.call("cuModuleLoadData", byref(module), c_char_p(image or self.image()))
+        self.call("cuModuleLoadData", byref(module), c_char_p(ptx or image()))
         self.call("cuModuleGetFunction", byref(function), module, c_char_p(name.encode()))
         return function
 
@@ -158,43 +152,17 @@ class Device(Driver):
 
 
 @cache
-def compiled(capability: int) -> bytes:
-    """Compiles ceilings.cu to PTX; for an earlier GPU if NVRTC does not know this one."""
-    nvrtc, error = nvrtc_library(), None
-    for number in (capability, 75, 60):
-        try:
-            return by_nvrtc(nvrtc, f"-arch=compute_{number}")
-        except RuntimeError as failure:
-            error = error or failure
-    raise RuntimeError(str(error))
+def image() -> bytes:
+    """Returns the PTX of ceilings.cu, from `make gpu-bundle` or from NVRTC."""
+    if BUNDLED.exists():
+        return BUNDLED.read_bytes()
+    sys.path.insert(0, str(ROOT / "kernels"))
+    import build
 
-
-def nvrtc_library() -> ctypes.CDLL:
-    """Loads NVRTC: of a package of NVIDIA's, or of the system."""
-    folders = [Path(folder) for folder in sys.path if Path(folder, "nvidia").is_dir()]
-    files = [str(file) for folder in folders for file in folder.glob("nvidia/*/lib/libnvrtc.so.1?")]
-    for name in [*files, *(f"libnvrtc.so.{version}" for version in (12, 13, 11))]:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise RuntimeError("NVRTC is missing: pip install -r benches/requirements.txt")
-
-
-def by_nvrtc(nvrtc: ctypes.CDLL, option: str) -> bytes:
-    """Compiles ceilings.cu by NVRTC."""
-    program, size = c_void_p(), c_size_t()
-    source = (SOURCE.read_bytes(), SOURCE.name.encode())
-    nvrtc.nvrtcCreateProgram(byref(program), *source, 0, None, None)
-    options = (c_char_p * 2)(option.encode(), b"--std=c++17")
-    code = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    what = "PTX" if code == 0 else "ProgramLog"
-    getattr(nvrtc, f"nvrtcGet{what}Size")(program, byref(size))
-    text = ctypes.create_string_buffer(size.value)
-    getattr(nvrtc, f"nvrtcGet{what}")(program, text)
-    if code != 0:
-        raise RuntimeError(f"NVRTC returned {code}: {text.value.decode()}")
-    return text.value
+    try:
+        return build.Compiler().ptx(ROOT / "benches/ceilings.cu").encode()
+    except SystemExit as error:
+        raise RuntimeError(error.code) from None
 
 
 def driver_version() -> str:
@@ -202,10 +170,8 @@ def driver_version() -> str:
     fields = "driver_version,pcie.link.gen.max,pcie.link.width.max"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    if done.returncode != 0:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
     driver, generation, width = (word.strip() for word in done.stdout.splitlines()[0].split(","))
     return f"{driver}, PCIe {generation} x{width}"

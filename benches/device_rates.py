@@ -1,10 +1,9 @@
 """Rates on device arrays: functions beside a copy, and each kernel beside its ceiling."""
 
-import time
 from argparse import Namespace
 from collections.abc import Iterator
-from ctypes import byref, c_float, c_int
-from pathlib import Path
+from ctypes import byref, c_int
+from functools import partial
 from statistics import median
 from typing import Optional
 
@@ -14,27 +13,20 @@ from calls import package
 from cases import fill, formula
 from device import DRIVER_ERRORS, ROOT, Device
 from expression_kernels import FOLDER
-from harness import Call, Row
+from harness import Row, batch_of
 from operations import FAMILY, Operation
 from streams import Resources, ok
 
 # Pairs of arrays, whose places in the device's memory change rates by several per cent.
 PAIRS = 7
 LOCAL_BYTES, REGISTERS = 3, 4
-# The number of calls between two events.
+# The number of calls that are queued one after the other.
 CALLS = 10
 PREFIX, COPY = "gpuvec_", "copy_bytes"
 
 
-def seconds(call: Call) -> float:
-    """Returns the time of a call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def functions(given: Namespace) -> Iterator[Row]:
-    """Times functions of f32 by the clock, and the copy by turns.
+    """Times functions of f32 and a copy in turn, by the clock.
 
     A function's share of the copy's rate is the median over the pairs of arrays; the range of the
     pairs stands beside it.
@@ -55,7 +47,7 @@ def functions(given: Namespace) -> Iterator[Row]:
             # The clocks rise in the first milliseconds.
             for call in calls * 10:
                 call()
-            times = [[seconds(call) for call in calls] for _ in range(given.rounds)]
+            times = [[batch_of(call)(1) for call in calls] for _ in range(given.rounds)]
             taken, copied = map(median, zip(*times))
             found.append((copied / taken, taken))
         shares = sorted(share for share, _ in found)
@@ -68,16 +60,14 @@ def functions(given: Namespace) -> Iterator[Row]:
         }
 
 
-def image_of(kernel: str) -> Path:
-    """Returns a kernel's PTX: make gpu-bundle wrote those of operations."""
-    folder = ROOT / "kernels/ptx" if kernel == COPY else FOLDER / "operations"
-    return folder / f"{kernel}.ptx"
-
-
 def resources_of(device: Device, kernel: str) -> Optional[tuple[int, int]]:
-    """Returns a kernel's registers per thread and its spilled bytes (local memory)."""
+    """Returns a kernel's registers per thread and its spilled bytes (local memory).
+
+    `make gpu-bundle` writes the PTX of operations.
+    """
+    folder = ROOT / "kernels/ptx" if kernel == COPY else FOLDER / "operations"
     try:
-        function = device.kernel(kernel, image_of(kernel).read_bytes())
+        function = device.kernel(kernel, (folder / f"{kernel}.ptx").read_bytes())
         values = [c_int(), c_int()]
         for value, attribute in zip(values, (REGISTERS, LOCAL_BYTES)):
             device.call("cuFuncGetAttribute", byref(value), attribute, function)
@@ -86,63 +76,39 @@ def resources_of(device: Device, kernel: str) -> Optional[tuple[int, int]]:
     return values[0].value, values[1].value
 
 
-class Timed:
-    """Operations on the same three device arrays of `size` bytes, timed by gpuvec's events."""
-
-    def __init__(self, resources: Resources, size: int, rounds: int) -> None:
-        self.size, self.rounds = size, rounds
-        self.arrays = [resources.device_memory(size) for _ in range(3)]
-        # A bit pattern that is a finite number in every element type.
-        for array in self.arrays:
-            array.put(np.full(size // 4, 0x3F803F80, np.uint32))
-        self.stream = resources.stream()
-        self.events = [resources.event() for _ in range(2)]
-
-    def seconds(self, operation: Operation) -> float:
-        """Returns the median seconds per call, after a warm-up."""
-        n = self.size // np.dtype(operation.dtype).itemsize
-        a, b, out = (array.address for array in self.arrays)
-        function = getattr(lib, operation.name)
-        start, end = self.events
-
-        def one_round() -> float:
-            ok(lib.gpuvec_event_record(start, self.stream))
-            for _ in range(CALLS):
-                ok(function(*operation.inputs(a, b), out, n, self.stream))
-            ok(lib.gpuvec_event_record(end, self.stream))
-            ok(lib.gpuvec_event_synchronize(end))
-            ms = c_float()
-            ok(lib.gpuvec_event_elapsed(start, end, byref(ms)))
-            return 1e-3 * ms.value / CALLS
-
-        return median([one_round() for _ in range(self.rounds + 1)][1:])
-
-
 def kernels(given: Namespace) -> Iterator[Row]:
     """Measures each kernel: registers, spills, bytes per element and memory rate."""
     device = Device()
     lib.gpuvec_set_placement(Place.GPU)
     # Room for three arrays and for other processes.
-    size = min(int(given.bytes), device.free_bytes() // 4)
+    size = min(int(given.bytes), device.free_bytes() // 4) // 8 * 8
+    operations = {one.name[len(PREFIX) :]: one for one in FAMILY}
     with Resources() as resources:
-        timed = Timed(resources, size - size % 8, given.rounds)
-        operations = {one.name[len(PREFIX) :]: one for one in FAMILY}
+        # A bit pattern that is a finite number in every element type.
+        bits = np.full(size // 4, 0x3F803F80, np.uint32)
+        places = [resources.array("device", bits).address for _ in range(3)]
+        stream = resources.stream()
         for kernel in sorted([COPY, *operations]):
             registers, spilled = resources_of(device, kernel) or ("unknown", "unknown")
             row = {"kernel": kernel, "registers": registers, "spilled bytes": spilled}
             if kernel in operations:
-                row |= rate_of(operations[kernel], timed)
+                row |= rate_of(operations[kernel], size, places, stream, given.rounds)
             yield row
 
 
-def rate_of(operation: Operation, timed: Timed) -> Row:
-    """Measures an operation; names its ceiling: reading, or reading and writing."""
+def rate_of(operation: Operation, size: int, places: list[int], stream: int, rounds: int) -> Row:
+    """Measures queued calls of an operation; names its ceiling: reading, or reading and writing."""
     item = np.dtype(operation.dtype).itemsize
+    inputs, out = operation.inputs(*places[:2]), places[2]
+    call = partial(getattr(lib, operation.name), *inputs, out, size // item, stream)
+    wait = partial(lib.gpuvec_stream_synchronize, stream)
+    batch = batch_of(lambda: ok(call()), lambda: ok(wait()))
+    seconds = median([batch(CALLS) / CALLS for _ in range(rounds + 1)][1:])
     is_reduction = operation.kind == "reduction"
     moved = len(operation.arrays) - is_reduction
     loop = "fma_dot" if len(operation.arrays) == 3 else "plain_sum"
     return {
         "bytes per element": moved * item,
-        "GB/s": moved * timed.size / timed.seconds(operation) / 1e9,
+        "GB/s": moved * size / seconds / 1e9,
         "ceiling": f"{loop}_f{8 * item}" if is_reduction else "device_copy",
     }

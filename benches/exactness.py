@@ -3,16 +3,22 @@
 import math
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from typing import Any, Optional
+from functools import partial
+from typing import Any
 
 import numpy as np
 from calls import package
 from corpus import KINDS, Random, ill_conditioned
 from exact_sums import by_exponents
 from harness import Row
+from peers import installed
 
 Dot = Callable[[np.ndarray, np.ndarray], Any]
+TITLES = {
+    "PyTorch CPU": "`torch.dot`, CPU",
+    "PyTorch CUDA": "`torch.dot`, GPU",
+    "CuPy": "`cupy.dot`, GPU",
+}
 
 
 def inputs(n: int) -> dict[str, tuple[np.ndarray, ...]]:
@@ -25,43 +31,30 @@ def inputs(n: int) -> dict[str, tuple[np.ndarray, ...]]:
     }
 
 
-def module(name: str) -> Any:
-    """Imports a module; returns None if it or one of its dependencies is missing."""
-    try:
-        return import_module(name)
-    except ImportError:
-        return None
+def contenders() -> tuple[dict[str, Dot], dict[str, str]]:
+    """Returns the functions by name, and why others are missing."""
+    peers, missing = installed(list(TITLES))
+    dots: dict[str, Dot] = {"`numpy.dot`": np.dot}
+    for peer in peers:
+        dots[TITLES[peer.name]] = partial(of_peer, peer)
+    if hasattr(math, "sumprod"):
+        dots["`math.sumprod`"] = lambda a, b: math.sumprod(a.tolist(), b.tolist())
+    else:
+        missing["math.sumprod"] = "it is of Python 3.12"
+    dots["`gpuvec.dot`"] = package().dot
+    return {**dots, "the exact value, rounded": lambda a, b: by_exponents(a, b)[0]}, missing
 
 
-def contenders() -> dict[str, Optional[Dot]]:
-    """Returns the functions by name; None for those that are missing."""
-    torch, cupy, sumprod = module("torch"), module("cupy"), getattr(math, "sumprod", None)
-
-    def of_torch(device: str) -> Optional[Dot]:
-        if torch is None or (device == "cuda" and not torch.cuda.is_available()):
-            return None
-        return lambda a, b: torch.dot(*(torch.from_numpy(x).to(device) for x in (a, b))).item()
-
-    has_cupy = cupy is not None and cupy.cuda.is_available()
-    return {
-        "`numpy.dot`": np.dot,
-        "`torch.dot`, CPU": of_torch("cpu"),
-        "`torch.dot`, GPU": of_torch("cuda"),
-        "`cupy.dot`, GPU": (lambda a, b: cupy.dot(*map(cupy.asarray, (a, b))).item())
-        if has_cupy
-        else None,
-        "`math.sumprod`": sumprod and (lambda a, b: sumprod(a.tolist(), b.tolist())),
-        "`gpuvec.dot`": package().dot,
-        "the exact value, rounded": lambda a, b: by_exponents(a, b)[0],
-    }
+def of_peer(peer: Any, a: np.ndarray, b: np.ndarray) -> Any:
+    """Returns a library's dot product of arrays that it copies."""
+    return peer.library.dot(peer.array(a), peer.array(b)).item()
 
 
 def run(given: Namespace) -> Iterator[Row]:
     """Yields the result of each library."""
     arrays = inputs(max(given.n or [100_000_000]))
-    for name, dot in contenders().items():
-        if dot is None:
-            yield {"missing": {name: "it is not installed"}}
-            continue
+    dots, missing = contenders()
+    yield {"missing": missing}
+    for name, dot in dots.items():
         values = {what: str(a.dtype.type(dot(a, b))) for what, (a, b) in arrays.items()}
         yield {"dot of two arrays of": name, **values}

@@ -13,7 +13,7 @@ from calls import Callers, Library, library_path
 from cases import KINDS, Arrays, Case, Data, by_memory, cases_of, fitting
 from device import device_if_any, why_no_gpu
 from harness import Contender, Row, is_peer, measure
-from peers import OnGpu, Peer, Unsupported, installed
+from peers import OnGpu, Unsupported, installed
 from progress import progress
 
 # The relative and absolute difference of results: each library rounds in its own way.
@@ -62,6 +62,7 @@ class Grid:
         placements = [one for one in given.placements if one != "gpu" or has_gpu]
         most = max((case.n for case in cases), default=1)
         self.callers = Callers(list(given.callers), placements, given.against, most)
+        self.close = self.callers.close
         self.peers, self.missing = installed(list(given.peers))
         uses_device = any(case.kind != KINDS[0] for case in cases)
         uses_device = uses_device or any(peer.on_gpu for peer in self.peers)
@@ -69,10 +70,6 @@ class Grid:
         self.slow: set[tuple[str, str, str, str]] = set()
         # The seconds of the case's calls under placement auto, before other placements were tried.
         self.before: list[float] = []
-
-    def versions(self) -> dict[str, str]:
-        """Returns the peers' versions."""
-        return {peer.name: peer.version for peer in self.peers}
 
     def rows(self) -> Iterator[Row]:
         """Measures the cases until the time is up; slow peers are known by the shorter ones."""
@@ -83,8 +80,8 @@ class Grid:
         with progress(total=len(self.cases), what=self.given.suite) as shown:
             for group in groups:
                 dtype, kind = group[0].dtype, group[0].kind
-                arrays = Arrays(dtype, kind, max(case.n for case in group), self.device)
-                with closing(arrays):
+                longest = max(case.n for case in group)
+                with closing(Arrays(dtype, kind, longest, self.device)) as arrays:
                     for done, case in enumerate(group):
                         if time.monotonic() > end:
                             left = f"{len(group) - done} cases: the time is up"
@@ -99,18 +96,13 @@ class Grid:
         for peer in self.peers:
             if (peer.name, *data.case[:3]) in self.slow:
                 continue
+            is_queued = "queued" in self.given.callers and isinstance(peer, OnGpu)
             try:
-                yield self.of_peer(peer, data)
+                yield peer.queued(data) if is_queued else peer.contender(data)
             except Unsupported:
                 continue
             except Exception as error:
                 failures[peer.name] = f"{type(error).__name__}: {error}"
-
-    def of_peer(self, peer: Peer, data: Data) -> Contender:
-        """Makes a peer's contender."""
-        if "queued" in self.given.callers and isinstance(peer, OnGpu):
-            return peer.queued(data)
-        return peer.contender(data)
 
     def row(self, data: Data) -> Row:
         """Measures a case, once all results agree."""
@@ -167,14 +159,11 @@ class Grid:
         self.slow |= {(name, *data.case[:3]) for name in late}
         return row
 
-    def close(self) -> None:
-        """Ends the other processes."""
-        self.callers.close()
-
 
 def run(given: Namespace) -> Iterator[Row]:
     """Measures the cases of a suite."""
     cases, missing = chosen_cases(given)
     with closing(Grid(given, cases)) as grid:
-        yield {"versions": grid.versions(), "missing": {**missing, **grid.missing}}
+        versions = {peer.name: peer.version for peer in grid.peers}
+        yield {"versions": versions, "missing": {**missing, **grid.missing}}
         yield from grid.rows()

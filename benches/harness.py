@@ -1,4 +1,4 @@
-"""Times contenders by turns, in batches of calls: the harness of all suites.
+"""Times contenders in turn, in batches of calls: the harness of all suites.
 
 A batch is a sequence of back-to-back calls that takes about BATCH_SECONDS; its figure is the mean
 time of a call. In each round all contenders take a turn, in a new random order. A pause and a
@@ -169,7 +169,7 @@ def us(row: Optional[Row], name: str) -> Optional[float]:
 
 
 def is_peer(name: str) -> bool:
-    """Returns whether a contender is another library."""
+    """True for a contender that is another library."""
     return not name.startswith(("gpuvec", "again"))
 
 

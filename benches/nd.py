@@ -27,8 +27,6 @@ TORCH_NAMES = {"min": "amin", "max": "amax"}
 # Elements of the arrays on which results are checked.
 CHECKED = 1 << 20
 
-View = tuple[Any, tuple[int, ...]]
-
 
 class Place:
     """Float arrays in host or device memory, and the libraries that compute on them there."""
@@ -68,13 +66,11 @@ class Place:
             self.device.free(memory)
         self.made = []
 
-    def ours(
-        self, text: str, arrays: dict[str, View], shape: tuple, out: View, reduced: int
-    ) -> Iterator[Contender]:
-        """Returns gpuvec's calls, of each build."""
+    def ours(self, *arguments: Any) -> Iterator[Contender]:
+        """Returns calls of each build of gpuvec (`Library.nd_call`)."""
         for library in self.libraries:
             stream = library.stream() if self.is_device else None
-            call = library.nd_call(text, arrays, shape, out, reduced, stream)
+            call = library.nd_call(*arguments, stream)
             wait = library.wait if self.is_device else lambda: None
             yield Contender(f"gpuvec{library.suffix}", batch_of(call, wait))
 

@@ -158,16 +158,6 @@ def as_text(data: Data) -> str:
     return f"{{\n{parts}\n}}\n"
 
 
-def figure(name: str, alt: str) -> Lines:
-    """Shows a figure."""
-    return [f"![{alt}]({name}.svg)", ""]
-
-
-def dropdown(title: str, lines: Lines) -> Lines:
-    """Hides a table until the reader opens it."""
-    return [f":::{{dropdown}} {title}", "", *lines, ":::", ""]
-
-
 def head(data: Data) -> Lines:
     """Describes the run: the machine, the versions and the time."""
     machine, versions = data["machine"], data["versions"]
@@ -223,7 +213,8 @@ def section(suite: str) -> Callable[[Data], Lines]:
     title, about, figures = ABOUT_SUITES[suite]
 
     def lines(data: Data) -> Lines:
-        rows, shown = data[suite], [line for one in figures.items() for line in figure(*one)]
+        rows = data[suite]
+        shown = [line for name, alt in figures.items() for line in (f"![{alt}]({name}.svg)", "")]
         if suite == "libraries":
             return [f"## {title}", about, *shown, *library_rows(data)]
         if suite == "kernels":
@@ -233,7 +224,10 @@ def section(suite: str) -> Callable[[Data], Lines]:
             on_device = {row["what"]: row["of copy"] for row in data.get("functions-device", [])}
             extra = "GPU, of a copy"
             rows = [{**row, extra: on_device.get(row["call"], "–")} for row in rows]
-        figures_of = dropdown("Figures", report.tables(rows, [])) if suite != "calls" else []
+        if suite == "calls":
+            return [f"## {title}", about, *shown]
+        # Hidden until the reader opens it.
+        figures_of = [":::{dropdown} Figures", "", *report.tables(rows, []), ":::", ""]
         return [f"## {title}", about, *shown, *figures_of]
 
     return lines
@@ -306,11 +300,6 @@ def failed_calls(data: Data) -> Lines:
     ]
 
 
-def repeat(_: Data) -> Lines:
-    """Shows the commands that repeat the run."""
-    return ["## Repeat the run", REPEAT]
-
-
 # The sections, each with the part of the data that it needs.
 SECTIONS = (
     ("machine", head),
@@ -318,7 +307,7 @@ SECTIONS = (
     ("first", first),
     ("ceilings", report.ceilings),
     ("targets", missed),
-    ("machine", repeat),
+    ("machine", lambda _: ["## Repeat the run", REPEAT]),
 )
 
 

@@ -8,6 +8,7 @@ device arrays, and copy asynchronously if host memory is pinned.
 import ast
 import importlib
 import os
+import re
 import tempfile
 from collections import Counter
 from ctypes import c_void_p
@@ -17,7 +18,7 @@ from typing import Any, Optional
 import numpy as np
 from calls import Loops, compiled
 from cases import C_TYPES, DTYPES, REDUCTION, Data, Formula, address
-from device import device_if_any
+from device import device_if_any, image
 from harness import Call, Contender, batch_of, threads
 
 WHERE = "#define where(c, x, y) ((c) ? (x) : (y))\n"
@@ -60,56 +61,45 @@ class Peer:
         raise NotImplementedError
 
 
-class Source:
-    """Python that computes a formula, one operation after the other, as its author would write it.
+def source(text: str, is_reduction: bool) -> list[str]:
+    """Returns Python that computes a formula, one operation after the other, as its author would.
 
     Repeated parts are computed once. Other operations write into the output or, to the right of an
     operator, into a scratch array.
     """
+    tree, lines, known = ast.parse(text, mode="eval").body, [], {}
+    counts: Counter[str] = Counter()
 
-    def __init__(self, text: str, is_reduction: bool) -> None:
-        tree = ast.parse(text, mode="eval").body
-        self.counts: Counter[str] = Counter()
-        self.count(tree)
-        self.lines: list[str] = []
-        self.known: dict[str, str] = {}
-        result = self.value(tree, None if is_reduction else "out")
-        if not is_reduction and result != "out":
-            self.lines.append(f"out[...] = {result}")
-        self.lines.append(f"return {result}")
-
-    def count(self, node: ast.AST) -> None:
-        """Counts how often each part occurs; what is in a repeated part is counted once."""
-        self.counts[ast.dump(node)] += 1
-        if self.counts[ast.dump(node)] == 1:
+    def count(node: ast.AST) -> None:
+        # The parts of a repeated part are counted once.
+        counts[ast.dump(node)] += 1
+        if counts[ast.dump(node)] == 1:
             for child in ast.iter_child_nodes(node):
-                self.count(child)
+                count(child)
 
-    def value(self, node: ast.AST, into: Optional[str] = None) -> str:
-        """Writes the lines that compute a node; returns its name or text."""
+    def value(node: ast.AST, into: Optional[str] = None) -> str:
+        # Writes the lines that compute a node; returns its name or text.
         dump = ast.dump(node)
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, (ast.Constant, ast.UnaryOp)):
             return f"({ast.unparse(node)})"
-        if dump in self.known:
-            return self.known[dump]
-        is_repeated = self.counts[dump] > 1
-        text = self.written(node, None if is_repeated else into)
-        if is_repeated:
-            self.known[dump] = f"t{len(self.known)}"
-            self.lines.append(f"{self.known[dump]} = {text}")
-            return self.known[dump]
-        return text
+        if counts[dump] == 1:
+            return written(node, into)
+        if dump not in known:
+            result = written(node, None)
+            known[dump] = f"t{len(known)}"
+            lines.append(f"{known[dump]} = {result}")
+        return known[dump]
 
-    def written(self, node: ast.AST, into: Optional[str]) -> str:
-        """Writes an operation; returns the output, or the text of the operation."""
+    def written(node: ast.AST, into: Optional[str]) -> str:
+        # Writes an operation; returns the output, or the text of the operation.
         if isinstance(node, ast.Compare):
-            return f"({self.value(node.left)} < {self.value(node.comparators[0])})"
+            return f"({value(node.left)} < {value(node.comparators[0])})"
         if isinstance(node, ast.BinOp):
             function, operator = OPERATORS[type(node.op)]
-            left = self.value(node.left, into)
-            right = self.value(node.right, "scratch" if into == "out" else None)
+            left = value(node.left, into)
+            right = value(node.right, "scratch" if into == "out" else None)
             if into is None:
                 return f"({left} {operator} {right})"
             if isinstance(node.left, (ast.Constant, ast.UnaryOp)):
@@ -121,41 +111,27 @@ class Source:
             is_reduction = bool(REDUCTION.match(f"{function}("))
             first_into = "out" if is_reduction else into if len(node.args) == 1 else None
             first, *others = node.args
-            arguments = ", ".join([self.value(first, first_into), *map(self.value, others)])
+            arguments = ", ".join([value(first, first_into), *map(value, others)])
             if into is None or function == "where" or is_reduction:
                 return f"{function}({arguments})"
-        self.lines.append(f"{function}({arguments}, out={into})")
+        lines.append(f"{function}({arguments}, out={into})")
         return into
 
-    def function(self, names: dict[str, Any]) -> Call:
-        """Compiles the lines."""
-        body = "".join(f"    {line}\n" for line in self.lines)
-        if "scratch" in body:
-            names["scratch"] = names["library"].empty_like(names["out"])
-        exec(f"def evaluate():\n{body}", names)
-        return names["evaluate"]
+    count(tree)
+    result = value(tree, None if is_reduction else "out")
+    stores = [] if is_reduction or result == "out" else [f"out[...] = {result}"]
+    return [*lines, *stores, f"return {result}"]
 
 
-class Functions(dict):
-    """A library's functions and arrays by the language's names."""
-
-    def __init__(self, library: Any, arrays: dict[str, Any]) -> None:
-        super().__init__(arrays)
-        self.update(abs=abs, scalar=float, library=library)
-        for name in "add subtract multiply divide sqrt exp log sin where sum mean min max".split():
-            self[name] = getattr(library, name)
-        linear = library.linalg
-        self["norm"] = getattr(linear, "vector_norm", None) or linear.norm
-        self["dot"], self["argmin"] = library.dot, library.argmin
-        self["count"] = library.count_nonzero
-
-    def with_function_of(self, text: str) -> "Functions":
-        """Adds the function that a text calls."""
-        name = text.partition("(")[0]
-        if name.isidentifier() and name not in self:
-            of_library = getattr(self["library"], name, None)
-            self[name] = of_library or getattr(self["library"], NAMES.get(name, name))
-        return self
+def functions_of(library: Any, text: str) -> dict[str, Any]:
+    """Returns a library's functions that a formula needs, by the language's names."""
+    norm = getattr(library.linalg, "vector_norm", None) or library.linalg.norm
+    names: dict[str, Any] = {"abs": abs, "norm": norm}
+    operators = (function for function, _ in OPERATORS.values())
+    for name in {*operators, *re.findall(r"(\w+)\(", text)} - names.keys():
+        of_library = getattr(library, name, None)
+        names[name] = of_library or getattr(library, NAMES.get(name, name))
+    return names
 
 
 class Eager(Peer):
@@ -172,9 +148,13 @@ class Eager(Peer):
     def evaluate(self, data: Data, inputs: dict[str, Any], out: Any) -> Call:
         """Returns a function that evaluates a case's formula."""
         formula = data.formula
-        names = Functions(self.library, {**inputs, "out": out}).with_function_of(formula.text)
+        names = {**functions_of(self.library, formula.text), **inputs, "out": out}
         names["scalar"] = self.scalar
-        return Source(formula.text, formula.is_reduction()).function(names)
+        body = "".join(f"    {line}\n" for line in source(formula.text, formula.is_reduction()))
+        if "scratch" in body:
+            names["scratch"] = self.library.empty_like(out)
+        exec(f"def evaluate():\n{body}", names)
+        return names["evaluate"]
 
     def call(self, data: Data) -> Call:
         """Supports host arrays."""
@@ -457,8 +437,7 @@ class NaiveC(Peer):
         if case.kind == "device" or case.call not in ("add", "dot"):
             raise Unsupported
         name = f"{'fma_dot' if is_dot else 'plain_add'}_{case.dtype}"
-        image = data.arrays.device.image()
-        opened = Loops().open(image, name, data.out.itemsize, is_dot)
+        opened = Loops().open(image(), name, data.out.itemsize, is_dot)
         addresses = (*map(address, data.inputs.values()), address(data.out))
         naive = Loops().built.naive_call
         return Contender(self.name, Loops().calls(naive, *addresses, case.n, opened))

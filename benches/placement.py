@@ -10,11 +10,10 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from calls import Library, library_path
-from cases import Arrays, Case, Data, by_memory, case_of
-from device import device_if_any
+from calls import Library, library_path, served_arrays
+from cases import Case, Data, case_of
 from grid import Grid, chosen_cases
 from harness import ROOT, Batch, Contender, OtherProcess, Row, best
 
@@ -71,17 +70,6 @@ class Best(NamedTuple):
     on_cores: float
 
 
-class Replayed(NamedTuple):
-    """The seconds of calls in a new process, and those before them: to get ready for a GPU.
-
-    These are for opening the GPU, and for the first call on it of each call and type.
-    """
-
-    calls: list[float]
-    opening: float
-    ready: dict[str, float]
-
-
 def best_of(row: Row) -> Best:
     """Returns the fastest placement of a row of the sweep."""
     on_cores = [name for name in FIXED if row["ran"].get(name, "").startswith("cpu")]
@@ -90,19 +78,15 @@ def best_of(row: Row) -> Best:
     return Best(fastest[1].removeprefix("gpuvec "), 1e-6 * fastest[0], 1e-6 * alone[0])
 
 
-def options_of(given: Namespace, **changed: Any) -> list[str]:
-    """Returns the command line of another process's suite."""
+def sweep_elsewhere(given: Namespace, *prefix: str) -> list[Row]:
+    """Runs a sweep in a process of its own, by a command that a prefix changes."""
+    command = [*prefix, sys.executable, str(ROOT / "benches/bench.py"), "--suite", "sweep"]
     options = {
         name: getattr(given, name) for name in ("calls", "types", "kinds", "n", "placements")
     }
-    options |= {"seconds": [given.seconds], "at-most": [given.at_most], **changed}
-    return [word for name, values in options.items() for word in (f"--{name}", *map(str, values))]
-
-
-def sweep_elsewhere(given: Namespace, **changed: Any) -> list[Row]:
-    """Runs a sweep in a process of its own."""
-    command = [sys.executable, str(ROOT / "benches/bench.py"), "--suite", "sweep", "--json"]
-    command += options_of(given, callers=["c"], **changed)
+    options |= {"callers": ["c"], "seconds": [given.seconds], "at-most": [given.at_most]}
+    command += [word for name, each in options.items() for word in (f"--{name}", *map(str, each))]
+    command.append("--json")
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     rows = map(json.loads, done.stdout.splitlines())
     return [row for row in rows if row.get("us")]
@@ -125,40 +109,29 @@ def cold(given: Namespace) -> Iterator[Row]:
         if seed == given.seeds[0]:
             ways |= {placement: [placement] * len(chosen) for placement in fixed}
         runs = {way: replayed(cases, chosen, placements) for way, placements in ways.items()}
-        row = {
-            "seed": seed,
-            "calls": chosen,
-            "best": best,
-            "times": {way: run.calls for way, run in runs.items()},
-            "opening": runs["best"].opening,
-            "ready": runs["best"].ready,
-        }
+        times = {way: run["times"] for way, run in runs.items()}
+        row = {**runs["best"], "seed": seed, "calls": chosen, "best": best, "times": times}
         yield {**row, "totals": [totals(row, count) for count in (len(chosen), *FIRST)]}
 
 
-def replayed(cases: list[Case], chosen: list[Case], placements: list[str]) -> Replayed:
+def replayed(cases: list[Case], chosen: list[Case], placements: list[str]) -> Row:
     """Makes the chosen calls in a new process."""
     with closing(OtherProcess("placement")) as process:
-        return Replayed(*process.ask(cases, chosen, placements))
+        return process.ask(cases, chosen, placements)
 
 
-def answer(cases: list[list], chosen: list[list], placements: list[str]) -> list[Any]:
-    """Makes calls with their placements in this process, and returns what they took.
+def answer(cases: list[list], chosen: list[list], placements: list[str]) -> Row:
+    """Makes calls with their placements in this process; returns their seconds.
 
-    Placement auto has made no call before. Fixed placements have loaded their kernels.
+    Placement auto has made no call before. Fixed placements have opened the GPU, and loaded the
+    kernels of each call and type: the seconds of both are beside those of the calls.
     """
     library = Library(library_path())
-    groups = by_memory(Case(*case) for case in cases)
-    device = device_if_any() if any(group[0].kind == "pinned" for group in groups) else None
-    arrays = {
-        (group[0].dtype, group[0].kind): Arrays(
-            *(group[0].dtype, group[0].kind, max(case.n for case in group), device)
-        )
-        for group in groups
-    }
+    most = max(Case(*case).n for case in cases)
 
     def batch(case: Case, placement: str) -> Batch:
-        return library.from_c(Data(case, arrays[case.dtype, case.kind]), placement).batch
+        arrays = served_arrays(case.dtype, case.kind, most)
+        return library.from_c(Data(case, arrays), placement).batch
 
     todo = list(zip((Case(*case) for case in chosen), placements))
     batches = {one: batch(*one) for one in dict.fromkeys(todo)}
@@ -169,10 +142,11 @@ def answer(cases: list[list], chosen: list[list], placements: list[str]) -> list
         library.functions.gpuvec_init()
         opening = time.perf_counter() - start
         ready = dict.fromkeys(map(kernels_of, on_gpu), 0.0)
-    if on_gpu and library.has_gpu():
+    if on_gpu and library.functions.gpuvec_device_count():
         for case in dict.fromkeys(case._replace(n=min(FEW, case.n)) for case in on_gpu):
             ready[kernels_of(case)] += batch(case, "gpu")(1)
-    return [[batches[one](1) for one in todo], opening, ready]
+    times = [batches[one](1) for one in todo]
+    return {"times": times, "opening": opening, "ready": ready}
 
 
 def kernels_of(case: Case) -> str:
@@ -214,23 +188,11 @@ def restricted(given: Namespace) -> Iterator[Row]:
         if count > len(mine):
             yield {"missing": {f"{count} CPUs": f"this process has {len(mine)}"}}
             continue
-        with limited_to(set(mine[:count])):
-            rows = sweep_elsewhere(given)
+        rows = sweep_elsewhere(given, "taskset", "-c", ",".join(map(str, mine[:count])))
         yield from ({**row, "what": f"{count} of {len(mine)} CPUs"} for row in rows)
     with busy(len(mine) // 2):
         rows = sweep_elsewhere(given)
     yield from ({**row, "what": f"beside {len(mine) // 2} busy processes"} for row in rows)
-
-
-@contextmanager
-def limited_to(cpus: set[int]) -> Iterator[None]:
-    """Lets processes that are started within the block use these CPUs alone."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 @contextmanager
@@ -247,7 +209,7 @@ def busy(count: int) -> Iterator[None]:
 
 
 def script(given: Namespace) -> Iterator[Row]:
-    """Times processes that make twenty adds of a million floats, by turns."""
+    """Times processes that make twenty adds of a million floats, with each placement in turn."""
     for _, placement in product(range(given.rounds), ("auto", "cpu")):
         environment = {**os.environ, "GPUVEC_PLACEMENT": placement, "GPUVEC_LIB": library_path()}
         command = [sys.executable, "-c", TWENTY_ADDS, str(ROOT / "python")]

@@ -13,12 +13,8 @@ from cases import FORMULAS, TYPE_NUMBERS, Arrays, Case, Data, formula
 from device import device_if_any
 from harness import OtherProcess, Row, batch_of, spread_of
 
-FIRST = {
-    "load": "dlopen of the library",
-    "bare": "dlopen of the driver, cuInit, primary context",
-    "init": "dlopen of the library, gpuvec_init",
-    "add": "dlopen of the library, gpuvec_add_f32 of 1,000 elements on the GPU",
-}
+# The first calls, as the page describes them (benches/page.py).
+FIRST = ("load", "bare", "init", "add")
 
 
 def first_call(what: str) -> float:
@@ -108,7 +104,7 @@ def first(given: Namespace) -> Iterator[Row]:
 
 
 def compile_times(given: Namespace) -> Iterator[Row]:
-    """Times the driver compiling formulas, of two libraries by turns; takes the least times."""
+    """Times the driver's compilation of formulas, for each library in turn; takes least times."""
     libraries = {"gpuvec": library_path()}
     libraries |= {f"gpuvec{suffix_of(path)}": path for path in given.against}
     texts = [formula(call).text for call in given.calls]

@@ -126,7 +126,7 @@ def answer(statement: str, is_device: bool, calls: int) -> float:
 
 
 def run(given: Namespace) -> Iterator[Row]:
-    """Measures each call by turns with NumPy, with ctypes, and with another build's package."""
+    """Measures each call, and in turn NumPy's, ctypes' and another build's."""
     gpuvec = package()
     rows = {
         (what, False): {"gpuvec": ours, "beside": other} for what, (ours, other) in HOST.items()

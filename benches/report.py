@@ -66,7 +66,7 @@ def spread(row: Row, name: str) -> str:
 
 
 def on_gpu(row: Row, name: str) -> bool:
-    """Returns whether a contender ran the case on a GPU."""
+    """True for a contender that ran the case on a GPU."""
     ran = row.get("ran", {}).get(name.split(",")[0])
     return ran.startswith("gpu") if ran else name in GPU_PEERS
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
 
-/// Types and constants that stand in the section whose functions use them, by the beginnings of their names. The
-/// others stand before all sections.
+/// The types and constants that the header declares in the section of the functions that use them, by the beginnings of
+/// their names. The others come before all sections.
 const TYPES_OF_SECTIONS: [(&str, &[&str]); 3] = [
     ("Accumulators", &["gpuvec_accumulator_kind"]),
     ("Expressions", &["gpuvec_type", "gpuvec_expr_form", "GPUVEC_SCALAR", "GPUVEC_NUMBER", "GPUVEC_IGNORE_OUTSIDE"]),
@@ -24,14 +24,13 @@ const TYPES_OF_SECTIONS: [(&str, &[&str]); 3] = [
         ],
     ),
 ];
-/// The section that a program can leave out, by defining a macro.
+/// The section that a program can omit, and the macro that it defines for this.
 const OPTIONAL: (&str, &str) = ("Classic functions", "GPUVEC_NO_SHORT_NAMES");
-/// The endings of the functions of one operation.
+/// The endings of the names of an operation's functions.
 const ELEMENTS: [&str; 4] = ["_f32", "_f64", "_i32", "_i64"];
-/// The column at which the table of functions describes them.
+/// The column of the descriptions in the table of functions.
 const DESCRIPTIONS: usize = 35;
-
-/// The most bytes of a description there.
+/// The most bytes of a description.
 const SUMMARY: usize = 75;
 
 /// A module of src/abi: its comment, without its title, and the names of the functions that it exports.
@@ -140,7 +139,7 @@ impl Declarations {
             + "\n\n"
     }
 
-    /// Returns the types and constants of a section, or those of none.
+    /// Returns the types and constants of a section, or of none for an empty title.
     fn types(&mut self, section: &str) -> String {
         let section_of = |name: &String| {
             let is_of =
@@ -166,7 +165,7 @@ impl Declarations {
     }
 }
 
-/// Makes the table of functions: a row for each, or for each operation, in sections.
+/// Makes the table of functions, in sections. The functions of an operation share a row.
 fn table(sections: &[Section], declarations: &Declarations) -> String {
     let mut lines = Vec::new();
     for section in sections {
@@ -189,13 +188,13 @@ fn table(sections: &[Section], declarations: &Declarations) -> String {
     lines.iter().skip(1).map(|line| format!(" * {line}").trim_end().to_owned() + "\n").collect()
 }
 
-/// Returns an operation's name without its element type, and the element type; or all of a name.
+/// Splits the name of an operation's function before its element type. Other names have no second part.
 fn of_an_operation(name: &str) -> (&str, &str) {
     let split = |ending: &&str| Some((name.strip_suffix(ending)?, name.len() - ending.len()));
     ELEMENTS.iter().find_map(split).map_or((name, ""), |(stem, at)| (stem, &name[at..]))
 }
 
-/// Makes lines of a C comment of those of a module's comment, whose code is between fences.
+/// Turns the lines of a module's comment into lines of a C comment. Indents code instead of fencing it.
 fn in_c(lines: &[&str]) -> String {
     let mut text = String::new();
     let mut indent = "";
@@ -220,7 +219,7 @@ fn word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
-/// Lays out a declaration: comments of one line, and a description for each type.
+/// Lays out a declaration: puts short comments on one line, and describes each enumeration's type.
 fn laid_out(text: &str) -> String {
     let comments: String = text.split_inclusive("*/").map(on_one_line).collect();
     comments.replace(
@@ -229,7 +228,7 @@ fn laid_out(text: &str) -> String {
     )
 }
 
-/// Puts a comment of one line, which ends `text`, on one line if it fits.
+/// Puts the comment at the end of `text` on one line, if it has one line of text and this fits.
 fn on_one_line(text: &str) -> String {
     let fits = |comment: &str| comment.find('\n').is_some_and(|width| width + 4 <= 100);
     match text.split_once("/**\n") {

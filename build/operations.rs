@@ -1,4 +1,4 @@
-//! Writes what follows from the rows of crates/ops/src/rows.rs: the exported functions, and lists in committed files.
+//! Generates the exported functions, and lists in committed files, from the rows of crates/ops/src/rows.rs.
 
 use std::path::Path;
 use std::{env, fs};
@@ -19,13 +19,13 @@ struct Row {
 
 /// A line of a row: the operation on one element type.
 struct Function {
-    /// Sentences that are added to the row's documentation.
+    /// Sentences that follow the row's documentation.
     doc: &'static [&'static str],
     /// The operation's type in gpuvec_ops.
     operation: &'static str,
-    /// The elements of the inputs, as Rust names their type.
+    /// The type of the inputs' elements in Rust.
     element: &'static str,
-    /// The elements of the output.
+    /// The type of the output's elements in Rust.
     output: &'static str,
 }
 
@@ -81,17 +81,17 @@ macro_rules! operations {
 
 include!("../crates/ops/src/rows.rs");
 
-/// The modules of src/abi whose functions are written here: true for the one of the reductions.
+/// The modules of src/abi with generated functions: true for the module of the reductions.
 const MODULES: [(&str, bool); 2] = [("elementwise", false), ("reduce", true)];
 
-/// Returns the functions of a module of src/abi in Rust, or nothing if they are written by hand.
+/// Returns the generated functions of a module of src/abi in Rust.
 pub(crate) fn functions(module: &str) -> String {
     let of_reductions = MODULES.iter().find(|(name, _)| *name == module).map(|(_, is)| *is);
     let rows = ROWS.iter().filter(|row| Some(row.is_reduction) == of_reductions);
     rows.flat_map(|row| row.functions.iter().map(|function| function.in_rust(row))).collect()
 }
 
-/// Writes the functions of each module to the folder for what is built, and returns the paths.
+/// Writes the functions of each module to cargo's output folder. Returns the paths.
 pub(crate) fn write_functions() -> Vec<String> {
     let out = env::var("OUT_DIR").expect("cargo names the folder for what is built");
     MODULES
@@ -148,7 +148,7 @@ pub unsafe extern \"C\" fn gpuvec_{name}_{element}(
         )
     }
 
-    /// Returns the overloads in gpuvec.hpp: a reduction also returns its result.
+    /// Returns the overloads in gpuvec.hpp. A reduction has a second overload, which returns its result.
     fn in_cpp(&self, row: &Row) -> String {
         let (element, output) = (in_cpp(self.element), in_cpp(self.output));
         let name = row.name;
@@ -188,7 +188,7 @@ fn in_cpp(element: &str) -> &'static str {
     }
 }
 
-/// Writes the lists that follow from the rows into committed files; `exported` are the names of all functions.
+/// Writes the lists of operations and functions into committed files. `exported` has the names of all functions.
 pub(crate) fn write_lists(root: &Path, exported: &[String]) {
     let rows = |text: fn(&Row) -> String| ROWS.iter().map(text).collect::<String>();
     let overloads = |row: &Row| {
@@ -229,10 +229,10 @@ pub(crate) fn write_lists(root: &Path, exported: &[String]) {
     );
 }
 
-/// The lines between which a file's list stands contain these texts.
+/// A file's list is between the lines that contain these texts.
 const LIST: [&str; 2] = ["Written by build.rs", "End of what build.rs writes"];
 
-/// Replaces a file's list, if the file is there (packages of sources have some) and the list changed.
+/// Replaces a file's list if it changed. Skips a file that does not exist: source packages contain only some of them.
 fn fill(root: &Path, path: &str, list: &str) {
     let path = root.join(path);
     let Ok(text) = fs::read_to_string(&path) else { return };

@@ -208,8 +208,7 @@ enum gpuvec_status
      */
     GPUVEC_ERROR_STATE = 110,
     /**
-     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
-     * place.
+     * The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the place.
      */
     GPUVEC_ERROR_EXPRESSION = 111,
     /** The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` says why. */
@@ -726,7 +725,7 @@ gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
 /**
  * Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
  *
- * `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
+ * `other` may be `accumulator` itself. Its elements then count twice. Returns `GPUVEC_OK`;
  * `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
  * elements; or another error.
  */
@@ -995,21 +994,22 @@ gpuvec_status gpuvec_expr_run(struct gpuvec_expr *expr,
  * Evaluates an expression with several outputs in one pass. Otherwise as `gpuvec_expr_run`.
  *
  * `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of
- * the type `gpuvec_expr_output_type_at(expr, index)`, or of one element where
- * `gpuvec_expr_is_reduction_at(expr, index)`. `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
+ * the type `gpuvec_expr_output_type_at(expr, index)`, or of one element if
+ * `gpuvec_expr_is_reduction_at(expr, index)` returns 1. `num_outputs` is their number,
+ * `gpuvec_expr_num_outputs(expr)`.
  *
  * All formulas read the inputs as they are before the call. Each output may be exactly one of the input arrays
- * whose elements have the same size, even one that another formula reads: `"y; x"` into `x` and `y` swaps them.
- * An output must not overlap an input in any other way, nor another output. The result of a reduction may be
- * the first element of an input. After an error any of the outputs may have been written in part.
+ * with elements of the same size, even if another formula reads this array: `"y; x"` into `x` and `y` swaps
+ * them. An output must not overlap an input in any other way, nor another output. The result of a reduction may
+ * be the first element of an input. After an error any of the outputs may have been written in part.
  *
  * If `n` is 0, output arrays are not written, and reductions store their results for no elements; the call
  * fails if a reduction has none, such as `min`. A call with a stream waits for its work if one of its outputs
  * is a `var` or `std`, or if it has several outputs and the result of a reduction is to be stored in an input
  * array.
  *
- * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and where
- * `gpuvec_expr_run` returns it; or another error.
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and for the reasons
+ * of `gpuvec_expr_run`; or another error.
  */
 gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
                                       const void *const *inputs,
@@ -1032,9 +1032,9 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * `reduced_axes` has a bit for each axis along which reductions reduce, the lowest bit for the first axis; it
  * is 0 for an expression without reductions. For each index of the other axes, the result has the bits that
  * `gpuvec_expr_run` computes from the elements with this index, whatever the strides. `argmin` and `argmax`
- * count the elements in C order of the reduced axes. If a reduced axis has length 0, each result is that of no
- * elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis has
- * length 0 as well.
+ * count the elements in C order of the reduced axes. If a reduced axis has length 0, each result is the result
+ * of no elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis
+ * has length 0 as well.
  *
  * An output that is not a reduction has all axes, even if other outputs are reductions. All formulas read the
  * inputs as they are before the call.
@@ -1048,7 +1048,7 @@ gpuvec_status gpuvec_expr_run_outputs(struct gpuvec_expr *expr,
  * If all arrays are contiguous, with the same order of axes, and either all axes are reduced or none is, the
  * call runs as `gpuvec_expr_run` does. Other calls run on the same processors, but never on cores and GPUs
  * together. A GPU uses the arrays that it can access in place; the elements of pageable arrays are gathered and
- * scattered on the way. The call is queued on a stream whose GPU can access all arrays, as by
+ * scattered on the way. If the stream's GPU can access all arrays, the call is queued there, as by
  * `gpuvec_expr_run`, unless a result has more than 2^30 elements, an output is a `var` or `std`, or there are
  * several outputs and a reduction's result is to be stored in an input. Otherwise the call waits for the
  * stream's work and returns when its own is done.
@@ -1186,7 +1186,7 @@ void *gpuvec_pinned_alloc(size_t bytes);
 /**
  * Frees pinned memory; NULL does nothing.
  *
- * Synchronize every stream whose queued work uses the memory first.
+ * First synchronize every stream with queued work that uses the memory.
  */
 gpuvec_status gpuvec_pinned_free(void *ptr);
 
@@ -1220,7 +1220,7 @@ int32_t gpuvec_device_of(const void *ptr);
  * are used more than once.
  *
  * `ptr` may be any address, and NULL if `bytes` is 0, which locks nothing. Arrays may share pages, and an array
- * may be registered more than once: it stays page-locked until it has been unregistered as many times. Other
+ * may be registered more than once: it stays page-locked until each registration has been undone. Other
  * data in an array's pages stays pageable memory. Without a usable GPU, or with placement `cpu`, the memory
  * does not change. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
  */
@@ -1255,8 +1255,8 @@ gpuvec_status gpuvec_copy(void *dst,
  * `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
  * structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. Opens
  * neither the driver nor a device: all fields are 0 for a device that this process has not used. Page-locked
- * memory counts for the device in whose context it was allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or
- * `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
+ * memory counts for the device with the context in which it was allocated. Returns `GPUVEC_OK`,
+ * `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
  */
 gpuvec_status gpuvec_memory(int32_t device,
                             struct gpuvec_memory_info *info,
@@ -1377,8 +1377,8 @@ gpuvec_status gpuvec_event_query(struct gpuvec_event *event);
 gpuvec_status gpuvec_event_synchronize(struct gpuvec_event *event);
 
 /**
- * Stores the milliseconds between two events in `ms`. The time is measured by the clock of the device on whose
- * streams they were recorded, or by the host's clock without a GPU.
+ * Stores the milliseconds between two events in `ms`. For events that were recorded on streams of a device, its
+ * clock measures the time; without a GPU, the host's clock does.
  *
  * Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
  * either was never recorded or they belong to two devices; or another error.
@@ -1602,8 +1602,8 @@ int32_t gpuvec_get_thread_placement(void);
 
 /**
  * Sets the greatest number of threads that work on one call. The calling thread counts. The number holds for
- * all later calls in every thread; 0 restores the environment's number. A call uses as many threads as are
- * predicted to finish first.
+ * all later calls in every thread; 0 restores the environment's number. A call uses the number of threads that
+ * is predicted to finish first.
  *
  * Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
  * works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -1622,7 +1622,7 @@ int32_t gpuvec_get_num_threads(void);
  * Sets the device that computes calls on host arrays.
  *
  * The setting holds for all later calls of every thread, and overrides the environment variable
- * `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where they are
+ * `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several devices if they are
  * predicted to finish sooner. Calls on device memory run on the device that holds it, and functions that take a
  * device or a stream use that one. Does not open the driver. If the driver shows no device of that number, host
  * arrays are computed without a GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
@@ -1748,7 +1748,7 @@ const char *gpuvec_status_string(int32_t status);
  *
  * == Building and loading ==
  *
- * Link with the library alone: cc program.c -lgpuvec. The library needs glibc and, unless you use a
+ * Link only with the library: cc program.c -lgpuvec. The library needs glibc and, unless you use a
  * release, libgcc_s (GCC's runtime library). It needs no CUDA toolkit, neither to build nor to run. It
  * opens NVIDIA's driver (525 or newer) when a call asks for a GPU, or when a GPU is likely to save time
  * (see "Placement"); without the driver it works on the CPU. Loading the library starts no thread and
@@ -1782,11 +1782,11 @@ const char *gpuvec_status_string(int32_t status);
  *
  * == Results ==
  *
- * The same input gives the same bits: results do not depend on the placement, the number of threads or
- * GPUs, or the memory kind. Floating-point arithmetic is IEEE 754, rounded to nearest, with subnormals,
- * whatever floating-point modes the calling thread has set; the call leaves those modes unchanged.
- * Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000 for double. Integer
- * arithmetic wraps around (two's complement).
+ * The same input has the same result, bit for bit: it does not depend on the placement, the number of
+ * threads or GPUs, or the memory kind. Floating-point arithmetic is IEEE 754, rounded to nearest, with
+ * subnormals, whatever floating-point modes the calling thread has set; the call leaves those modes
+ * unchanged. Every NaN result is the same quiet NaN: 0x7FC00000 for float, 0x7FF8000000000000 for
+ * double. Integer arithmetic wraps around (two's complement).
  *
  * dot and sum of floats round the exact mathematical result once, to nearest, ties to even. The order
  * of summation does not matter, no partial sum overflows, and nothing is lost to cancellation. A NaN
@@ -1797,15 +1797,14 @@ const char *gpuvec_status_string(int32_t status);
  *
  * With a NULL stream a function returns when its work is done. It does not wait for gpuvec streams.
  *
- * With a stream, a function queues its work behind the stream's earlier work and returns at once if
- * the stream's GPU can access every array: device memory of that GPU, pinned memory, managed
- * memory. These arrays must then stay allocated, and no thread may change them, until the stream is
- * done with them. The next call with that stream returns the error of queued work that failed.
- *
- * Queued work runs on the stream's GPU, whatever its length.
+ * With a stream, a function queues its work behind the stream's earlier work and returns at once if the
+ * stream's GPU can access every array: device memory of that GPU, pinned memory, managed memory. These
+ * arrays must then stay allocated, and no thread may change them, until the stream is done with them.
+ * The work runs on the stream's GPU, whatever its length. If it fails, the next call with that stream
+ * returns the error.
  *
  * If an array is in pageable memory or in another GPU's memory, the function waits for the stream's
- * earlier work and returns when its own work is done. No array then has to outlive the call.
+ * earlier work and returns when its own work is done. Its arrays may be freed after the call.
  *
  * Without a usable GPU all work is done before the function returns, so a program with streams runs
  * unchanged; only gpuvec_stream_from_native, which takes a stream of a GPU, then returns NULL. With
@@ -1818,9 +1817,8 @@ const char *gpuvec_status_string(int32_t status);
  *
  *     GPUVEC_PLACE_AUTO  the default: on the calling core, on several cores, on one or all GPUs, or
  *                        on cores and GPUs at the same time, whichever is predicted to finish first
- *     GPUVEC_PLACE_GPU   on the GPU, or an error; additions of few elements to each sum of an
- *                        accumulator, if there is a usable GPU, on cores (see
- *                        gpuvec_accumulator_add_nd)
+ *     GPUVEC_PLACE_GPU   on the GPU, or an error; only additions of few elements to each sum of an
+ *                        accumulator run on cores (see gpuvec_accumulator_add_nd)
  *     GPUVEC_PLACE_CPU   on as many cores as are predicted to finish first
  *     GPUVEC_PLACE_ALL   on all cores and all GPUs at the same time for long pinned arrays, each
  *                        taking its next chunk when it is done with one; otherwise as with
@@ -1834,12 +1832,12 @@ const char *gpuvec_status_string(int32_t status);
  * every function that asks for GPUs, their memory or their streams open it at once. If another library
  * has initialised the driver, they use it without that wait.
  *
- * With placement all, too, an operation on device memory runs on one GPU alone (see "Arrays"), and
- * one that is queued on a stream runs on the stream's GPU alone. With placement cpu an operation on
- * device memory is GPUVEC_ERROR_PLACEMENT.
+ * Even with placement all, an operation on device memory runs on one GPU (see "Arrays"), and queued
+ * work runs on the stream's GPU. With placement cpu an operation on device memory is
+ * GPUVEC_ERROR_PLACEMENT.
  *
  * gpuvec_set_placement sets the placement, and so does the environment variable GPUVEC_PLACEMENT (auto,
- * gpu, cpu or all). gpuvec_set_thread_placement sets the placement of the calling thread alone.
+ * gpu, cpu or all). gpuvec_set_thread_placement sets it only for the calling thread.
  *
  * gpuvec_set_num_threads limits the number of CPU threads that work on a call, the calling one
  * included: threads that compute, copy into pinned buffers, or drive GPUs. One thread can drive several
@@ -1865,7 +1863,7 @@ const char *gpuvec_status_string(int32_t status);
  * The exceptions are gpuvec_set_placement, gpuvec_set_num_threads and gpuvec_set_device, which override
  * GPUVEC_PLACEMENT, GPUVEC_NUM_THREADS and GPUVEC_DEVICE, and gpuvec_set_thread_placement.
  *
- * gpuvec_why_cpu tells why no GPU is usable, and gpuvec_last_run where the last operation ran and why.
+ * gpuvec_why_cpu says why no GPU is usable, and gpuvec_last_run where the last operation ran, and why.
  *
  * With placement cpu, operations do not open the driver. If another library in the process has
  * initialised it, they ask it for the memory kind of each pointer.
@@ -1881,8 +1879,7 @@ const char *gpuvec_status_string(int32_t status);
  * With placement auto or all, a call on host arrays succeeds even if a GPU fails, as long as the inputs
  * are intact: the cores do the work. A call with device memory fails, since the cores cannot access it,
  * and so does a call with a stream, since results of the stream's earlier work may be missing. The
- * memory and the streams of a lost device are lost with it; freeing and destroying them remains
- * correct.
+ * memory and the streams of a lost device are lost with it; free and destroy them as usual.
  *
  * The library prints nothing unless GPUVEC_LOG is set, and no error ends the process. Two failures are
  * beyond its control. The C library ends the process if a thread's first call finds no memory for 2 KiB
@@ -1912,15 +1909,16 @@ const char *gpuvec_status_string(int32_t status);
  * handler that interrupted a gpuvec call may fork only to call exec or _exit in the child.
  *
  * Worker threads block every signal except SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS.
- * Handlers of these run on worker threads as they do on the caller, so a handler that provides
- * pages on demand works on the CPU. Once the process has opened the driver, however, an array
- * longer than 256 KiB whose first or last byte cannot be read at the start of the call is
- * GPUVEC_ERROR_POINTER: no handler runs during that check.
+ * Handlers of these signals also run on worker threads, so a handler that provides pages on demand
+ * works on the CPU. Once the process has opened the driver, however, an array longer than 256 KiB whose
+ * first or last byte cannot be read at the start of the call is GPUVEC_ERROR_POINTER: no handler runs
+ * during that check.
  *
  * == Fork ==
  *
- * A child process never touches the driver that its parent used. It computes on the CPU. With
- * placement gpu, an array in device memory or a stream of its parent it gets GPUVEC_ERROR_FORKED.
+ * A child process never touches the driver that its parent used. It computes on the CPU. The child's
+ * calls with placement gpu, or with its parent's device memory or streams, fail with
+ * GPUVEC_ERROR_FORKED.
  *
  * == Ownership ==
  *

@@ -2,7 +2,8 @@
 
 GPUVEC_GLIBC=2.17 builds with zig for that glibc and every newer one, and tags the wheel so. Without
 it cargo builds for the glibc of this machine. GPUVEC_PROCESSOR=aarch64 builds for another processor
-than this machine's.
+than this machine's. GPUVEC_BUILT=target/release/libgpuvec.so builds nothing, and packs this library
+and the extension module beside it.
 """
 
 import json
@@ -49,7 +50,8 @@ class Hook(BuildHookInterface):
         system = f"manylinux_{glibc.replace('.', '_')}" if glibc else "linux"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{system}_{processor}"
-        built = build(root, target(processor), glibc)
+        library = os.environ.get("GPUVEC_BUILT")
+        built = root / Path(library).parent if library else build(root, target(processor), glibc)
         build_data["force_include"] |= {
             str(built / "libgpuvec.so"): "gpuvec/libgpuvec.so",
             # Python versions for which this name says nothing do not load it.

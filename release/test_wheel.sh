@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 venv=$PWD/target/wheel/venv
 rm -rf "$venv"
 "${PYTHON:-python3}" -m venv "$venv"
-"$venv/bin/pip" install --quiet dist/*_"$(uname -m)".whl -r python_tests/requirements.txt
+"$venv/bin/pip" install --quiet --no-compile dist/*_"$(uname -m)".whl -r python_tests/requirements.txt
 
 GPUVEC_LIB=$(echo "$venv"/lib/*/site-packages/gpuvec/libgpuvec.so)
 export GPUVEC_LIB GPUVEC_DIST="$PWD/dist"

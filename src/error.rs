@@ -1,7 +1,7 @@
 //! Errors: the status that a caller gets and the text that explains it.
 //!
-//! Errors are small `Copy` values, and their text is written straight into a buffer of the thread,
-//! so reporting one never allocates.
+//! Errors are small `Copy` values, and their text is written directly into a buffer of the thread. So it takes no
+//! allocation to report one.
 
 use gpuvec_exact::WireError;
 use once_cell::race::OnceBox;
@@ -40,8 +40,7 @@ pub enum gpuvec_status {
     GPUVEC_ERROR_EMPTY = 109,
     /// The bytes do not hold an accumulator state: they are damaged, incomplete or something else.
     GPUVEC_ERROR_STATE = 110,
-    /// The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the
-    /// place.
+    /// The text of an expression, or the name of an input, is wrong; `gpuvec_last_error()` shows the place.
     GPUVEC_ERROR_EXPRESSION = 111,
     /// The placement is `gpu` but no GPU is usable; `gpuvec_why_cpu()` says why.
     GPUVEC_ERROR_NO_GPU = 201,
@@ -336,9 +335,9 @@ pub(crate) enum Error {
     Internal { text: &'static str },
 }
 
-/// Interns a text for errors to refer to. Failing repeatedly with the same text allocates no more memory.
+/// Interns a text, so that errors can refer to it. Repeated failures with the same text allocate no more memory.
 pub(crate) fn interned(text: String) -> &'static str {
-    // No lock: another thread could hold it at a fork.
+    // No lock, since another thread could hold it at a fork.
     static FIRST: OnceBox<Interned> = OnceBox::new();
     let mut place = &FIRST;
     loop {
@@ -358,8 +357,8 @@ struct Interned {
     next: OnceBox<Interned>,
 }
 
-/// Driver errors (CUresult) after which every call in a context fails with the same error: the driver API's
-/// reference says that the process must be relaunched. 999 is an unknown error.
+/// The driver's errors (CUresult) after which every call in the context fails with the same error. The process must
+/// then be relaunched, as the driver API's reference says. 999 is an unknown error.
 const STICKY: [u32; 16] =
     [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999];
 const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
@@ -439,7 +438,7 @@ impl Error {
     }
 }
 
-/// Returns the status for a shape or strides that are refused.
+/// The status for a wrong shape or wrong strides.
 fn of_axes(error: &gpuvec_axes::Error) -> gpuvec_status {
     use gpuvec_axes::Error::*;
     match error {

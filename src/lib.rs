@@ -1,16 +1,15 @@
-//! gpuvec: vector operations on NVIDIA GPUs behind a plain C interface, with the same bits on the
-//! CPU.
+//! gpuvec: vector operations on NVIDIA GPUs behind a plain C interface, with the same bits on the CPU.
 //!
-//! The product is `libgpuvec.so` with `include/gpuvec.h`; this crate is its source, not a Rust
-//! library. A call goes one way through these modules, and errors come back as `Result`:
+//! The product is `libgpuvec.so` with `include/gpuvec.h`. This crate is its source, not a Rust library. A call goes one
+//! way through these modules, and errors come back as `Result`:
 //!
 //! ```text
 //! abi (signature, contract) → guard → run (a Call from raw pointers, its Plan, the work)
 //!     → objects (what callers hold) → cuda | cpu → call (Call, Plan: data)
 //! ```
 //!
-//! A module imports only what stands further on in that line, then `pool`, `process`, `arch` (what depends
-//! on the processor), `policy` and `error`, and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
+//! A module imports only modules further on in that line; then `pool`, `process`, `arch` (the code for each processor),
+//! `policy` and `error`; and the crates in crates/: `gpuvec_ops` (the operations), `gpuvec_expr` (text to programs),
 //! `gpuvec_cost` (predictions), and so on.
 
 #[cfg(panic = "abort")]
@@ -23,7 +22,7 @@ compile_error!(
 compile_error!("gpuvec needs Linux on x86-64 or AArch64: src/arch has a folder for each processor");
 
 pub mod abi;
-// It has types of the same names for each processor, which cbindgen would take for one.
+// The processors have types of the same names. cbindgen would take these for one type.
 /// cbindgen:ignore
 mod arch;
 mod call;

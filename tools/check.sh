@@ -15,8 +15,8 @@ help)
     done
     ;;
 lint-aarch64) ## clippy for AArch64; needs Debian
-    # The wheel's folder: what build scripts and macros depend on is compiled once for both.
-    tools/aarch64.sh cargo clippy --release --target-dir target/wheel/2.17 -- -D warnings
+    # By the profile of test-aarch64: what build scripts and macros depend on is compiled once for both.
+    tools/aarch64.sh cargo clippy --profile fast -- -D warnings
     ;;
 fresh) ## the header, the PTX and the functions' constants match their sources
     # The files that build.rs writes.

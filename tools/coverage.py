@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,12 +65,10 @@ def executed(llvm: Path, built: Path) -> dict:
 
 def ranges(numbers: list) -> str:
     """Returns numbers as text: 3-5 for 3, 4, 5."""
-    text, start = [], None
-    for number, following in zip(numbers, [*numbers[1:], None]):
-        start = start or number
-        if following != number + 1:
-            text.append(f"{start}-{number}" if number > start else f"{start}")
-            start = None
+    text = []
+    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        (_, first), *_, (_, last) = [*run] * 2
+        text.append(f"{first}-{last}" if last > first else f"{first}")
     return " ".join(text)
 
 

@@ -16,37 +16,36 @@ from mpmath import asin, atan, cos, exp, floor, log, mpf, pi, sin, sqrt, tan, ta
 
 
 def nearest(x):
-    """The nearest f32, as a float."""
+    """Returns the nearest f32, as a float."""
     return float(np.float32(float(x)))
 
 
 def multiple(x, unit):
-    """The nearest multiple of a unit, a power of two."""
+    """Returns the nearest multiple of a unit, a power of two."""
     return float(floor(x / unit + mpf("0.5")) * unit)
 
 
 def in_two_parts(x):
-    """The nearest f32, and the one nearest to the rest."""
+    """Returns the nearest f32, and the f32 nearest to the rest."""
     return [nearest(x), nearest(x - nearest(x))]
 
 
 def by_encoding(x, change):
-    """The f32 whose encoding is that of the nearest one and a change."""
+    """Returns the f32 whose encoding is that of the nearest f32 plus a change."""
     return float((np.float32(float(x)).view(np.int32) + np.int32(change)).view(np.float32))
 
 
 def show(doc, name, value, visibility="pub(super)"):
     """Prints a number, or the numbers of a table or a polynomial, as a constant of Rust."""
-    kind, text = "f32", value
     if isinstance(value, (list, tuple)):
         kind, text = f"[f32; {len(value)}]", f"[{', '.join(map(literal, value))}]"
     else:
-        text = literal(value)
+        kind, text = "f32", literal(value)
     print(f"/// {doc}\n{visibility} const {name}: {kind} = {text};")
 
 
 def literal(value):
-    """The shortest literal of an f32."""
+    """Returns the shortest literal of an f32."""
     assert np.float32(value) == value, value
     digits = np.format_float_scientific(np.float32(value), unique=True, trim="-", exp_digits=1)
     mantissa, exponent = digits.split("e")
@@ -55,11 +54,11 @@ def literal(value):
     return f"{mantissa}e{int(exponent)}"
 
 
-def polynomial(doc, name, *polynomial):
-    """Prints a polynomial with its greatest weighted error."""
-    coefficients, error = minimax(*polynomial, nearest=nearest)
-    bits = float(log(error, 2))
-    show(f"{doc}, with an error of 2^{bits:.1f}.", name, [float(c) for c in coefficients])
+def polynomial(doc, name, *sought, before=()):
+    """Prints a polynomial with its greatest weighted error, after known coefficients."""
+    coefficients, error = minimax(*sought, nearest=nearest)
+    coefficients = [*before, *map(float, coefficients)]
+    show(f"{doc}, with an error of 2^{float(log(error, 2)):.1f}.", name, coefficients)
 
 
 # The results of powers are biased by this share, down.
@@ -71,7 +70,7 @@ EXP2_RADIUS = mpf(1) / 32 + mpf(2) ** -9
 
 
 def power_with_exact_slope(i, ln_2):
-    """An offset from i / 16 where the power of 2, and ln 2 times it, are nearly f32; the power."""
+    """Finds x near i / 16 where 2^x and ln 2 times it are nearly f32; returns x - i / 16, 2^x."""
     offsets = np.arange(-(1 << 19), (1 << 19) + 1) / 2.0**28
     powers = np.exp2(np.longdouble(i) / 16 + offsets)
     floats = powers.astype(np.float32).astype(float)
@@ -84,7 +83,7 @@ def power_with_exact_slope(i, ln_2):
 
 
 def exponential():
-    """The exponential: e^x = 2^(k/16) e^r."""
+    """Prints the exponential: e^x = 2^(k/16) e^r."""
     print("// exp")
     step = log(2) / 16
     show("1 / ln 2.", "LOG2_E", nearest(1 / log(2)))
@@ -94,21 +93,13 @@ def exponential():
     show("The bias, as a share.", "EXP_BIAS", nearest(EXP_BIAS))
     powers = [exp(step * i) for i in range(16)]
     show("2^(i/16).", "EXP_POWERS", [nearest(power) for power in powers], "pub")
-    show(
-        "The same with encodings less by i · 2^19, which a place shifted by 19 bits adds again.",
-        "EXP_SHIFTED_POWERS",
-        [by_encoding(power, -i << 19) for i, power in enumerate(powers)],
-    )
-    show(
-        "The logarithm of 2^(i/16) over its part in `EXP_POWERS`.",
-        "EXPM1_RESTS",
-        [nearest(log(power / nearest(power))) for power in powers],
-    )
-    show(
-        "The same with a bias.",
-        "EXP_RESTS",
-        [nearest(log(power / nearest(power)) - EXP_BIAS) for power in powers],
-    )
+    doc = "The same with encodings less by i · 2^19, which a place shifted by 19 bits adds again."
+    shifted = [by_encoding(power, -i << 19) for i, power in enumerate(powers)]
+    show(doc, "EXP_SHIFTED_POWERS", shifted)
+    rests = [log(power / nearest(power)) for power in powers]
+    doc = "The logarithm of 2^(i/16) over its part in `EXP_POWERS`."
+    show(doc, "EXPM1_RESTS", [nearest(rest) for rest in rests])
+    show("The same with a bias.", "EXP_RESTS", [nearest(rest - EXP_BIAS) for rest in rests])
     radius = step / 2 * mpf("1.001")
     polynomial(
         "e^r = 1 + r + r² EXP(r)",
@@ -119,27 +110,20 @@ def exponential():
         radius,
         3,
     )
-    coefficients, error = minimax(
+    polynomial(
+        "2^f = 1 + f LN_2 + f EXP2(f)",
+        "EXP2",
         lambda f: (2**f - 1 - f * log(2)) / f**2 if f else log(2) ** 2 / 2,
         lambda f: f**2,
         -EXP2_RADIUS,
         EXP2_RADIUS,
         3,
-        nearest=nearest,
-    )
-    show(
-        f"2^f = 1 + f LN_2 + f EXP2(f), with an error of 2^{float(log(error, 2)):.1f}.",
-        "EXP2",
-        [ln_2_low, *map(float, coefficients)],
+        before=[ln_2_low],
     )
     offsets, powers = zip((0.0, 1.0), *(power_with_exact_slope(i, ln_2) for i in range(1, 16)))
     show("Offsets from sixteenths.", "EXP2_OFFSETS", offsets)
-    show(
-        "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to"
-        " 2^-35.9.",
-        "EXP2_POWERS",
-        powers,
-    )
+    doc = "Powers of 2 there. Their errors and the errors of their products with ln 2 add up to"
+    show(f"{doc} 2^-35.9.", "EXP2_POWERS", powers)
     polynomial(
         "e^r = 1 + r + r²/2 + r³ (1 + r/2) EXPM1(r), relative to r",
         "EXPM1",
@@ -156,7 +140,7 @@ CELLS = range(31, 63)
 
 
 def inverse(cell, at_1, steps):
-    """The multiple c of 1/128 with the least exact r = m c - at_1 in a cell; the ends of r."""
+    """Finds the multiple c of 1/128 with the least exact r = m c - at_1 in a cell, and r's ends."""
     ends = [max((cell - 0.5) / steps, 1), min((cell + 0.5) / steps, 2)]
     if cell in (31, 62):
         c = at_1 * 31 / cell
@@ -165,7 +149,7 @@ def inverse(cell, at_1, steps):
 
 
 def inverse_between(low, high, at_1):
-    """The same for significands m between two numbers."""
+    """Does the same for significands m between two numbers."""
 
     def greatest(c):
         return max(abs(m * c - at_1) for m in (low, high))
@@ -178,7 +162,7 @@ def inverse_between(low, high, at_1):
 
 
 def in_two_parts_over(unit, value, bias):
-    """A logarithm over the unit in its first bits, and the rest, with the bias."""
+    """Divides a logarithm by the unit; returns its first bits, and the rest with the bias."""
     high = multiple(value / unit, mpf(2) ** -16)
     return high, nearest(value * (1 - bias) - high * mpf(unit))
 
@@ -196,14 +180,14 @@ LOGARITHMS = {
 
 
 def logarithm():
-    """The logarithms: log x = k log 2 - log c + log(1 + r), with c from a table."""
+    """Prints the logarithms: log x = k log 2 - log c + log(1 + r), with c from a table."""
     print("\n// log")
     for name, base in LOGARITHMS.items():
         logarithm_to_base(name, *base)
 
 
 def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
-    """The tables and the polynomial of a logarithm: `scale` is that of e."""
+    """Prints the tables and the polynomial of a logarithm; `scale` is the logarithm of e."""
     base = name.lower()
     show("The bias, as a share.", f"{name}_BIAS", nearest(bias))
     # The low bits of a cell are its place.
@@ -214,7 +198,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     show(doc, f"{name}_INVERSE", inverses)
 
     def weight(r):
-        """The square of r over the least logarithm of an argument with it."""
+        """Divides the square of r by the least logarithm of an argument with this r."""
         others = [c for c, low, high in cells if low <= r <= high and c not in (at_1, at_1 / 2)]
         ends = [(at_1 + r) / c for c in others]
         least = min([abs(log(m / n)) for m in ends for n in (1, 2)], default=mpf(1))
@@ -248,7 +232,7 @@ def logarithm_to_base(name, bias, scale, steps, at_1, factor, of_2):
     show(doc, f"{name}_SLOPE", nearest(slope))
 
     def rest(r):
-        """What the polynomial is for."""
+        """Returns the function that the polynomial approximates."""
         if not r:
             return -scale / 2 / at_1**2 - unit
         return (scale * (log(1 + r / at_1) - r / at_1) - unit * r**2) / r**2
@@ -270,7 +254,7 @@ LOG1P_BIAS, LOG1P_SHIFT = mpf("5.5e-11"), mpf("1.6e-6")
 
 
 def logarithm_of_sum():
-    """log(1 + u): the logarithm again, with cells that go on from one octave to the next one."""
+    """Prints log(1 + u): the logarithm with cells that go on from one octave to the next one."""
     print("\n// log1p, asinh, acosh, atanh")
     bias, unit = LOG1P_BIAS, mpf(-1) / 2
     show("The bias, as a share.", "LOG1P_BIAS", nearest(bias))
@@ -281,28 +265,20 @@ def logarithm_of_sum():
     ends = [32 + i + mpf("0.5") + shift for i in range(-1, 32)]
     pairs = [((a - slack) / 32, (b + slack) / 32) for a, b in zip(ends, ends[1:])]
     cells = [inverse_between(low, high, 1) for low, high in pairs]
-    show(
-        "c, next to 1 / m for the significands m of a cell, with encodings greater by i · 2^18.",
-        "LOG1P_INVERSE",
-        [by_encoding(c, i << 18) for i, (c, _, _) in enumerate(cells)],
-    )
+    doc = "c, next to 1 / m for the significands m of a cell, with encodings greater by i · 2^18."
+    show(doc, "LOG1P_INVERSE", [by_encoding(c, i << 18) for i, (c, _, _) in enumerate(cells)])
     step, step_low = (part / 32 for part in in_two_parts_over(unit, log(2), bias))
     show("log 2 over the unit and 32, in its first bits.", "LOG1P_STEP", step)
     show("The rest of it, not over the unit, and its bias.", "LOG1P_STEP_LOW", step_low)
     entries = [in_two_parts_over(unit, -log(mpf(c)), bias) for c, _, _ in cells]
-    show(
-        "-log c over the unit, in its first bits, less i times that.",
-        "LOG1P_TABLE",
-        [high - i * step for i, (high, _) in enumerate(entries)],
-    )
-    show(
-        "The rest of it, not over the unit, and its bias, less i times the rest of that.",
-        "LOG1P_TABLE_LOW",
-        [nearest(low - i * step_low) for i, (_, low) in enumerate(entries)],
-    )
+    highs = [high - i * step for i, (high, _) in enumerate(entries)]
+    show("-log c over the unit, in its first bits, less i times that.", "LOG1P_TABLE", highs)
+    lows = [nearest(low - i * step_low) for i, (_, low) in enumerate(entries)]
+    doc = "The rest of it, not over the unit, and its bias, less i times the rest of that."
+    show(doc, "LOG1P_TABLE_LOW", lows)
 
     def weight(r):
-        """The cube of r over the least logarithm of an argument with it."""
+        """Divides the cube of r by the least logarithm of an argument with this r."""
         others = [c for c, low, high in cells[1:] if low <= r <= high]
         least = [abs(log((1 + r) / c / octave)) for c in others for octave in (1, 2)]
         if cells[0][1] <= r <= cells[0][2]:
@@ -326,7 +302,7 @@ SIN_SHIFT = 2.0**-7
 
 
 def shifted_node(i):
-    """A shift from the i-th step where sine and cosine are nearly f32; both, and their error."""
+    """Finds a shift from the i-th step where sine and cosine are nearly f32, and their error."""
     shifts = np.arange(-(2.0**20), 2**20 + 1) / 2.0**27
     angles = np.longdouble(str(SIN_STEP * i)) + shifts
     nodes = [np.sin(angles), np.cos(angles)]
@@ -334,7 +310,7 @@ def shifted_node(i):
     errors = [(value - node).astype(float) for value, node in zip((sine, cosine), nodes)]
 
     def error_at(x):
-        """The error of the sine of an angle from the node's sine and cosine."""
+        """Returns the error of an angle's sine from the node's sine and cosine."""
         r = x - float(SIN_STEP * i) - shifts
         return abs(errors[0] * np.cos(r) + errors[1] * np.sin(r)) / math.sin(x)
 
@@ -344,7 +320,7 @@ def shifted_node(i):
 
 
 def trigonometric():
-    """The sine: sin x = S cos r + C sin r, where S and C are those of a node near kπ/16."""
+    """Prints sin x = S cos r + C sin r, where S and C are of a node near kπ/16."""
     print("\n// sin, cos")
     show("16 / π.", "SIN_STEPS", nearest(1 / SIN_STEP))
     show("π/16 in two parts.", "SIN_STEP", in_two_parts(SIN_STEP))
@@ -360,20 +336,25 @@ def trigonometric():
     show("The cosines there.", "COS_NODES", [1.0, *cosines, 0.0, *mirrored])
 
     def of_sine(z):
-        """What the sine's polynomial is for."""
+        """Returns the function that the sine's polynomial approximates."""
         return (sin(sqrt(z)) / sqrt(z) - 1) / z
 
     def of_cosine(z):
-        """What the cosine's polynomial is for."""
+        """Returns the function that the cosine's polynomial approximates."""
         return (cos(sqrt(z)) - 1 + z / 2) / z**2 * 2
 
     greatest = (SIN_STEP / 2 * mpf("1.002") + SIN_SHIFT) ** 2
     first = nearest(-mpf(1) / 6)
-    [second], error = minimax(
-        lambda z: (of_sine(z) - first) / z, lambda z: z, mpf("1e-12"), greatest, 1, nearest=nearest
+    polynomial(
+        "sin r = r + r³ SIN(r²), relative to r³",
+        "SIN",
+        lambda z: (of_sine(z) - first) / z,
+        lambda z: z,
+        mpf("1e-12"),
+        greatest,
+        1,
+        before=[first],
     )
-    doc = f"sin r = r + r³ SIN(r²), relative to r³, with an error of 2^{float(log(error, 2)):.1f}."
-    show(doc, "SIN", [first, float(second)])
     # Fitted to half a step, since the greatest shifts are where the cosine's part is small.
     usual = (SIN_STEP / 2 * mpf("1.001")) ** 2
     coefficients, _ = minimax(of_cosine, lambda z: z**2 / 2, 0, usual, 2, nearest=nearest)
@@ -393,7 +374,7 @@ ATAN_BIAS = mpf("3e-11")
 
 
 def inverse_tangent():
-    """The inverse tangent: atan x = atan b + atan t, where b, from a table, is next to x."""
+    """Prints atan x = atan b + atan t, where b, from a table, is next to x."""
     print("\n// atan")
     show("The bias, as a share.", "ATAN_BIAS", nearest(-ATAN_BIAS))
     # Places may err by 31 times 2^-11.
@@ -432,7 +413,7 @@ ASIN_STEPS = 62
 
 
 def sine_with_exact_slope(middle):
-    """A sine near another one, at which the derivative of the inverse sine is nearly an f32."""
+    """Finds a sine near another one where the inverse sine's derivative is nearly an f32."""
     sines = np.linspace(0.99 * middle, middle, 1 << 15).astype(np.float32).astype(float)
     slopes = 1 / np.sqrt((1 - sines) * (1 + sines))
     i = int(abs(slopes / slopes.astype(np.float32) - 1).argmin())
@@ -440,18 +421,18 @@ def sine_with_exact_slope(middle):
 
 
 class Series:
-    """Terms, a target that a sum of them approximates, and its share of a result, at points."""
+    """Has terms, a target that a sum of them approximates, and its share of a result, at points."""
 
     def __init__(self, terms, target, size):
         self.terms, self.target, self.size = np.stack(terms, 1), target, size
 
     def errors(self, coefficients):
-        """The errors of a sum with these coefficients, relative to the result."""
+        """Returns the errors of a sum with these coefficients, relative to the result."""
         rounded = np.array(coefficients).astype(np.float32)
         return abs(self.terms @ rounded - self.target) * self.size
 
     def fit(self):
-        """Coefficients by least squares, weighted by turns until errors are level (Lawson)."""
+        """Fits by least squares, with new weights until errors are level (Lawson)."""
         level, best = np.ones_like(self.size), (math.inf, [])
         for _ in range(300):
             scale = np.sqrt(level) * self.size
@@ -464,7 +445,7 @@ class Series:
         return best[1]
 
     def coefficients(self, known):
-        """The known coefficients, or new ones with --fit; prints their error."""
+        """Returns the known coefficients, or new ones with --fit; prints their error."""
         chosen = [nearest(c) for c in self.fit()] if "--fit" in sys.argv else known
         bits = math.log2(self.errors(chosen).max())
         print(f"// The series' error is 2^{bits:.1f} of the result.")
@@ -477,7 +458,7 @@ ASIN_SERIES = [0.49999958, 0.5000331, 0.6398621, 0.16666621, 0.3791931, 0.079696
 
 
 def asin_series(sines, slopes):
-    """The series of (asin u - asin c) / (D h) - 1 in w and q."""
+    """Makes the series of (asin u - asin c) / (D h) - 1 in w and q."""
     cells = np.arange(len(sines))[:, None]
     offsets = np.linspace(-0.5001, 0.5001, 80)[None, :]
     u = np.maximum(cells + offsets, 1e-4).ravel() / ASIN_STEPS
@@ -495,7 +476,7 @@ def asin_series(sines, slopes):
 
 
 def inverse_sine():
-    """The inverse sine: asin(c + h) = asin c + D h (1 + w W + q Q), q = (D h)², w = c D² h."""
+    """Prints asin(c + h) = asin c + D h (1 + w W + q Q), q = (D h)², w = c D² h."""
     print("\n// asin, acos")
     show("The bias of the inverse sine, as a share.", "ASIN_BIAS", nearest(-ASIN_BIAS))
     show("The bias of the inverse cosine, as a share.", "ACOS_BIAS", nearest(-ACOS_BIAS))
@@ -529,12 +510,12 @@ ERF_TERMS = [[2, 3, 4, 5], [0, 1, 2, 3, 4], [0, 1, 2]]
 
 
 def density(x):
-    """The derivative of the error function."""
+    """Returns the derivative of the error function."""
     return 2 / math.sqrt(math.pi) * math.exp(-x * x)
 
 
 def node_of_float(middle):
-    """A node nearby whose error function is nearest to an f32."""
+    """Finds a node nearby whose error function is nearest to an f32."""
     radius = max(0.002, 0.6 * 2**-24 / density(middle))
     nodes = np.linspace(middle - radius, middle + radius, 2**16).astype(np.float32)
     values = np.array([math.erf(node) for node in nodes.tolist()])
@@ -550,7 +531,7 @@ ERF_SERIES = [
 
 
 def erf_series(nodes, ends):
-    """The series of (erf x - erf c) / (D h) - 1 - w in w and h²."""
+    """Makes the series of (erf x - erf c) / (D h) - 1 - w in w and h²."""
     x = np.concatenate([np.linspace(a, b, 60) for a, b in zip(ends, ends[1:])])[1:]
     node = np.repeat(nodes, 60)[1:]
     h = x - node
@@ -565,7 +546,7 @@ def erf_series(nodes, ends):
 
 
 def error_function():
-    """The error function: erf(c + h) = erf c + D h (1 + w + w² F(w) + h² (G(w) + h² H(w)))."""
+    """Prints erf(c + h) = erf c + D h (1 + w + w² F(w) + h² (G(w) + h² H(w)))."""
     print("\n// erf")
     show("Steps for small arguments.", "ERF_SLOPE", ERF_SLOPE)
     show("The decrease of the steps.", "ERF_CURVE", ERF_CURVE)
@@ -591,17 +572,17 @@ def error_function():
 
 
 def logarithm_by_bits(x):
-    """The encoding of an f32 as a number of binades: a logarithm that is linear inside of each."""
+    """Returns an f32's encoding as a number of binades: a logarithm that is linear in each."""
     return float(np.float32(x).view(np.int32)) / 2**23
 
 
 def number_by_bits(binades):
-    """The inverse of `logarithm_by_bits`."""
+    """Inverts `logarithm_by_bits`."""
     return float(2 ** (np.floor(binades) - 127) * (1 + binades % 1))
 
 
 def value_near(low, high):
-    """An argument of tanh near the middle of an interval, whose value is almost an f32: the two."""
+    """Finds an argument near an interval's middle whose tanh is almost an f32; returns both."""
     middle, half = (low + high) / 2, (high - low) / 2
     for share in (0.02, 0.05, 0.1, 0.2, 0.5):
         ends = np.float32(np.tanh([middle - half * share, middle + half * share])).view(np.int32)
@@ -615,7 +596,7 @@ def value_near(low, high):
 
 
 def hyperbolic_tangent():
-    """The hyperbolic tangent: that of a + r from those of a, in a table, and r."""
+    """Prints tanh(a + r), which is computed from tanh a, in a table, and tanh r."""
     print("\n// tanh")
     greatest, offset, steps = 9.125, 0.375, 838 / 125.5
     first = steps * logarithm_by_bits(offset)
@@ -637,7 +618,7 @@ def hyperbolic_tangent():
         assert max(a - low, high - a) < np.spacing(np.float32(low)) * 2**24
 
     def weight(z):
-        """The share of r³ in the result where it is greatest."""
+        """Returns the share of r³ in the result where it is greatest."""
         r = float(sqrt(z))
         slopes = [1 / r if r < ends[0] + slack[0] else 0.0]
         for (a, _), radius in zip(entries[1:], radii):
@@ -657,7 +638,7 @@ def hyperbolic_tangent():
 
 
 def hyperbolic_sine_and_cosine():
-    """Hyperbolic sine and cosine, by the exponential's powers and their inverses."""
+    """Prints the inverses of the exponential's powers, for hyperbolic sine and cosine."""
     print("\n// sinh, cosh")
     powers = [mpf(nearest(exp(log(2) / 16 * i))) for i in range(16)]
     inverses = [in_two_parts(1 / (4 * power)) for power in powers]
@@ -666,7 +647,7 @@ def hyperbolic_sine_and_cosine():
 
 
 def with_exact_quotient(angle):
-    """Two f32 whose quotient is the tangent of an angle below π/4, within 2^-42."""
+    """Finds two f32 whose quotient is the tangent of an angle below π/4, within 2^-42."""
     cosines = np.arange(1 << 22, dtype=np.int32) + np.float32(0.5).view(np.int32)
     cosines = cosines.view(np.float32).astype(float)
     products = cosines * float(tan(angle))
@@ -677,7 +658,7 @@ def with_exact_quotient(angle):
 
 
 def tangent():
-    """The tangent: that of a + r from multiples of the sine and cosine of a, in tables, and r."""
+    """Prints tan(a + r), from multiples of the sine and cosine of a, in tables, and tan r."""
     print("\n// tan")
     step = pi / 32
     show("32 / π.", "TAN_STEPS", nearest(1 / step))
@@ -685,11 +666,8 @@ def tangent():
     pairs = [(0.0, 1.0)] + [with_exact_quotient(step * i) for i in range(1, 8)] + [(1.0, 1.0)]
     pairs += [(cosine, sine) for sine, cosine in reversed(pairs[:8])]
     pairs += [(sine, -cosine) for sine, cosine in reversed(pairs[1:16])]
-    show(
-        "Multiples of sin(iπ/32), whose quotients are tangents within 2^-42.",
-        "TAN_SIN",
-        [sine for sine, _ in pairs],
-    )
+    doc = "Multiples of sin(iπ/32). Their quotients by the cosines' are tangents within 2^-42."
+    show(doc, "TAN_SIN", [sine for sine, _ in pairs])
     show("The same multiples of cos(iπ/32).", "TAN_COS", [cosine for _, cosine in pairs])
     polynomial(
         "tan r = r + r³ TAN(r²), relative to r³",
@@ -703,19 +681,19 @@ def tangent():
 
 
 def root():
-    """The cube root: that of the reciprocal from the encoding of a number, and a series."""
+    """Prints the cube root: the root of the reciprocal from an encoding, and a series."""
     print("\n// cbrt")
     numbers = np.arange(0x3F800000, 0x41000000, 64, dtype=np.int32)
     values = numbers.view(np.float32).astype(float)
 
     def excess(start):
-        """x y³ - 1 where it is least and greatest, for y by the encoding."""
+        """Returns the least and the greatest x y³ - 1, for y by the encoding."""
         encodings = np.rint(start - numbers / 1536).astype(np.int32) * 512
         excesses = values * encodings.view(np.float32).astype(float) ** 3 - 1
         return excesses.min(), excesses.max()
 
     start = min(range(0x2A4500, 0x2A6000, 8), key=lambda start: np.abs(excess(start)).max())
-    least, greatest = excess(start)
+    least, greatest = (mpf(end) * mpf("1.001") for end in excess(start))
     show("The encoding of 1, over 2^9, by 4/3, nearly, plus 2^23.", "ROOT_START", 2.0**23 + start)
     show("-1/3 over 2^9.", "ROOT_THIRD", nearest(mpf(-1) / 1536))
     polynomial(
@@ -723,8 +701,8 @@ def root():
         "ROOT",
         lambda e: ((1 + e) ** (mpf(-2) / 3) - 1) / e if e else mpf(-2) / 3,
         lambda e: abs(e) * (1 + e) ** (mpf(2) / 3),
-        mpf(least) * mpf("1.001"),
-        mpf(greatest) * mpf("1.001"),
+        least,
+        greatest,
         4,
     )
 

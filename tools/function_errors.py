@@ -53,34 +53,27 @@ INTERVALS = {
     "exp": [(-746, 710), (-1, 1), (-746, -707), (708, 710)],
     "exp2": [(-1076, 1025), (-1, 1), (-1076, -1020)],
     "expm1": [(-40, 710), (-1, 1), (-0.01, 0.01)],
-    "sinh": [(-711, 711), (-2, 2), (-30, 30), (710, 710.5)],
-    "cosh": [(-711, 711), (-2, 2), (-30, 30), (710, 710.5)],
+    **dict.fromkeys(("sinh", "cosh"), [(-711, 711), (-2, 2), (-30, 30), (710, 710.5)]),
     "tanh": [(-20, 20), (-1, 1)],
-    "log": [(0, 4), (0.5, 2), (0.99, 1.01), (0, 1e300)],
-    "log2": [(0, 4), (0.5, 2), (0.99, 1.01), (0, 1e300)],
-    "log10": [(0, 4), (0.5, 2), (0.99, 1.01), (0, 1e300)],
+    **dict.fromkeys(("log", "log2", "log10"), [(0, 4), (0.5, 2), (0.99, 1.01), (0, 1e300)]),
     "log1p": [(-1, 4), (-0.5, 1), (-0.01, 0.01), (0, 1e300)],
-    "sin": [(-10, 10), (-1, 1), (-1e6, 1e6), (-1e10, 1e10)],
-    "cos": [(-10, 10), (-1, 1), (-1e6, 1e6), (-1e10, 1e10)],
-    "tan": [(-10, 10), (-1, 1), (-1e6, 1e6), (-1e10, 1e10)],
+    **dict.fromkeys(("sin", "cos", "tan"), [(-10, 10), (-1, 1), (-1e6, 1e6), (-1e10, 1e10)]),
     "asin": [(-1, 1), (0.49, 0.51), (0.99, 1), (-0.1, 0.1)],
     "acos": [(-1, 1), (0.49, 0.51), (0.99, 1), (-1, -0.99), (-0.1, 0.1)],
-    "atan": [(-10, 10), (-1, 1), (-100, 100)],
+    **dict.fromkeys(("atan", "atan2", "hypot"), [(-10, 10), (-1, 1), (-100, 100)]),
     "asinh": [(-10, 10), (-1, 1), (-0.01, 0.01), (-1e10, 1e10)],
     "acosh": [(1, 10), (1, 2), (1, 1.01), (1, 1e10)],
     "atanh": [(-1, 1), (-0.2, 0.2), (0.99, 1), (-0.01, 0.01)],
     "erf": [(-6, 6), (-1, 1), (0.6, 0.8)],
     "cbrt": [(-8, 8), (1, 2)],
-    "atan2": [(-10, 10), (-1, 1), (-100, 100)],
-    "hypot": [(-10, 10), (-1, 1), (-100, 100)],
     "pow": [(0, 10), (0.5, 2), (0.99, 1.01), (0, 1e10)],
 }
 
 
 def arguments(name, count):
-    """Points of all exponents, of the function's intervals, and hard ones."""
+    """Returns points of all exponents, of the function's intervals, and hard ones."""
     random = np.random.default_rng(16)
-    intervals = INTERVALS.get(name, [(-10, 10), (-1, 1)])
+    intervals = INTERVALS[name]
 
     def any_bits(n):
         return random.integers(0, 2**64, n, dtype=np.uint64).view(np.float64)
@@ -96,20 +89,20 @@ def arguments(name, count):
 
 
 def errors(name, program, points):
-    """The greatest error over some points, and its arguments."""
+    """Returns the greatest error over some points, and its arguments."""
     done = subprocess.run([program, name], input=points.tobytes(), capture_output=True, check=True)
     return worst(name, points, np.frombuffer(done.stdout))
 
 
 def neighbours(random, x):
-    """Arguments at random distances around some, from a thousandth down to a last bit."""
+    """Returns arguments near x, at random distances from a thousandth down to a last bit."""
     shape = NEIGHBOURS, len(x)
     steps = random.choice([-1, 1], shape) * 2.0 ** random.uniform(-53, -10, shape)
     return np.concatenate([[x], np.array(x) * (1 + steps)])
 
 
 def search(evaluate, points, rounds):
-    """The greatest error over points, and around the worst of parts of them, in some rounds."""
+    """Returns the greatest error over points, and around the worst of them in some rounds."""
     random = np.random.default_rng(20)
     found = evaluate(np.array_split(points, PARTS))
     for _ in range(rounds):
@@ -119,12 +112,12 @@ def search(evaluate, points, rounds):
 
 
 def middles(x):
-    """The middles of floats and the next greater ones."""
+    """Returns the middle of each float and the next greater one."""
     return (x.astype(float) + np.nextafter(x, np.float32(np.inf)).astype(float)) / 2
 
 
 def hard_pairs(name, random, x):
-    """Pairs whose results are close to the middle of two floats, or there, from positive floats."""
+    """Makes pairs, from positive floats, whose results are close to the middle of two floats."""
     count = len(x)
     if name == "pow":
         # A power next to 1, where y has more bits than it takes; and numbers of few bits.
@@ -158,7 +151,7 @@ def hard_pairs(name, random, x):
 
 
 def pairs(name, count):
-    """Pairs of f32 whose results are mostly finite and not zero, and as many hard ones."""
+    """Makes pairs of f32 whose results are mostly finite and not zero, and as many hard ones."""
     random = np.random.default_rng(19)
     x = random.integers(1, 0x7F800000, count, dtype=np.uint32).view(np.float32)
     ordinary = random.standard_normal((2, count)) * 2.0 ** random.integers(-20, 20, (2, count))
@@ -169,7 +162,7 @@ def pairs(name, count):
 
 
 def wrong_pairs(name, program, points):
-    """Descriptions of the results at pairs that are not the floats nearest to the exact values."""
+    """Describes the results at pairs that are not the floats nearest to the exact values."""
     done = subprocess.run([program, name], input=points.tobytes(), capture_output=True, check=True)
     results = np.frombuffer(done.stdout, np.float32)
     with gmpy2.context(gmpy2.ieee(128), precision=PRECISION, emin=-(10**6), emax=10**6):
@@ -183,7 +176,7 @@ def wrong_pairs(name, program, points):
 
 
 def checked(name, options, pool):
-    """Whether a function has no greater error than it may have, and what was found."""
+    """Checks a function; returns True if its errors are within the bound, and a text."""
     listed = options.cases and listed_arguments(options.cases / f"{name}.wc")
     if name in OF_PAIRS:
         of = name.removesuffix("f")

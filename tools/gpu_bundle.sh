@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Collects the library, the Python package's extension module, the fake driver and the Rust test programs
-# in target/gpu, for a machine with a GPU but without Rust, where tools/on_gpu.sh uses them. The fake driver
-# has a name by which no program takes it for the machine's own driver.
+# Collects the library, the Python package's extension module, the fake driver, the Rust test programs and
+# the benchmarks' kernels in target/gpu, for a machine with a GPU but without Rust, where tools/on_gpu.sh uses
+# them. The fake driver has a name by which no program takes it for the machine's own driver.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bundle=target/gpu
@@ -23,4 +23,6 @@ for line in sys.stdin:
 done
 strip "$bundle"/tests/*
 cargo run --release -q -p gpuvec_ptx --example formulas "$bundle/expressions"
+PYTHONPATH=benches:python_tests/support .venv/bin/python -c \
+    'import device; device.BUNDLED.write_bytes(device.image())'
 du -sh "$bundle"

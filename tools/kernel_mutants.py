@@ -18,18 +18,7 @@ sys.path.insert(0, str(KERNELS))
 import build  # noqa: E402
 
 # Writes the operations' kernels, from the templates of a folder, to another folder.
-FORMULAS = [
-    "cargo",
-    "run",
-    "--profile",
-    "fast",
-    "-q",
-    "-p",
-    "gpuvec_ptx",
-    "--example",
-    "formulas",
-    "--",
-]
+FORMULAS = "cargo run --profile fast -q -p gpuvec_ptx --example formulas --".split()
 
 # A text of the kernels' sources, and its replacement. The check for infinities and NaN is not
 # included: it only skips a batch that the witness would refuse.
@@ -49,9 +38,8 @@ GUARDS = {
 
 def write_sources(folder: Path, text: str, instead: str) -> None:
     """Copies the sources to a folder, with a text replaced, which they contain once."""
-    sources = {
-        path.name: path.read_text() for path in [KERNELS / "reduction.cu", *KERNELS.glob("*.cuh")]
-    }
+    paths = [KERNELS / "reduction.cu", *KERNELS.glob("*.cuh")]
+    sources = {path.name: path.read_text() for path in paths}
     if sum(source.count(text) for source in sources.values()) != 1:
         sys.exit(f"the sources of reductions do not have '{text}' once")
     for name, source in sources.items():

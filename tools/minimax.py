@@ -9,36 +9,20 @@ lowest first, and those that remain are fitted again. Needs mpmath:
 
 import sys
 
-from mpmath import (
-    asin,
-    atan,
-    atanh,
-    cos,
-    cosh,
-    erf,
-    erfc,
-    log,
-    lu_solve,
-    matrix,
-    mp,
-    mpf,
-    pi,
-    sin,
-    sinh,
-    sqrt,
-)
+import mpmath
+from mpmath import asin, atan, atanh, cos, cosh, erf, erfc, log, mpf, pi, sin, sinh, sqrt
 
-mp.prec = 240
+mpmath.mp.prec = 240
 
 
 def chebyshev_points(low, high, count):
-    """Points of [low, high] that grow denser towards its ends, which they leave out."""
+    """Returns points of [low, high] that are denser towards its ends, and without these."""
     middle, radius = (low + high) / 2, (high - low) / 2
     return [middle - radius * cos((2 * i + 1) * pi / (2 * count)) for i in range(count)]
 
 
 def evaluate(coefficients, z):
-    """The polynomial's value at z, by Horner's rule."""
+    """Returns the polynomial's value at z, by Horner's rule."""
     value = mpf(0)
     for c in reversed(coefficients):
         value = value * z + c
@@ -46,19 +30,19 @@ def evaluate(coefficients, z):
 
 
 def remez(points, target, weight, first, count):
-    """Fits `count` coefficients, of z^first and the next powers, to target; error times weight."""
+    """Fits `count` coefficients, of z^first and the next powers, to a target with weights."""
     n = len(points)
     powers = [[z ** (first + j) for j in range(count)] for z in points]
     chosen = [round(i * (n - 1) / count) for i in range(count + 1)]
     for _ in range(30):
-        system = matrix(count + 1)
-        right = matrix(count + 1, 1)
+        system = mpmath.matrix(count + 1)
+        right = mpmath.matrix(count + 1, 1)
         for row, i in enumerate(chosen):
             for j in range(count):
                 system[row, j] = powers[i][j]
             system[row, count] = (-1) ** row / weight[i]
             right[row] = target[i]
-        solution = lu_solve(system, right)
+        solution = mpmath.lu_solve(system, right)
         fitted = [solution[j] for j in range(count)]
         errors = [
             (target[i] - sum(c * p for c, p in zip(fitted, powers[i]))) * weight[i]
@@ -74,7 +58,7 @@ def remez(points, target, weight, first, count):
 
 
 def alternating_peaks(errors):
-    """The index of the greatest error in each run of errors of one sign."""
+    """Returns the index of the greatest error in each run of errors of one sign."""
     peaks = [0]
     for i, error in enumerate(errors):
         if (error > 0) != (errors[peaks[-1]] > 0):
@@ -85,7 +69,7 @@ def alternating_peaks(errors):
 
 
 def minimax(function, weight, low, high, count, nearest=float):
-    """Coefficients, rounded by `nearest`, and the greatest weighted error."""
+    """Returns coefficients, rounded by `nearest`, and the greatest weighted error."""
     points = chebyshev_points(mpf(low), mpf(high), 24 * count)
     values = [function(z) for z in points]
     weights = [mpf(weight(z)) for z in points]
@@ -107,15 +91,17 @@ TAN_PI_8 = sqrt(mpf(2)) - 1
 HALF_PI_HIGH = mpf(float(pi / 2))
 TWO_OVER_ROOT_PI_HIGH = mpf(float(2 / sqrt(pi)))
 FAR_FROM = mpf(11) / 16
+# Intervals end a little beyond the arguments.
+MORE = mpf("1.0001")
 
 
 def of_odd(function):
-    """The polynomial p of an odd function x + x³ p(x²)."""
+    """Returns the function p of an odd function x + x³ p(x²)."""
     return lambda z: (function(sqrt(z)) / sqrt(z) - 1) / z
 
 
 def over_turns(z):
-    """The angle, in radians, of sqrt(z) quarter-turns."""
+    """Returns sqrt(z) quarter-turns in radians."""
     return sqrt(z) * pi / 2
 
 
@@ -126,67 +112,40 @@ POLYNOMIALS = {
     "COSH": (lambda z: (cosh(sqrt(z)) - 1) / z, lambda z: sqrt(z), 0, HALF_LN2**2, 6),
     "ARTANH": (
         lambda z: (2 * atanh(sqrt(z)) / sqrt(z) - 2) / z,
-        lambda z: z / 2,
-        0,
-        (TAN_PI_8**2) ** 2 * mpf("1.0001"),
-        7,
+        *(lambda z: z / 2, 0, TAN_PI_8**4 * MORE, 7),
     ),
     "SINE": (
         lambda z: sin(over_turns(z)) / sqrt(z) - HALF_PI_HIGH,
-        lambda z: sqrt(z) / sin(over_turns(z)),
-        0,
-        mpf("0.2501"),
-        7,
+        *(lambda z: sqrt(z) / sin(over_turns(z)), 0, mpf("0.2501"), 7),
     ),
     "COSINE": (
         lambda z: (cos(over_turns(z)) - 1) / z,
-        lambda z: z / cos(over_turns(z)),
-        0,
-        mpf("0.2501"),
-        7,
+        *(lambda z: z / cos(over_turns(z)), 0, mpf("0.2501"), 7),
     ),
-    "ARC_TANGENT": (of_odd(atan), lambda z: z, 0, TAN_PI_8**2 * mpf("1.0001"), 12),
-    "SHORT_ARC_TANGENT": (of_odd(atan), lambda z: z, 0, TAN_PI_8**2 * mpf("1.0001"), 8),
+    "ARC_TANGENT": (of_odd(atan), lambda z: z, 0, TAN_PI_8**2 * MORE, 12),
+    "SHORT_ARC_TANGENT": (of_odd(atan), lambda z: z, 0, TAN_PI_8**2 * MORE, 8),
     "ARC_SINE": (of_odd(asin), lambda z: z, 0, mpf("0.25"), 13),
     "NEAR": (
         lambda z: erf(sqrt(z)) / sqrt(z) - TWO_OVER_ROOT_PI_HIGH,
-        lambda z: sqrt(z) / erf(sqrt(z)),
-        0,
-        mpf(1),
-        14,
+        *(lambda z: sqrt(z) / erf(sqrt(z)), 0, mpf(1), 14),
     ),
     "FAR": (lambda t: erf(t + mpf("2.5")), lambda t: 1, mpf("-1.5"), mpf("1.5"), 27),
-}
-
-# The functions of f64 need these as well.
-POLYNOMIALS |= {
+    # The functions of f64 need these as well.
     "ARTANH_TAIL": (
         lambda z: (2 * atanh(sqrt(z)) / sqrt(z) - 2 - mpf(2) / 3 * z - mpf(2) / 5 * z**2) / z**3,
-        lambda z: z**3 / 2,
-        0,
-        (TAN_PI_8**2) ** 2 * mpf("1.0001"),
-        7,
+        *(lambda z: z**3 / 2, 0, TAN_PI_8**4 * MORE, 7),
     ),
     "SINE_RADIANS": (
         of_odd(sin),
-        lambda z: z * sqrt(z) / sin(sqrt(z)),
-        0,
-        (pi / 4) ** 2 * mpf("1.0001"),
-        7,
+        *(lambda z: z * sqrt(z) / sin(sqrt(z)), 0, (pi / 4) ** 2 * MORE, 7),
     ),
     "COSINE_RADIANS": (
         lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2,
-        lambda z: z**2 / cos(sqrt(z)),
-        0,
-        (pi / 4) ** 2 * mpf("1.0001"),
-        6,
+        *(lambda z: z**2 / cos(sqrt(z)), 0, (pi / 4) ** 2 * MORE, 6),
     ),
     "LOG_ERFC": (
         lambda t: log(erfc(t + FAR_FROM) / erfc(FAR_FROM)) / t,
-        lambda t: t * erfc(t + FAR_FROM),
-        0,
-        6 - FAR_FROM,
-        19,
+        *(lambda t: t * erfc(t + FAR_FROM), 0, 6 - FAR_FROM, 19),
     ),
 }
 

@@ -65,9 +65,7 @@ if wants tests; then
     lines=12 step python-alone run_pytest "${alone[@]}"
 fi
 
-if wants floats; then
-    lines=30 step "floats" python3 tools/every_float.py
-fi
+wants floats && lines=30 step "floats" python3 tools/every_float.py
 
 if wants sanitizer; then
     for tool in memcheck racecheck initcheck synccheck; do
@@ -87,21 +85,13 @@ if wants mutants; then
     done
 fi
 
-if wants overlap; then
-    lines=12 step "overlap" python3 tools/overlap.py
-fi
-
-if wants load; then
-    lines=30 step "load" python3 tools/stress.py load --seconds "${LOAD_SECONDS:-120}"
-fi
+wants overlap && lines=12 step "overlap" python3 tools/overlap.py
+wants load && lines=30 step "load" python3 tools/stress.py load --seconds "${LOAD_SECONDS:-120}"
+wants timings && lines=80 step "timings" python3 benches/bench.py --output "$logs"
 
 if wants large; then
     lines=20 step "large" python3 tools/large.py
     lines=20 step "large-sums" python3 -m pytest -q -p no:cacheprovider -m large python_tests/exact
-fi
-
-if wants timings; then
-    lines=80 step "timings" python3 benches/bench.py --output "$logs"
 fi
 
 if wants placement; then

@@ -62,14 +62,8 @@ NEAR = {
     "docs": ("", "interface/test_docs.py interface/test_tree.py interface/test_pages.py"),
 }
 # The fake driver contains these.
-IN_FAKE_DRIVER = (
-    "crates/emulator",
-    "crates/exact",
-    "crates/fake_driver",
-    "crates/ops",
-    "crates/ptx",
-    "kernels",
-)
+CRATES_IN_FAKE_DRIVER = ("emulator", "exact", "fake_driver", "ops", "ptx")
+IN_FAKE_DRIVER = ("kernels", *(f"crates/{crate}" for crate in CRATES_IN_FAKE_DRIVER))
 
 
 def changed() -> list[str]:

@@ -17,7 +17,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python_tests/support"))
 from playwright.sync_api import Browser, ConsoleMessage, Request, sync_playwright
@@ -49,13 +48,6 @@ BROKEN_IMAGES = """async () => {
     const results = await Promise.allSettled(shown.map(loaded));
     return shown.filter((_, i) => results[i].status == 'rejected').map(image => image.src);
 }"""
-
-
-class Handler(SimpleHTTPRequestHandler):
-    """Serves the site without a line for each request."""
-
-    def log_message(self, *_: Any) -> None:
-        """Writes nothing."""
 
 
 def pages(glob: str) -> list[str]:
@@ -129,7 +121,10 @@ def main() -> None:
     if chosen.screenshots:
         chosen.screenshots.mkdir(parents=True, exist_ok=True)
     chromium = shutil.which("chromium") or sys.exit("install Debian's package chromium")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=SITE))
+    handler = partial(SimpleHTTPRequestHandler, directory=SITE)
+    # A request writes no line.
+    SimpleHTTPRequestHandler.log_message = lambda *_: None
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     Thread(target=server.serve_forever, daemon=True).start()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)

@@ -29,7 +29,6 @@ import threading
 import time
 import zlib
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -201,13 +200,11 @@ class Round:
             stop = threading.Event()
             timer = threading.Timer(PHASE_SECONDS, stop.set)
             timer.start()
-            in_threads(partial(self.work, stop), FAULTY_THREADS)
+            in_threads(lambda number: self.callers[number].work(stop), FAULTY_THREADS)  # noqa: B023
             if self.wrongs():
                 break
-        made = {
-            "calls": self.fake_driver.driver.fake_driver_calls(),
-            "faults": self.fake_driver.count("faults"),
-        }
+        calls = self.fake_driver.driver.fake_driver_calls()
+        faults = self.fake_driver.count("faults")
         wrong = self.wrongs()
         self.fake_driver.plan("")
         if not wrong:
@@ -216,11 +213,7 @@ class Round:
             except Wrong as error:
                 wrong.append(f"afterwards: {error}")
         outcomes = sum((caller.outcomes for caller in self.callers), Counter())
-        return {**made, "outcomes": outcomes, "wrong": wrong}
-
-    def work(self, stop: threading.Event, number: int) -> None:
-        """Makes a thread's calls."""
-        self.callers[number].work(stop)
+        return {"calls": calls, "faults": faults, "outcomes": outcomes, "wrong": wrong}
 
     def wrongs(self) -> list[str]:
         """Returns all broken promises so far."""
@@ -232,10 +225,8 @@ class Round:
     def make_shared(self) -> None:
         """Makes the streams and events that all threads share, unless the driver fails."""
         self.destroy_shared()
-        made = [lib.gpuvec_stream_create(0) for _ in range(2)]
-        self.shared.streams = [stream for stream in made if stream]
-        made = [lib.gpuvec_event_create() for _ in range(2)]
-        self.shared.events = [event for event in made if event]
+        self.shared.streams = [*filter(None, (lib.gpuvec_stream_create(0) for _ in range(2)))]
+        self.shared.events = [*filter(None, (lib.gpuvec_event_create() for _ in range(2)))]
 
     def destroy_shared(self) -> None:
         """Destroys the shared streams and events, which always succeeds."""
@@ -389,16 +380,15 @@ def round_is_right(
         if more:
             wrongs = [f"more is held than without faults: {more}"]
     kind = "no code loses a device" if seed % 2 else "any codes"
-    counts = {name: report.get(name, "?") for name in ("calls", "faults")}
+    calls, faults = (report.get(name, "?") for name in ("calls", "faults"))
     outcomes = dict(sorted(report.get("outcomes", {}).items()))
-    made = f"{counts['calls']} calls, {counts['faults']} faults, {outcomes}"
-    write(f"seed {seed}, {kind}: {made}")
+    write(f"seed {seed}, {kind}: {calls} calls, {faults} faults, {outcomes}")
     for text in wrongs[:5]:
         write(f"    WRONG: {text}\n    repeat by: --seed {seed} --rounds 1")
     return not wrongs
 
 
-def faults(options: argparse.Namespace) -> int:
+def faults(options: argparse.Namespace, seconds: float) -> int:
     """Runs rounds with faults; returns 1 if anything was wrong."""
     if options.child is not None:
         child(options.child)
@@ -408,8 +398,8 @@ def faults(options: argparse.Namespace) -> int:
     baseline, wrong = in_process(0, [])
     if wrong:
         sys.exit(f"without faults: {wrong}")
-    end, seed, failed = time.monotonic() + options.seconds, options.seed, []
-    rounds = options.rounds or options.seconds / ROUND_SECONDS
+    end, seed, failed = time.monotonic() + seconds, options.seed, []
+    rounds = options.rounds or seconds / ROUND_SECONDS
     with progress(what="random faults", total=rounds, unit="rounds") as shown:
         while seed < options.seed + options.rounds if options.rounds else time.monotonic() < end:
             if not round_is_right(seed, options.codes, baseline, shown.write):
@@ -423,20 +413,18 @@ def faults(options: argparse.Namespace) -> int:
 def main() -> int:
     """Runs a scenario; returns 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    scenarios = parser.add_subparsers(dest="scenario", required=True)
-    of_load = scenarios.add_parser("load")
-    of_load.add_argument("--seconds", type=float, default=120)
-    of_load.add_argument("--threads", type=int, default=64)
-    of_faults = scenarios.add_parser("faults")
-    of_faults.add_argument("--seconds", type=float, default=600)
-    of_faults.add_argument("--seed", type=int, default=1, help="of the first round")
-    of_faults.add_argument("--rounds", type=int, help="number of rounds, in place of seconds")
-    of_faults.add_argument("--codes", type=int, nargs="+", default=[], help="these codes only")
-    of_faults.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    add = parser.add_argument
+    add("scenario", choices=("load", "faults"))
+    add("--seconds", type=float, help="120 for load, 600 for faults")
+    add("--threads", type=int, default=64, help="for load")
+    add("--seed", type=int, default=1, help="of the first round of faults")
+    add("--rounds", type=int, help="number of rounds of faults, in place of seconds")
+    add("--codes", type=int, nargs="+", default=[], help="these codes of the driver only")
+    add("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.scenario == "load":
-        return load(options.seconds, options.threads)
-    return faults(options)
+        return load(options.seconds or 120, options.threads)
+    return faults(options, options.seconds or 600)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from ctypes import byref, c_float
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
-from typing import Callable, Optional
+from typing import Callable, Optional, Union
 
 import numpy as np
 from arrays import call_at
@@ -61,14 +61,20 @@ class Ended(Exception):
 
 
 class Case:
-    """An operation with its inputs and its result."""
+    """An operation or an expression with its inputs and its result."""
 
-    def __init__(self, operation: Operation, n: int) -> None:
+    def __init__(self, operation: Union[Operation, Formula], n: int) -> None:
         self.operation, self.n = operation, n
-        self.inputs = list(operation.data(np.random.default_rng(n), n))
-        self.expected = operation.oracle(*self.inputs)
-        self.arity = operation.shape.arity if operation.may_be_in_place else 0
-        self.takes_stream = operation.takes_stream
+        if isinstance(operation, Formula):
+            data = operation.data(n)
+            self.inputs, self.expected = list(data.values()), operation.expected(data)
+            self.arity, self.takes_stream = 0, True
+            self.compiled = Compiled(operation.text, operation.inputs)
+        else:
+            self.inputs = list(operation.data(np.random.default_rng(n), n))
+            self.expected = operation.oracle(*self.inputs)
+            self.arity = operation.shape.arity if operation.may_be_in_place else 0
+            self.takes_stream = operation.takes_stream
         # The inputs that all threads use: an address for each kind of memory.
         self.shared = [{"pageable": values.ctypes.data} for values in self.inputs]
 
@@ -77,23 +83,10 @@ class Case:
         return f"{self.operation} of {self.n}"
 
     def call(self, inputs: list[int], out: int, stream: Stream = None) -> int:
-        """Calls the operation; returns the status."""
+        """Calls the operation, or evaluates the expression; returns the status."""
+        if isinstance(self.operation, Formula):
+            return self.compiled.run(inputs, out, self.n, stream)
         return call_at(self.operation, *inputs, out, self.n, stream=stream)
-
-
-class FormulaCase(Case):
-    """An expression with its inputs and its result."""
-
-    def __init__(self, formula: Formula, n: int) -> None:
-        self.operation, self.n, data = formula, n, formula.data(n)
-        self.inputs, self.expected = list(data.values()), formula.expected(data)
-        self.arity, self.takes_stream = 0, True
-        self.shared = [{"pageable": values.ctypes.data} for values in self.inputs]
-        self.compiled = Compiled(formula.text, formula.inputs)
-
-    def call(self, inputs: list[int], out: int, stream: Stream = None) -> int:
-        """Evaluates the expression; returns the status."""
-        return self.compiled.run(inputs, out, self.n, stream)
 
 
 @dataclass(eq=False)
@@ -114,11 +107,10 @@ class Shared:
         most = max(SIZES) if not self.has_faults else MOST
         self.cases = [
             Case(operation, n)
-            for operation in OPERATIONS
+            for operation in (*OPERATIONS, *FORMULAS)
             for n in SIZES
             if n <= MOST or (n <= most and operation in SAMPLE)
         ]
-        self.cases += [FormulaCase(formula, n) for formula in FORMULAS for n in SIZES if n <= MOST]
         self.registered = np.empty(self.threads * PART_BYTES + 2 * PAGE, np.uint8)
         self.parts = self.registered.ctypes.data + -self.registered.ctypes.data % PAGE
         self.devices = 1 if self.has_faults else device_count()
@@ -233,6 +225,10 @@ class Caller:
             raise Wrong(f"{what}, {self.shared.place}: {Status(status).name}, '{text}'")
         raise Ended
 
+    def do(self, name: str, *arguments: object) -> None:
+        """Calls a function of the library, which may fail as it is allowed."""
+        self.ok(getattr(lib, f"gpuvec_{name}")(*arguments), name)
+
     def got(self, handle: Optional[int], what: str) -> int:
         """Returns a handle or an address; ends the unit if a fault made it NULL."""
         self.outcomes["handle" if handle else "NULL"] += 1
@@ -284,24 +280,21 @@ class Caller:
 
     # Streams, events and memory.
 
+    def new(self, what: str, *arguments: int) -> int:
+        """Makes a stream or an event, which the unit destroys."""
+        handle = self.got(getattr(lib, f"gpuvec_{what}_create")(*arguments), what)
+        self.handles.append((getattr(lib, f"gpuvec_{what}_destroy"), handle))
+        return handle
+
     def new_stream(self) -> int:
         """Makes a stream."""
-        device = self.chance.randrange(self.shared.devices)
-        stream = self.got(lib.gpuvec_stream_create(device), "gpuvec_stream_create")
-        self.handles.append((lib.gpuvec_stream_destroy, stream))
-        return self.using(stream)
+        return self.using(self.new("stream", self.chance.randrange(self.shared.devices)))
 
     def using(self, stream: Stream) -> Stream:
         """Notes that queued work of a stream may use the unit's memory."""
         if stream is not None:
             self.used.add(stream)
         return stream
-
-    def new_event(self) -> int:
-        """Makes an event."""
-        event = self.got(lib.gpuvec_event_create(), "gpuvec_event_create")
-        self.handles.append((lib.gpuvec_event_destroy, event))
-        return event
 
     def any_stream(self) -> int:
         """Returns a stream that all threads share, or a new one."""
@@ -329,7 +322,7 @@ class Caller:
             # In pages that hold nothing else that is registered.
             address = owner.ctypes.data + PAGE - owner.ctypes.data % PAGE + 72
         if kind == "registered":
-            self.ok(lib.gpuvec_host_register(address, size), "gpuvec_host_register")
+            self.do("host_register", address, size)
             self.memory.append((lib.gpuvec_host_unregister, address))
         return address
 
@@ -391,7 +384,7 @@ class Caller:
         if way == "wait":
             self.ok(lib.gpuvec_stream_synchronize(stream), way)
             return self.chance.choice([None, self.any_stream()])
-        event = self.new_event()
+        event = self.new("event")
         self.ok(lib.gpuvec_event_record(event, stream), way)
         other = self.any_stream() if way == "event" else None
         self.ok(lib.gpuvec_stream_wait(other, event), way)
@@ -406,7 +399,7 @@ class Caller:
             return self.ok(lib.gpuvec_stream_synchronize(stream), way)
         call, handle = lib.gpuvec_stream_query, stream
         if way != "query":
-            handle = self.new_event()
+            handle = self.new("event")
             self.ok(lib.gpuvec_event_record(handle, stream), way)
             call = lib.gpuvec_event_synchronize if way == "event" else lib.gpuvec_event_query
         return self.wait_until_ready(lambda: call(handle), way)
@@ -473,7 +466,7 @@ class Caller:
         stream, address = self.chance.choice([None, self.any_stream()]), address + first
         for _ in range(self.chance.randint(1, 4)):
             last = self.output(expected)
-            self.ok(lib.gpuvec_copy(last.address, address, expected.size, stream), "a copy")
+            self.do("copy", last.address, address, expected.size, stream)
             self.bytes += 2 * expected.size
             address, stream = last.address, self.follow(stream)
         self.finish(stream)
@@ -497,7 +490,7 @@ class Caller:
         # Overlapping registrations: an array inside, and the same one again.
         inside = at + self.chance.randrange(size)
         for address, length in ((at, size), (inside, at + size - inside), (at, size)):
-            self.ok(lib.gpuvec_host_register(address, length), "gpuvec_host_register")
+            self.do("host_register", address, length)
             self.memory.append((lib.gpuvec_host_unregister, address))
         for address in self.chance.sample([at, inside], 2):
             self.free(lib.gpuvec_host_unregister, address)
@@ -509,18 +502,18 @@ class Caller:
 
     def destroy(self) -> None:
         """Destroys a stream and an event while the stream is at work."""
-        case, stream, event = self.any_case(MOST), self.new_stream(), self.new_event()
+        case, stream, event = self.any_case(MOST), self.new_stream(), self.new("event")
         other, out = self.any_stream(), self.output(case.inputs[0])
         source = self.any_shared(case)[0]
         # If the unit ends early, nothing can wait for the stream's work.
         self.is_adrift = True
         size = case.inputs[0].nbytes
-        self.ok(lib.gpuvec_copy(out.address, source, size, stream), "a copy")
-        self.ok(lib.gpuvec_event_record(event, stream), "gpuvec_event_record")
+        self.do("copy", out.address, source, size, stream)
+        self.do("event_record", event, stream)
         self.used.remove(stream)
         self.handles.remove((lib.gpuvec_stream_destroy, stream))
         self.destroyed(lib.gpuvec_stream_destroy, stream)
-        self.ok(lib.gpuvec_stream_wait(other, event), "gpuvec_stream_wait")
+        self.do("stream_wait", other, event)
         self.handles.remove((lib.gpuvec_event_destroy, event))
         self.destroyed(lib.gpuvec_event_destroy, event)
         for status in (lib.gpuvec_stream_query(stream), lib.gpuvec_event_query(event)):
@@ -533,11 +526,11 @@ class Caller:
     def measure(self) -> None:
         """Measures the time of a copy."""
         case, stream, ms = self.any_case(MOST), self.any_stream(), c_float(-1)
-        start, end, out = self.new_event(), self.new_event(), self.output(case.inputs[0])
-        self.ok(lib.gpuvec_event_record(start, stream), "gpuvec_event_record")
+        start, end, out = self.new("event"), self.new("event"), self.output(case.inputs[0])
+        self.do("event_record", start, stream)
         source = self.any_shared(case)[0]
-        self.ok(lib.gpuvec_copy(out.address, source, case.inputs[0].nbytes, stream), "a copy")
-        self.ok(lib.gpuvec_event_record(end, stream), "gpuvec_event_record")
+        self.do("copy", out.address, source, case.inputs[0].nbytes, stream)
+        self.do("event_record", end, stream)
         elapsed = "gpuvec_event_elapsed"
         self.wait_until_ready(lambda: lib.gpuvec_event_elapsed(start, end, byref(ms)), elapsed)
         if ms.value < 0:
@@ -550,12 +543,12 @@ class Caller:
             return
         event, other = (self.chance.choice(self.shared.events) for _ in range(2))
         stream = self.any_stream()
-        self.ok(lib.gpuvec_event_record(event, self.any_stream()), "gpuvec_event_record")
-        self.ok(lib.gpuvec_stream_wait(stream, other), "gpuvec_stream_wait")
+        self.do("event_record", event, self.any_stream())
+        self.do("stream_wait", stream, other)
         for call, handle in ((lib.gpuvec_event_query, event), (lib.gpuvec_stream_query, stream)):
             status = call(handle)
             self.ok(Status.OK if status == Status.NOT_READY else status, "a query")
-        self.ok(lib.gpuvec_event_synchronize(other), "gpuvec_event_synchronize")
+        self.do("event_synchronize", other)
 
     def compile(self) -> None:
         """Evaluates a new expression, or one that the library remembers."""
@@ -574,7 +567,7 @@ class Caller:
 
     def ask(self) -> None:
         """Queries devices, passes a wrong argument, and lets the library retry a failed device."""
-        self.ok(lib.gpuvec_init(), "gpuvec_init")
+        self.do("init")
         why_cpu()
         if lib.gpuvec_device_count() > 0 and lib.gpuvec_device_name(0) is None:
             self.outcomes["no name"] += 1

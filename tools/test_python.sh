@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 jobs=${TEST_JOBS:-$(nproc)}
 run=("$1" -m pytest -q "${@:2}")
 status=0
-# What a process printed that crashed, which stands before thousands of tests' dots, is shown at the end again.
+# Shows the output of a crashed process again at the end: thousands of tests' dots follow it.
 crashes=$(mktemp)
 trap 'grep -A 12 "^Fatal Python error" "$crashes" | head -100; rm "$crashes"' EXIT
 exec 2> >(tee "$crashes" >&2)

@@ -41,7 +41,7 @@ KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 BFLOAT = 4
 BITS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "c": (64, 128), "b": (8,)}
 # The most axes of NumPy's arrays.
-MOST_AXES = 64 if NUMPY >= (2, 0) else 32
+NUMPY_AXES = 64 if NUMPY >= (2, 0) else 32
 # Flags of a tensor. Writes to a copy do not reach the exporter's array.
 READ_ONLY, IS_COPIED = 1, 2
 
@@ -188,8 +188,8 @@ def borrowed(name: str, producer: Any, stream: int) -> Found:
     is_bfloat = (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1)
     typestr = "<u2" if is_bfloat else typestr_of(name, tensor)
     size, axes = tensor.bits // 8, tensor.ndim
-    if not 0 <= axes <= MOST_AXES:
-        raise ValueError(f"{name} has {axes} axes: pass an array of 0 to {MOST_AXES}")
+    if not 0 <= axes <= NUMPY_AXES:
+        raise ValueError(f"{name} has {axes} axes: pass an array of 0 to {NUMPY_AXES}")
     if axes and not tensor.shape:
         raise ValueError(f"{name} has a NULL shape and {axes} axes: pass an array that has lengths")
     array = described(

@@ -98,7 +98,7 @@ def evaluate(
         If the shapes cannot be broadcast, an input has nulls, or an output has another shape or is
         read-only. An `ArgumentError` if an argument is not aligned, if an output partly overlaps an
         input, or for a minimum, a maximum or its index along an axis of length 0, as in NumPy.
-        NumPy's ``AxisError`` if there is no such axis.
+        NumPy's ``AxisError`` if the arrays do not have the axis.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def evaluate(
         joined(text)
         raise
     if latest is not None:
-        called = latest._short.call(given, out, stream, axis, keepdims)
+        called = latest._fast.call(given, out, stream, axis, keepdims)
         if called is not None:
             return called
     codes = [code(name, value) for name, value in given.items()]
@@ -139,10 +139,10 @@ def evaluate(
         if len(_remembered) >= MOST_REMEMBERED:
             forget()
         expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
-    short = expression._short
-    if short is not None and expression is not latest:
+    fast = expression._fast
+    if fast is not None and expression is not latest:
         _latest[text] = expression
-        called = short.call(given, out, stream, axis, keepdims)
+        called = fast.call(given, out, stream, axis, keepdims)
         if called is not None:
             return called
     return expression._generally(given, out, stream, axis, keepdims, na)

@@ -155,7 +155,7 @@ class Expression:
         self._inner = [names for reads in earlier for names in reads]
         self._reads = last if outputs > 1 and is_reduction else []
         self._has_dot = is_reduction and " = dot " in self.program
-        self._short = self._short_way()
+        self._fast = self._fast_path()
 
     def _names_of_shape(self) -> frozenset[str]:
         """Returns the names of the arrays that have the elements' shape.
@@ -178,7 +178,7 @@ class Expression:
         is_reduction = functions.gpuvec_expr_is_reduction_at(self._handle, number)
         return Output(name, dtype, bool(is_reduction))
 
-    def _short_way(self) -> Any:
+    def _fast_path(self) -> Any:
         """Returns the formula as the extension module calls it; None without the module."""
         if native is None:
             return None
@@ -275,8 +275,8 @@ class Expression:
         of a reduction of all elements may be an array of any shape with one element.
         """
         given = named if inputs is None else merged(inputs, named, self._names)
-        if self._short is not None:
-            called = self._short.call(given, out, stream, axis, keepdims)
+        if self._fast is not None:
+            called = self._fast.call(given, out, stream, axis, keepdims)
             if called is not None:
                 return called
         return self._generally(given, out, stream, axis, keepdims, na)

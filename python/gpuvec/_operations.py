@@ -54,7 +54,7 @@ class Operation:
         self.call: Callable[..., Any] = self.general
         if native is not None:
             types = [(dtype, self._own(dtype, elements)) for dtype in self._types]
-            formula = lambda dtype: self._formula(dtype)._short  # noqa: E731
+            formula = lambda dtype: self._formula(dtype)._fast  # noqa: E731
             self.call = native.Operation(self._inputs, types, formula, self.general).call
 
     def _own(self, dtype: np.dtype[Any], elements: dict[str, str]) -> Any:

@@ -64,6 +64,7 @@ def test_the_corpus(kernel):
             check(kernel, a, a if b is None else b, past=number % 3)
 
 
+@pytest.mark.slow_on_fake_driver
 def test_windows_that_move_with_every_batch(kernel):
     """One warp's windows are left some ten thousand times: digits carry meanwhile."""
     rng = np.random.default_rng(1)
@@ -74,6 +75,7 @@ def test_windows_that_move_with_every_batch(kernel):
     check(kernel, a.astype(kernel.kind.dtype), 1.5 * ones)
 
 
+@pytest.mark.slow_on_fake_driver
 @pytest.mark.parametrize("sign", [1, -1])
 def test_many_terms_of_one_sign_and_far_apart(kernel, sign):
     """Integers that all change the same digits: these carry before they overflow."""

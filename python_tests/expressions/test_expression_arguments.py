@@ -121,7 +121,7 @@ def test_a_number_that_is_no_i32_beside_an_i32(placement, text):
             status = compiled.run([a.ctypes.data, k.ctypes.data], out.ctypes.data, 100)
             assert status == (Status.OK if is_right else Status.ERROR_VALUE)
             if not is_right:
-                assert f"inputs[1] is {value}: its partner is an i32" in last_error()
+                assert f"inputs[1] is {value}: the other operand is an i32" in last_error()
                 assert (out == 7).all()
 
 

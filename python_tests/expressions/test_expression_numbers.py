@@ -124,7 +124,7 @@ def test_functions_of_integers_are_pythons(placement, dtype, function):
 def test_an_integer_beyond_64_bits_is_an_error(placement, text):
     """In Python it would go on; the output stays as it was."""
     a, out = np.zeros(3, np.float32), np.full(3, 7, np.float32)
-    with pytest.raises(gpuvec.ArgumentError, match="k is 9223372036854775807: an integer that it "):
+    with pytest.raises(gpuvec.ArgumentError, match="k is 9223372036854775807: an integer comp"):
         gpuvec.evaluate(text, a=a, k=2**63 - 1, out=out)
     assert (out == 7).all()
 
@@ -132,7 +132,7 @@ def test_an_integer_beyond_64_bits_is_an_error(placement, text):
 def test_an_integer_made_of_a_number_must_fit_its_partner(placement):
     a = np.int32([1])
     assert gpuvec.evaluate("a + (k - 1)", a=a, k=2**31 - 1) == 2**31 - 1
-    with pytest.raises(gpuvec.ArgumentError, match="does not fit into its partner's i32"):
+    with pytest.raises(gpuvec.ArgumentError, match="does not fit into i32, the other operand'"):
         gpuvec.evaluate("a + (k + 1)", a=a, k=2**31 - 1)
 
 

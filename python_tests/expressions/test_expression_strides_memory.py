@@ -279,7 +279,7 @@ with Compiled("a + b", {"a": "f4", "b": "f4"}) as compiled:
     arrays = [(x, (4, 80)), (y, (80, 4))]
     assert compiled.run_nd((20, 20), arrays, (y, (80, 4))) == Status.ERROR_PLACEMENT
     assert "inputs[0] is in the memory of device 0" in last_error(), last_error()
-    assert "read on device 1" in last_error(), last_error()
+    assert "runs on device 1" in last_error(), last_error()
 """,
         DEVICES=2,
     )

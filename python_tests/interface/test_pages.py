@@ -56,6 +56,7 @@ def test_each_howto_has_programs(document):
     assert blocks(document, "python")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code, needs", blocks_of("python"))
 def test_python(code, needs, tmp_path):
     """Each block is a whole program: it imports what it uses, and checks or prints its results."""

@@ -7,6 +7,8 @@ import gpuvec
 import pytest
 from programs import SUPPORT, run_python
 
+pytestmark = pytest.mark.any_driver
+
 
 @pytest.fixture(params=["the extension", "ctypes"])
 def library(request, tmp_path) -> Path:
@@ -37,6 +39,7 @@ def test_a_shape_that_was_freed_is_not_read(library):
     run_python(script, GPUVEC_LIB=str(library))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [0, 1000])
 def test_random_calls(library, first):
     """Use the old or the new state of each array, or raise an error."""

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.any_driver
 CALLS = interrupts.QUEUED + interrupts.OTHERS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_interrupts_at_every_bytecode(placement, call):
     """Arrays have their elements from before or after the call, and no object is lost."""

@@ -1,6 +1,6 @@
 """Operations and expressions on arrays of any strides have the bits of their oracles.
 
-In the short way, through the extension module, and in the general one, which streams take.
+On the fast path, through the extension module, and on the general path, which streams take.
 """
 
 import gpuvec

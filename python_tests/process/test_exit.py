@@ -10,8 +10,6 @@ from on_fake_driver import IS_BUILT, NOT_BUILT
 from on_fake_driver import environment as on_fake_driver
 from programs import linking, run, run_program, run_silently
 
-pytestmark = pytest.mark.wheel
-
 SMALL, FOR_THREADS, FOR_SEVERAL_GPUS = 10, 300_000, 6_000_001
 CXX = os.environ.get("CXX", "c++")
 
@@ -63,6 +61,7 @@ def test_exit(placement_variables, program, way, start):
     program("exits", way, start, **placement_variables)
 
 
+@pytest.mark.wheel
 def test_exit_of_python_without_cleanup(placement_variables):
     run_silently(
         "from host import *\ncheck_all()\nkept = pinned_empty(9, 'f')\nos._exit(0)",
@@ -70,6 +69,7 @@ def test_exit_of_python_without_cleanup(placement_variables):
     )
 
 
+@pytest.mark.wheel
 def test_sys_exit_among_a_pool_of_threads(placement_variables):
     script = """
     import sys
@@ -84,6 +84,7 @@ def test_sys_exit_among_a_pool_of_threads(placement_variables):
     run_silently(script, **placement_variables)
 
 
+@pytest.mark.wheel
 def test_end_of_python_with_daemon_threads_inside_calls(placement_variables):
     script = """
     import threading
@@ -104,6 +105,7 @@ def test_end_of_python_with_daemon_threads_inside_calls(placement_variables):
     run_silently(script, **placement_variables)
 
 
+@pytest.mark.wheel
 @pytest.mark.parametrize(
     "way", ["sys.exit(0)", "os._exit(0)", "threading.Thread(target=work).start()"]
 )

@@ -20,6 +20,7 @@ def budgets(tmp_path_factory):
     return built
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start, end, step", BUDGETS)
 def test_every_budget_of_address_space(budgets, start, end, step):
     """With any limit on memory a call is right or OUT_OF_MEMORY, and the process goes on."""

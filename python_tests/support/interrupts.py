@@ -33,6 +33,8 @@ class BetweenBytecodes:
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Calls a function, and returns its result."""
+        # CPython 3.12 reports bytecodes only if a frame asked for them before tracing began.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._entered)
         try:
             return function()
@@ -61,7 +63,7 @@ class Interrupt(BetweenBytecodes):
 
     @property
     def came(self) -> bool:
-        """Says whether the bytecode was reached."""
+        """True if the bytecode was reached."""
         return self.count >= self.number
 
     def call(self, function: Callable[[], Any]) -> Any:

@@ -44,7 +44,7 @@ class Wrong(AssertionError):
 
 
 def is_python(value: Value) -> bool:
-    """Returns whether a value is a Python number, which takes the type of its partners."""
+    """Returns whether a value is a Python number, which takes the type of the other operand."""
     return type(value) in (int, float)
 
 
@@ -199,7 +199,7 @@ def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
 def clip(*values: Value) -> Value:
     """Returns NumPy's clip, by the minimum and the maximum of the language.
 
-    "Numbers take the type of their partner": also the first, of which np.clip makes an array.
+    "Numbers take the type of the other operand": also the first, of which np.clip makes an array.
     """
     no_bools(*values)
     a, low, high = (convert(value, common(*values)) for value in values)

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from operator import mul
 from typing import Any, Callable
 
 import numpy as np
@@ -38,21 +39,29 @@ def numbers(values: np.ndarray) -> None:
         raise Refused("it takes numbers")
 
 
+def scaled(values: list[Any]) -> tuple[list[int], int]:
+    """Returns finite numbers as integers, and the power of two that multiplied them."""
+    ratios = [x.as_integer_ratio() for x in values]
+    unit = max((denominator for _, denominator in ratios), default=1)
+    return [numerator * (unit // denominator) for numerator, denominator in ratios], unit
+
+
 def exact_sum(values: list[Any]) -> Any:
     """Returns the exact sum of floats: a fraction, or NaN or an infinity."""
-    special = {str(x) for x in values if isinstance(x, float) and not math.isfinite(x)}
+    special = {str(x) for x in values if not math.isfinite(x)}
     if special:
         return float(special.pop()) if len(special) == 1 else math.nan
-    return sum(map(Fraction, values), Fraction(0))
+    integers, unit = scaled(values)
+    return Fraction(sum(integers), unit)
 
 
-def products(a: np.ndarray, b: np.ndarray) -> list[Any]:
-    """Returns exact products: fractions, and floats that are not finite."""
-    pairs = zip(a.tolist(), b.tolist())
-    return [
-        Fraction(x) * Fraction(y) if math.isfinite(x) and math.isfinite(y) else x * y
-        for x, y in pairs
-    ]
+def exact_dot(a: list[Any], b: list[Any]) -> Any:
+    """Returns the exact sum of products: a fraction, or NaN or an infinity."""
+    special = [x * y for x, y in zip(a, b) if not (math.isfinite(x) and math.isfinite(y))]
+    if special:
+        return exact_sum(special)
+    (left, unit_of_left), (right, unit_of_right) = scaled(a), scaled(b)
+    return Fraction(sum(map(mul, left, right)), unit_of_left * unit_of_right)
 
 
 def root(exact: Fraction) -> Fraction:
@@ -81,7 +90,7 @@ def dot(a: np.ndarray, b: np.ndarray) -> Any:
     numbers(a)
     if a.dtype.kind != "f":
         return np.sum(a.astype(I64) * b.astype(I64))
-    return finished(exact_sum(products(a.ravel(), b.ravel())), a.dtype)
+    return finished(exact_dot(a.ravel().tolist(), b.ravel().tolist()), a.dtype)
 
 
 def float_type(values: np.ndarray) -> np.dtype:
@@ -99,7 +108,7 @@ def mean(values: np.ndarray) -> Any:
 def norm(values: np.ndarray) -> Any:
     """Returns the root of the exact sum of squares, rounded once."""
     numbers(values)
-    total = exact_sum(products(values.ravel(), values.ravel()))
+    total = exact_dot(*[values.ravel().tolist()] * 2)
     return finished(root(total) if isinstance(total, Fraction) else total, float_type(values))
 
 
@@ -146,15 +155,15 @@ def product(values: np.ndarray) -> Any:
 
 def exact_variance(values: np.ndarray, ddof: int) -> Any:
     """Returns the exact variance: a fraction, or NaN or infinity."""
-    n, finite = values.size, [x for x in values.ravel().tolist() if math.isfinite(x)]
-    if n == 0 or len(finite) < n:
+    n, every = values.size, values.ravel().tolist()
+    if n == 0 or not all(map(math.isfinite, every)):
         return math.nan
-    exact = [Fraction(x) for x in finite]
-    mean = sum(exact) / n
-    spread = sum((x - mean) ** 2 for x in exact)
+    integers, unit = scaled(every)
+    # n times the sum of the squares of x - mean, in integers.
+    spread = n * sum(x * x for x in integers) - sum(integers) ** 2
     if n <= ddof:
         return math.inf if spread else math.nan
-    return spread / (n - ddof)
+    return Fraction(spread, n * (n - ddof) * unit**2)
 
 
 def variance(values: np.ndarray, ddof: int = 0) -> Any:

@@ -25,6 +25,15 @@ def problem(operation: Operation, n: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return a, b, operation.oracle(a, b)
 
 
+@cache
+def products_along(axis: int, n: int) -> np.ndarray:
+    """Returns the dot products along an axis of every second element, in two rows."""
+    dot = named("gpuvec_dot_f64")
+    rows = [array[: n // 4 * 4].reshape(2, -1)[:, ::2] for array in problem(dot, n)[:2]]
+    slices = zip(*(np.moveaxis(array, axis, -1) for array in rows))
+    return np.concatenate([dot.oracle(a.copy(), b.copy()) for a, b in slices])
+
+
 # A dot product of f64, for tests of accumulators.
 KIND = next(kind for kind in KINDS if kind.name == "dot_f64")
 DOT_F64 = enumeration("gpuvec_accumulator_kind")["GPUVEC_ACCUMULATOR_DOT_F64"]
@@ -180,13 +189,9 @@ class AccumulationAlongAxes(Accumulation):
         return f"accumulator along axis {self.axis}, {self.n} {' '.join(self.kinds)}"
 
     def in_parent(self) -> None:
-        """Makes inputs and the right value: the products of every second element, in two rows."""
+        """Makes inputs and the right value."""
         super().in_parent()
-        dot = named("gpuvec_dot_f64")
-        arrays = problem(dot, self.n)[:2]
-        rows = [array[: self.n // 4 * 4].reshape(2, -1)[:, ::2] for array in arrays]
-        slices = zip(*(np.moveaxis(array, self.axis, -1) for array in rows))
-        self.value = np.concatenate([dot.oracle(a.copy(), b.copy()) for a, b in slices])
+        self.value = products_along(self.axis, self.n)
 
     def attempt(self) -> str:
         """Makes the call."""

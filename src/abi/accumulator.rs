@@ -147,7 +147,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
 
 /// Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
 ///
-/// `other` may be `accumulator` itself, whose elements then count twice. Returns `GPUVEC_OK`;
+/// `other` may be `accumulator` itself. Its elements then count twice. Returns `GPUVEC_OK`;
 /// `GPUVEC_ERROR_VALUE` for accumulators of two kinds or shapes; `GPUVEC_ERROR_SIZE` if there would be 2^63
 /// elements; or another error.
 #[unsafe(no_mangle)]
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn gpuvec_accumulator_serialize(
         let accumulator = accumulator::given("accumulator", accumulator)?;
         refuse_null("bytes", bytes, accumulator.shape())?;
         let mut place = bytes.cast::<u8>();
-        // SAFETY: the caller promises `size` writable bytes, as many as there are.
+        // SAFETY: the caller promises `size` writable bytes; `serialize` fails if the states have another size.
         accumulator.serialize(size, &mut |state| place = unsafe { append(place, state) })?;
         Ok(0)
     })
@@ -263,10 +263,10 @@ fn refuse_null(argument: &'static str, place: *mut c_void, shape: &[i64]) -> Res
     Ok(())
 }
 
-/// Copies bytes to a place, and returns the address after them.
+/// Copies bytes to a place. Returns the address after them.
 ///
 /// # Safety
-/// The place has room for them.
+/// The place has room for the bytes.
 unsafe fn append(place: *mut u8, bytes: &[u8]) -> *mut u8 {
     // SAFETY: this function's promise.
     unsafe {
@@ -275,7 +275,7 @@ unsafe fn append(place: *mut u8, bytes: &[u8]) -> *mut u8 {
     }
 }
 
-/// Returns the bytes that a caller passes, of which there may be none.
+/// Returns the bytes that a caller passes. `bytes` may be NULL if `size` is 0.
 ///
 /// # Safety
 /// There are `size` readable bytes, which no thread changes for the lifetime.

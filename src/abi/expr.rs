@@ -185,21 +185,22 @@ pub unsafe extern "C" fn gpuvec_expr_run(
 /// Evaluates an expression with several outputs in one pass. Otherwise as `gpuvec_expr_run`.
 ///
 /// `outputs` points to a pointer for each output, in the order of the formulas: to an array of `n` elements of
-/// the type `gpuvec_expr_output_type_at(expr, index)`, or of one element where
-/// `gpuvec_expr_is_reduction_at(expr, index)`. `num_outputs` is their number, `gpuvec_expr_num_outputs(expr)`.
+/// the type `gpuvec_expr_output_type_at(expr, index)`, or of one element if
+/// `gpuvec_expr_is_reduction_at(expr, index)` returns 1. `num_outputs` is their number,
+/// `gpuvec_expr_num_outputs(expr)`.
 ///
 /// All formulas read the inputs as they are before the call. Each output may be exactly one of the input arrays
-/// whose elements have the same size, even one that another formula reads: `"y; x"` into `x` and `y` swaps them.
-/// An output must not overlap an input in any other way, nor another output. The result of a reduction may be
-/// the first element of an input. After an error any of the outputs may have been written in part.
+/// with elements of the same size, even if another formula reads this array: `"y; x"` into `x` and `y` swaps
+/// them. An output must not overlap an input in any other way, nor another output. The result of a reduction may
+/// be the first element of an input. After an error any of the outputs may have been written in part.
 ///
 /// If `n` is 0, output arrays are not written, and reductions store their results for no elements; the call
 /// fails if a reduction has none, such as `min`. A call with a stream waits for its work if one of its outputs
 /// is a `var` or `std`, or if it has several outputs and the result of a reduction is to be stored in an input
 /// array.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and where
-/// `gpuvec_expr_run` returns it; or another error.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if `num_outputs` is not the number of outputs, and for the reasons
+/// of `gpuvec_expr_run`; or another error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_outputs(
     expr: *mut gpuvec_expr, inputs: *const *const c_void, outputs: *const *mut c_void,
@@ -243,9 +244,9 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 /// `reduced_axes` has a bit for each axis along which reductions reduce, the lowest bit for the first axis; it
 /// is 0 for an expression without reductions. For each index of the other axes, the result has the bits that
 /// `gpuvec_expr_run` computes from the elements with this index, whatever the strides. `argmin` and `argmax`
-/// count the elements in C order of the reduced axes. If a reduced axis has length 0, each result is that of no
-/// elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis has
-/// length 0 as well.
+/// count the elements in C order of the reduced axes. If a reduced axis has length 0, each result is the result
+/// of no elements; `min`, `max`, `argmin` and `argmax` then return `GPUVEC_ERROR_EMPTY`, even if another axis
+/// has length 0 as well.
 ///
 /// An output that is not a reduction has all axes, even if other outputs are reductions. All formulas read the
 /// inputs as they are before the call.
@@ -259,7 +260,7 @@ pub unsafe extern "C" fn gpuvec_expr_run_outputs(
 /// If all arrays are contiguous, with the same order of axes, and either all axes are reduced or none is, the
 /// call runs as `gpuvec_expr_run` does. Other calls run on the same processors, but never on cores and GPUs
 /// together. A GPU uses the arrays that it can access in place; the elements of pageable arrays are gathered and
-/// scattered on the way. The call is queued on a stream whose GPU can access all arrays, as by
+/// scattered on the way. If the stream's GPU can access all arrays, the call is queued there, as by
 /// `gpuvec_expr_run`, unless a result has more than 2^30 elements, an output is a `var` or `std`, or there are
 /// several outputs and a reduction's result is to be stored in an input. Otherwise the call waits for the
 /// stream's work and returns when its own is done.

@@ -1,8 +1,8 @@
 //! The only way from an exported function into the library and back.
 //!
-//! The guard saves the caller's floating-point modes and restores them after the call. A panic stops
-//! here and becomes a status; an error becomes a status and the text of this thread's
-//! `gpuvec_last_error`. A panic prints nothing: its message becomes part of that text.
+//! The guard saves the caller's floating-point modes and restores them after the call. It turns an error into a status and
+//! the text of this thread's `gpuvec_last_error`. It catches a panic, which also becomes a status: nothing is printed, and
+//! the panic's message becomes part of that text.
 
 use crate::error::{Error, gpuvec_status, interned};
 use crate::pool;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A type that exported functions return, with its value after an error.
+/// A type that exported functions return. It has a value for each error.
 pub(super) trait Returned {
     fn after(error: &Error) -> Self;
 }
@@ -41,12 +41,12 @@ impl<T> Returned for *const T {
     }
 }
 
-/// The work of a call, as a pointer to a closure: the guard's code is compiled once, not for each exported function.
-/// Such a closure must be callable again, so a closure that runs only once waits in an `Option` until it is taken.
+/// The work of a call, as a pointer to a closure, so that the guard is compiled once, not for each exported function. Such
+/// a closure must be `FnMut`. So an `FnOnce` waits in an `Option`, from which it is taken.
 type Body<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
-/// Runs an operation on arrays: a [`call`] that `gpuvec_last_run` reports, and the log and a profiler if the user asks
-/// for them.
+/// Runs an operation on arrays: a [`call`] that `gpuvec_last_run` describes, as do the log and a profiler if the user
+/// turned them on.
 pub(super) fn operation(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     let mut body = Some(body);
     run_operation(&mut || body.take().map_or(Ok(()), |body| body()))
@@ -69,8 +69,8 @@ fn run_operation(body: Body<'_>) -> i32 {
     entered.inspect_err(keep_refusal).map_or_else(|refused| i32::after(&refused), |()| status)
 }
 
-/// Runs `body`, or fails if an environment variable is wrong. Afterwards this thread's last error
-/// describes the failure, or is empty.
+/// Runs `body`, or fails if an environment variable is wrong. Afterwards this thread's last error describes the failure, or
+/// is empty.
 pub(super) fn call<R: Returned>(body: impl FnOnce() -> Result<R, Error>) -> R {
     choice(|| settings::check().and_then(|()| body()))
 }
@@ -101,7 +101,7 @@ fn keep_refusal(error: &Error) {
     }
 }
 
-/// Runs `body`, and keeps its error for this thread.
+/// Runs `body`, and stores its error for this thread.
 fn answer(body: Body<'_>) -> Result<(), Error> {
     let answered = caught(body);
     match &answered {
@@ -132,7 +132,7 @@ pub(super) fn refuse(expression: &impl std::fmt::Display) -> Error {
     Error::Expression
 }
 
-/// Answers a question about the library without changing the last error. Returns `otherwise` after a panic, and in a
+/// Answers a question about the library, and does not change the last error. Returns `otherwise` after a panic, and in a
 /// signal handler that interrupted a call.
 pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     let (mut body, mut answer) = (Some(body), None);
@@ -145,7 +145,8 @@ pub(super) fn query<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     answer.unwrap_or(otherwise)
 }
 
-/// Answers like [`constant`], but into the caller's memory. Changes the last error only if the arguments are wrong.
+/// Like [`constant`], but for answers that are stored in the caller's memory. Changes the last error only if the arguments
+/// are wrong.
 pub(super) fn report(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     constant(gpuvec_status::GPUVEC_ERROR_INTERNAL as i32, || match body() {
         Ok(()) => gpuvec_status::GPUVEC_OK as i32,
@@ -156,8 +157,8 @@ pub(super) fn report(body: impl FnOnce() -> Result<(), Error>) -> i32 {
     })
 }
 
-/// Runs `body` as a call of this thread. Fails where the call might never return: in a signal handler that interrupted
-/// a call or a fork of its thread, and in a process whose locks may be held for ever.
+/// Runs `body` as a call of this thread. Fails if the call might never return: in a signal handler that interrupted a call
+/// or a fork of its thread, and in a process that may hold locks for ever.
 fn entered(body: Body<'_>) -> Result<(), Error> {
     thread::with(|thread| {
         if thread.is_calling.is_raised() || thread.is_forking.is_raised() {
@@ -171,7 +172,7 @@ fn entered(body: Body<'_>) -> Result<(), Error> {
     })
 }
 
-/// Answers from constants and this thread's own data alone, so signal handlers may ask at any time.
+/// Answers a question from constants and this thread's data alone, so that signal handlers may ask at any time.
 pub(super) fn constant<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         std::mem::forget(payload);
@@ -189,7 +190,7 @@ pub(super) fn last_error() -> *const c_char {
     LAST_ERROR.with(Text::as_ptr)
 }
 
-/// Stores a text for this thread until the next one replaces it.
+/// Stores a text for this thread, until the thread's next text replaces it.
 pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
     ANSWER.with(|answer| {
         answer.set(&text);
@@ -199,8 +200,8 @@ pub(super) fn keep(text: impl std::fmt::Display) -> *const c_char {
 
 /// Runs `body` with IEEE-754's default modes, and turns a panic into an error.
 fn caught(body: Body<'_>) -> Result<(), Error> {
-    // Not a `Once`: a child forked while another thread is inside would wait for it for ever. The hook has
-    // a lock of std's, in which no thread may be at a fork.
+    // Not a `Once`: a child that is forked while another thread is inside would wait for ever. std guards the hook by a lock,
+    // which no thread may hold at a fork.
     static HOOKED: AtomicBool = AtomicBool::new(false);
     if !HOOKED.load(Ordering::Acquire) && memory::is_left() {
         fork::with_lock(|| {
@@ -214,8 +215,8 @@ fn caught(body: Body<'_>) -> Result<(), Error> {
             }
         });
     }
-    // A panic may leave work half done, which does no harm after this call: the library recovers from
-    // poisoned locks, and the caller's output is unspecified after an error, as the header says.
+    // A panic may leave work half done. That does no harm after this call: the library recovers from poisoned locks, and
+    // the header says that the output is unspecified after an error.
     let result = panic::catch_unwind(AssertUnwindSafe(|| with_ieee(body)));
     result.unwrap_or_else(|payload| {
         // A payload's destructor could panic again.
@@ -224,8 +225,8 @@ fn caught(body: Body<'_>) -> Result<(), Error> {
     })
 }
 
-/// Returns true for a panic of the library's own code, and keeps its message for the last error. The host's panic
-/// hook does not print such a panic.
+/// True for a panic of the library's code, which the host's panic hook must not print. Stores its message for the last
+/// error.
 fn is_ours(info: &PanicHookInfo<'_>) -> bool {
     let is_calling = thread::with(|thread| thread.is_calling.is_raised());
     if is_calling {
@@ -241,9 +242,9 @@ thread_local! {
     static ANSWER: Text = const { Text::new() };
 }
 
-/// A C string of bounded length, stored in place, so that a thread that ends has nothing to free. A signal handler and
-/// the thread that it interrupted may read and write the text at the same time: the bytes are a C string at all times,
-/// since the last byte is never written.
+/// A C string of bounded length, stored in place, so that a thread that ends has nothing to free. A signal handler may read
+/// or write the text while it interrupts a write: the last byte is never written, so that the bytes are a C string at all
+/// times.
 struct Text {
     bytes: [Cell<u8>; Text::CAPACITY],
     len: Cell<usize>,
@@ -260,7 +261,7 @@ impl Text {
         self.end(0);
     }
 
-    /// Stores the text, as far as it fits.
+    /// Stores as much of the text as fits.
     fn set(&self, text: &impl std::fmt::Display) {
         self.clear();
         // Writing into a `Text` never fails.

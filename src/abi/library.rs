@@ -84,8 +84,8 @@ pub extern "C" fn gpuvec_get_thread_placement() -> i32 {
 pub const GPUVEC_PLACE_INHERIT: i32 = -1;
 
 /// Sets the greatest number of threads that work on one call. The calling thread counts. The number holds for
-/// all later calls in every thread; 0 restores the environment's number. A call uses as many threads as are
-/// predicted to finish first.
+/// all later calls in every thread; 0 restores the environment's number. A call uses the number of threads that
+/// is predicted to finish first.
 ///
 /// Overrides the environment variables `GPUVEC_NUM_THREADS` and `OMP_NUM_THREADS`. With 1 the calling thread
 /// works alone; threads that were started before stay asleep. A number above 256 counts as 256. Returns
@@ -116,7 +116,7 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
 /// Sets the device that computes calls on host arrays.
 ///
 /// The setting holds for all later calls of every thread, and overrides the environment variable
-/// `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several where they are
+/// `GPUVEC_DEVICE`. With `GPUVEC_ALL_DEVICES` each call uses the first device, or several devices if they are
 /// predicted to finish sooner. Calls on device memory run on the device that holds it, and functions that take a
 /// device or a stream use that one. Does not open the driver. If the driver shows no device of that number, host
 /// arrays are computed without a GPU, for the reason that `gpuvec_why_cpu()` returns. Returns `GPUVEC_OK`, or
@@ -124,13 +124,7 @@ pub extern "C" fn gpuvec_get_num_threads() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_set_device(device: i32) -> Status {
     guard::choice(|| {
-        if device != GPUVEC_ALL_DEVICES && !device::may_exist(device) {
-            return Err(Error::Value {
-                argument: "device",
-                value: i64::from(device),
-                expected: "pass a number from 0 to gpuvec_device_count() - 1, or GPUVEC_ALL_DEVICES (-1)",
-            });
-        }
+        device::check_number(device)?;
         settings::set_device(device);
         Ok(0)
     })
@@ -213,15 +207,7 @@ pub extern "C" fn gpuvec_device_count() -> i32 {
 /// `device` counts from 0. Opens the driver, with every placement.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_device_name(device: i32) -> *const c_char {
-    guard::call(|| {
-        let gpus = device::all()?;
-        let gpu = usize::try_from(device).ok().and_then(|ordinal| gpus.get(ordinal));
-        gpu.map(|gpu| gpu.name.as_ptr()).ok_or(Error::Value {
-            argument: "device",
-            value: i64::from(device),
-            expected: "pass a number from 0 to gpuvec_device_count() - 1",
-        })
-    })
+    guard::call(|| device::numbered(device).map(|gpu| gpu.name.as_ptr()))
 }
 
 /// Returns the library's version. The version is a constant string, "major.minor.patch".

@@ -43,7 +43,7 @@ pub extern "C" fn gpuvec_pinned_alloc(bytes: usize) -> *mut c_void {
 
 /// Frees pinned memory; NULL does nothing.
 ///
-/// Synchronize every stream whose queued work uses the memory first.
+/// First synchronize every stream with queued work that uses the memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_pinned_free(ptr: *mut c_void) -> Status {
     // SAFETY: the caller promises that nothing uses the memory any more.
@@ -82,7 +82,7 @@ pub extern "C" fn gpuvec_device_of(ptr: *const c_void) -> i32 {
 /// are used more than once.
 ///
 /// `ptr` may be any address, and NULL if `bytes` is 0, which locks nothing. Arrays may share pages, and an array
-/// may be registered more than once: it stays page-locked until it has been unregistered as many times. Other
+/// may be registered more than once: it stays page-locked until each registration has been undone. Other
 /// data in an array's pages stays pageable memory. Without a usable GPU, or with placement `cpu`, the memory
 /// does not change. Returns `GPUVEC_OK`, also for memory that another library page-locked, or an error.
 #[unsafe(no_mangle)]
@@ -124,8 +124,8 @@ pub unsafe extern "C" fn gpuvec_copy(
 /// `gpuvec_memory_info` and `size` is `sizeof(gpuvec_memory_info)`: a program built with an older, shorter
 /// structure keeps working, and one built with a newer, longer structure finds 0 in the new fields. Opens
 /// neither the driver nor a device: all fields are 0 for a device that this process has not used. Page-locked
-/// memory counts for the device in whose context it was allocated. Returns `GPUVEC_OK`, `GPUVEC_ERROR_NULL`, or
-/// `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
+/// memory counts for the device with the context in which it was allocated. Returns `GPUVEC_OK`,
+/// `GPUVEC_ERROR_NULL`, or `GPUVEC_ERROR_VALUE` for a device that the driver does not show.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_memory(device: i32, info: *mut MemoryInfo, size: usize) -> Status {
     // SAFETY: the caller's promise, as the header says.

@@ -3,9 +3,9 @@
 //! cbindgen does not expand macros.
 //!
 //! # Safety
-//! Every function trusts its caller for what no library can check: that a pointer points to `n`
-//! elements of its type (`out` writable), of host memory or of memory that the driver knows, and
-//! that no other code changes or frees them before the work is done. Everything else is checked.
+//! Every function trusts its caller for what no library can check: that a pointer points to `n` elements of its type
+//! (writable for `out`), in host memory or in memory that the driver knows, and that no other code changes or frees them
+//! before the work is done. Everything else is checked.
 
 #![expect(clippy::missing_safety_doc, reason = "the header says it once, for all functions")]
 
@@ -40,8 +40,8 @@ use gpuvec_ops::Operation;
 /// A status as C receives it. The header calls it `gpuvec_status`.
 pub type Status = i32;
 
-/// Stores a structure to which later versions may append fields. Stores as much of it as the caller's `size` bytes
-/// hold, and fills the rest of them with zeros.
+/// Stores a structure to which later versions may append fields. Stores as much of it as fits into the caller's `size`
+/// bytes, and fills the rest of the bytes with zeros.
 ///
 /// # Safety
 /// There is room for `size` bytes, unless `place` is NULL.
@@ -53,7 +53,7 @@ unsafe fn store<T>(
     }
     let (value, place) = (value()?, place.cast::<u8>());
     let known = size.min(size_of::<T>());
-    // SAFETY: this function's promise; the value has at least as many bytes as are read.
+    // SAFETY: this function's promise; the value has at least `known` bytes.
     unsafe {
         place.copy_from_nonoverlapping((&raw const value).cast(), known);
         place.add(known).write_bytes(0, size - known);
@@ -61,7 +61,7 @@ unsafe fn store<T>(
     Ok(())
 }
 
-/// Returns the values that a caller passes, which may be at any address.
+/// Returns the values that a caller passes. They need not be aligned.
 ///
 /// # Safety
 /// Unless it is NULL, `first` points to `n` values, which no thread changes for the lifetime.

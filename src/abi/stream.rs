@@ -122,8 +122,8 @@ pub extern "C" fn gpuvec_event_synchronize(event: *mut gpuvec_event) -> Status {
     guard::call(|| event::synchronize(event).map(|()| 0))
 }
 
-/// Stores the milliseconds between two events in `ms`. The time is measured by the clock of the device on whose
-/// streams they were recorded, or by the host's clock without a GPU.
+/// Stores the milliseconds between two events in `ms`. For events that were recorded on streams of a device, its
+/// clock measures the time; without a GPU, the host's clock does.
 ///
 /// Returns `GPUVEC_OK`; `GPUVEC_NOT_READY` if the work before either event is not done; `GPUVEC_ERROR_VALUE` if
 /// either was never recorded or they belong to two devices; or another error.

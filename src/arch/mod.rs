@@ -1,7 +1,6 @@
-//! The code that depends on the processor's architecture, behind one interface: instruction sets and their vectors,
-//! floating-point modes, prefetches, and the jumps by which the driver's functions are called.
-//!
-//! Each architecture has a folder.
+//! The code that depends on the processor's architecture: instruction sets and their vectors, floating-point modes,
+//! prefetches, and the jumps through which the library calls the driver. Each architecture has a folder, all with the
+//! same interface.
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod aarch64;
@@ -25,14 +24,14 @@ use gpuvec_math::fast::Machine32;
 use std::arch::asm;
 use std::ops::{Add, Mul, Sub};
 
-/// A set of vector instructions. A value of such a type proves that the processor supports them.
+/// A set of vector instructions. A value of the type proves that the processor supports them.
 pub(crate) trait InstructionSet: Copy {
     /// Vectors of f64.
     type F64: Vector<Set = Self>;
     /// Vectors of 32-bit lanes, for the fast sequences of functions of f32, which need fused multiply-add.
     type Machine: Vectors;
 
-    /// True if there is a fused multiply-add.
+    /// True if the set has fused multiply-add.
     const HAS_FMA: bool;
     /// The number of vector registers.
     const REGISTERS: usize;
@@ -49,8 +48,8 @@ pub(crate) trait InstructionSet: Copy {
     fn run<W: Vectorized>(self, work: W) -> W::Result;
 }
 
-/// Defines [`Isa`] from the instruction sets of an architecture, the oldest first, each with the one for which loops of
-/// few instructions are compiled, because wider vectors would not speed them up.
+/// Defines [`Isa`] from the instruction sets of an architecture, the oldest first. `short` gives the set for which
+/// loops of few instructions are compiled: an older one where wider vectors would not speed them up.
 macro_rules! isas {
     ($($name:ident($Set:ty) short $short:expr),+) => {
         /// An instruction set that the processor has, chosen at run time.
@@ -60,7 +59,7 @@ macro_rules! isas {
         }
 
         impl Isa {
-            /// True if there is a fused multiply-add.
+            /// True if the set has fused multiply-add.
             pub(crate) const fn has_fma(self) -> bool {
                 match self {
                     $(Isa::$name(_) => <$Set>::HAS_FMA,)+
@@ -103,7 +102,7 @@ impl Isa {
     }
 }
 
-/// How many elements a loop over a block reads before it writes any: 1, 4, 8, 16 or 32.
+/// The number of elements that a loop over a block reads before it writes any: 1, 4, 8, 16 or 32.
 pub(crate) struct ChunkLengths {
     /// For loops of a few instructions per element, on elements of at most 4 bytes and of 8 bytes.
     pub(crate) short: [usize; 2],
@@ -115,7 +114,7 @@ pub(crate) struct ChunkLengths {
     pub(crate) canonical: usize,
 }
 
-/// Work that is compiled for each set.
+/// Work that is compiled for each instruction set.
 pub(crate) trait Vectorized {
     type Result;
 
@@ -148,21 +147,21 @@ pub(crate) trait Vector:
     /// x·y − z, under the same condition.
     fn multiply_subtract(x: Self, y: Self, z: Self) -> Self;
 
-    /// `flags`, with the bits set in which x and y differ.
+    /// Returns `flags`, and sets the bits that differ between x and y.
     fn flag_changes(flags: Self, x: Self, y: Self) -> Self;
 
-    /// `flags`, with bits set in the lanes where the product is 0 and neither factor is.
+    /// Returns `flags`, and sets bits in the lanes with a product of 0 but no factor of 0.
     fn flag_vanished(flags: Self, product: Self, x: Self, y: Self) -> Self;
 
-    /// Updates the smallest and the largest magnitude of f32 with the first `2 * LANES` elements of `from`. The two
-    /// vectors are read as 32-bit halves. A magnitude is an encoding shifted left by one, which drops the sign. For
-    /// the minimum, one is subtracted: zeros wrap to the largest value and never win.
+    /// Updates the smallest and the largest magnitude of f32 with the first `2 * LANES` elements of `from`. The vectors
+    /// hold 32-bit halves. A magnitude is an encoding shifted left by one, which drops the sign. The smallest has 1
+    /// subtracted, so that zeros wrap to the largest value and never win.
     ///
     /// # Panics
     /// If there are fewer elements.
     fn extremes(of: [Self; 2], from: &[impl Float]) -> [Self; 2];
 
-    /// Per lane, the smaller nonzero and the larger magnitude of `ends` and x. NaNs are ignored.
+    /// Updates the smallest nonzero and the largest magnitude of each lane with x. Ignores NaNs.
     fn magnitudes(ends: [Self; 2], x: Self) -> [Self; 2];
 
     /// The lanes' encodings.
@@ -184,16 +183,16 @@ pub(crate) trait Vectors: Machine32 {
     /// Stores a vector.
     fn store(&self, x: Self::F32, to: &mut Self::Elements);
 
-    /// The mask of elements for which a condition holds.
+    /// The mask of the elements that fulfil a condition.
     fn holding(&self, condition: Self::Bool) -> Self::Lanes;
 }
 
-/// Keeps the compiler from vectorising the loop around it: vector code across blocks, or for the few elements after
-/// the last vector, would be slower and larger.
+/// Keeps the compiler from vectorising the loop around this call. Vector code across blocks, or for the few elements
+/// after the last block, would be slower and larger.
 #[inline(always)]
 pub(crate) fn stay_a_loop() {
     if cfg!(not(miri)) {
-        // SAFETY: no instruction at all.
+        // SAFETY: it contains no instruction.
         unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
     }
 }

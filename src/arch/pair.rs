@@ -1,13 +1,13 @@
 //! Evaluates fast functions on two vectors at a time.
 //!
-//! The sequence of a function is a long chain of dependent operations. Two chains side by side keep the processor's
-//! units busy, because its schedulers do not look ahead far enough to find the next vector's chain.
+//! The sequence of a function is a long chain of dependent operations, and the processor does not look ahead far enough
+//! to begin the next vector's chain meanwhile. Two chains side by side keep its units busy.
 
 use super::Vectors;
 use gpuvec_math::fast::{Machine32, Tables};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 
-/// A machine whose values are pairs of another machine's values.
+/// A machine with two of another machine's values as each value.
 pub(crate) struct Pair<M>(pub(crate) M);
 
 /// Two values. The elements of the first precede the elements of the second in memory.
@@ -40,6 +40,17 @@ macro_rules! both {
     };
 }
 
+/// Does the same for operations with two results. Both values take the same numbers.
+macro_rules! both_of_two {
+    ($($name:ident(F32 $(, $number:ident: f32)*) -> ($First:ident, $Second:ident);)+) => {
+        $(#[inline(always)]
+        fn $name(&self, x: Self::F32 $(, $number: f32)*) -> (Self::$First, Self::$Second) {
+            let (first, second) = (self.0.$name(x.0 $(, $number)*), self.0.$name(x.1 $(, $number)*));
+            (Two(first.0, second.0), Two(first.1, second.1))
+        })+
+    };
+}
+
 impl<M: Machine32> Machine32 for Pair<M> {
     type F32 = Two<M::F32>;
     type I32 = Two<M::I32>;
@@ -66,6 +77,13 @@ impl<M: Machine32> Machine32 for Pair<M> {
         reciprocal_root(x: F32) -> F32;
     }
 
+    both_of_two! {
+        roots(F32) -> (F32, F32);
+        at_most(F32, most: f32) -> (F32, Bool);
+        bounded(F32, least: f32, greatest: f32) -> (F32, Bool);
+        one_minus(F32) -> (F32, F32);
+    }
+
     #[inline(always)]
     fn f32(&self, value: f32) -> Self::F32 {
         Two(self.0.f32(value), self.0.f32(value))
@@ -90,25 +108,13 @@ impl<M: Machine32> Machine32 for Pair<M> {
     fn lookups<const N: usize, T: Tables<N>>(&self, place: Self::I32) -> [Self::F32; N] {
         let (first, second) = (self.0.lookups::<N, T>(place.0), self.0.lookups::<N, T>(place.1));
         let mut entries = [Two(first[0], second[0]); N];
-        // A loop, because iterators are not always inlined.
+        // A loop, because the compiler does not always inline iterators.
         let mut i = 1;
         while i < N {
             entries[i] = Two(first[i], second[i]);
             i += 1;
         }
         entries
-    }
-
-    #[inline(always)]
-    fn roots(&self, x: Self::F32) -> (Self::F32, Self::F32) {
-        let (first, second) = (self.0.roots(x.0), self.0.roots(x.1));
-        (Two(first.0, second.0), Two(first.1, second.1))
-    }
-
-    #[inline(always)]
-    fn at_most(&self, x: Self::F32, most: f32) -> (Self::F32, Self::Bool) {
-        let (first, second) = (self.0.at_most(x.0, most), self.0.at_most(x.1, most));
-        (Two(first.0, second.0), Two(first.1, second.1))
     }
 
     #[inline(always)]
@@ -121,25 +127,12 @@ impl<M: Machine32> Machine32 for Pair<M> {
     }
 
     #[inline(always)]
-    fn bounded(&self, x: Self::F32, least: f32, greatest: f32) -> (Self::F32, Self::Bool) {
-        let first = self.0.bounded(x.0, least, greatest);
-        let second = self.0.bounded(x.1, least, greatest);
-        (Two(first.0, second.0), Two(first.1, second.1))
-    }
-
-    #[inline(always)]
     fn product_and_less_one(
         &self, a: Self::F32, b: Self::F32, x: Self::F32, excess: Self::F32,
     ) -> [Self::F32; 3] {
         let first = self.0.product_and_less_one(a.0, b.0, x.0, excess.0);
         let second = self.0.product_and_less_one(a.1, b.1, x.1, excess.1);
         [Two(first[0], second[0]), Two(first[1], second[1]), Two(first[2], second[2])]
-    }
-
-    #[inline(always)]
-    fn one_minus(&self, x: Self::F32) -> (Self::F32, Self::F32) {
-        let (first, second) = (self.0.one_minus(x.0), self.0.one_minus(x.1));
-        (Two(first.0, second.0), Two(first.1, second.1))
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Implements [`Vector`](super::Vector) from a list of instructions.
 
-/// Defines a vector of f64 by its instructions, which the instruction set proves to exist.
+/// Defines a vector of f64 by its instructions. A value of the instruction set proves that the processor has them.
 macro_rules! vector {
     ($(#[$doc:meta])* $name:ident($register:ty, $lanes:literal) by $set:ident: splat $splat:ident,
      load_f32 $load_f32:expr, load_f64 $load_f64:ident,
@@ -28,8 +28,8 @@ macro_rules! vector {
             fn load<T: gpuvec_exact::Float>(_: $set, from: &[T]) -> Self {
                 assert!(from.len() >= $lanes);
                 let from = from.as_ptr();
-                // SAFETY: the set proves the instructions; there are as many elements; the two formats have
-                // different sizes.
+                // SAFETY: the set proves the instructions; by the assertion, there are enough elements; their size
+                // tells the two formats apart.
                 Self(unsafe {
                     if size_of::<T>() == 4 { $load_f32(from.cast()) } else { $load_f64(from.cast()) }
                 })
@@ -62,7 +62,7 @@ macro_rules! vector {
             #[inline(always)]
             fn extremes(of: [Self; 2], from: &[impl gpuvec_exact::Float]) -> [Self; 2] {
                 assert!(size_of_val(from) >= 8 * $lanes);
-                // SAFETY: a vector proves the instructions; there are as many elements.
+                // SAFETY: a vector proves the instructions; by the assertion, there are enough elements.
                 unsafe {
                     let [least, most] = of.map(|vector| $to_integers(vector.0));
                     let encodings = $load_integers(from.as_ptr().cast());
@@ -80,7 +80,7 @@ macro_rules! vector {
 
             #[inline(always)]
             fn bits(self) -> Self::Bits {
-                // SAFETY: the same bytes, and any bytes are valid.
+                // SAFETY: both types have the same size, and any bytes are valid.
                 unsafe { std::mem::transmute(self) }
             }
         }

@@ -1,10 +1,10 @@
 //! Implements [`Machine32`](gpuvec_math::fast::Machine32) from a list of instructions.
 
-/// Defines methods that are an instruction each, or a function of vectors.
+/// Defines methods that each are one instruction, or a function of vectors.
 macro_rules! instructions {
     ($($name:ident($($x:ident: $X:ident),+) -> $Result:ident: $instruction:expr;)+) => {
         $(#[inline(always)]
-        #[allow(unused_unsafe, reason = "functions are safe")]
+        #[allow(unused_unsafe, reason = "some are safe functions")]
         fn $name(&self, $($x: $X),+) -> $Result {
             // SAFETY: the machine proves the instructions.
             $Result(unsafe { $instruction($($x.0),+) })
@@ -25,7 +25,7 @@ macro_rules! machine32 {
         reciprocal $reciprocal:expr, roots $roots:ident, $($better:tt)*
     ) => {
         $(#[$doc])*
-        pub(crate) struct $name($set);
+        pub(crate) struct $name(pub(in crate::arch) $set);
 
         #[derive(Clone, Copy)]
         pub(crate) struct $F32($f32);
@@ -44,13 +44,6 @@ macro_rules! machine32 {
                 Self(unsafe { $instruction(self.0, other.0) })
             }
         })+)+
-
-        impl $name {
-            #[inline(always)]
-            pub(in crate::arch) fn new(set: $set) -> Self {
-                Self(set)
-            }
-        }
 
         impl gpuvec_math::fast::Machine32 for $name {
             type F32 = $F32;
@@ -93,7 +86,7 @@ macro_rules! machine32 {
                 $F32($lookup(table, place.0))
             }
 
-            /// The instruction returns its second operand if that is a NaN.
+            /// The instruction returns its second operand, x, if that is a NaN.
             #[inline(always)]
             fn at_most(&self, x: $F32, most: f32) -> ($F32, $Bool) {
                 (self.min(self.f32(most), x), $Bool($always))

@@ -1,4 +1,4 @@
-//! Checks a caller's raw pointers and makes a [`Call`] of them. The rest of the library relies on the promise of calls.
+//! Checks a caller's raw pointers and makes a [`Call`] of them. The rest of the library relies on a call's promise.
 
 use super::array::{Array, Extent, Layout, MAX_ARRAYS, MemoryKind};
 use super::formula::Formula;
@@ -71,10 +71,10 @@ pub(crate) struct Arguments<'a> {
 /// The arrays of a call, passed by reference: to move them costs as much as a short call.
 type Arrays = ArrayVec<Array, MAX_ARRAYS>;
 
-/// Finds the memory kinds of arrays. (Not a closure, which short calls of contiguous arrays would not inline, since
-/// strided arrays use it, too.)
+/// Finds the memory kinds of arrays. (A closure would have two callers, for contiguous and for strided arrays, and so
+/// would not be inlined into short calls.)
 pub(crate) trait FindKinds {
-    /// Stores the kind of memory that contains each array, which is pageable before.
+    /// Stores the kind of memory that contains each array. Before, each array's kind is pageable.
     fn find(&self, arrays: &mut [Array]) -> Result<(), Error>;
 }
 
@@ -99,8 +99,8 @@ impl<'a> Arguments<'a> {
         Arguments { task, contiguous, shape: &[], reduced_axes: 0, inputs, outputs }
     }
 
-    /// Checks the arguments, and calls `work` with the call, which takes over their promise. Asks `kinds` for the memory
-    /// kind of each array. Returns `None` if there is nothing to do.
+    /// Checks the arguments, and calls `work` with the call, which takes over their promise. Asks `kinds` for the
+    /// memory kind of each array. Returns `None` if there is nothing to do.
     #[inline(always)]
     pub(crate) fn check<R>(
         &self, kinds: impl FindKinds, work: impl FnOnce(&Call<'_>) -> Result<R, Error>,
@@ -185,8 +185,8 @@ impl<'a> Arguments<'a> {
         self.check_views(&axes, &views, kinds, work)
     }
 
-    /// Makes the call of arrays whose axes cannot be merged into one. Not inlined, so that the stack holds the arrays of
-    /// one call.
+    /// Makes the call if the axes of its arrays cannot be merged into one. Not inlined, so that the stack holds the
+    /// arrays of one call.
     #[inline(never)]
     fn check_views(
         &self, axes: &Axes, views: &[View], kinds: &dyn FindKinds, work: Work<'_>,
@@ -202,7 +202,7 @@ impl<'a> Arguments<'a> {
         work(&Call { strides, ..Call::of(self.task, n, &arrays, self.inputs.len()) })
     }
 
-    /// Checks arrays of `n` elements whose axes were merged into one. Not inlined, as `check_views`.
+    /// Checks arrays of `n` elements if their axes were merged into one. Not inlined, as `check_views`.
     #[inline(never)]
     fn check_merged(
         &self, n: usize, views: &[View], kinds: &dyn FindKinds, work: Work<'_>,
@@ -222,8 +222,8 @@ impl<'a> Arguments<'a> {
         self.inputs.iter().chain(self.outputs)
     }
 
-    /// The axes of the call, and the views of its arrays. `None` if there are no results: as for NumPy, no minimum of
-    /// no elements is an error all the same.
+    /// Finds the axes of the call, and the views of its arrays. `None` if there are no results. Even then a minimum of
+    /// no elements is an error, as in NumPy.
     #[inline(never)]
     fn axes(&self, views: &mut [View]) -> Result<Option<Axes>, Error> {
         let argument = |array: &Argument<'a>| gpuvec_axes::Argument {
@@ -285,10 +285,10 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A checked call, which carries its caller's promise. All elements of the inputs are readable and of the outputs
-/// writable until the call returns or, on a stream, until the stream has done the work. No other thread changes them
-/// meanwhile. An output is exactly one of the inputs or overlaps none, and overlaps no other output. Code with a
-/// [`Chunk`](super::chunk::Chunk) of a call may access the chunk's elements.
+/// A checked call, which carries its caller's promise. Until the call returns or, on a stream, until the stream has
+/// done the work, all elements of the inputs are readable, all elements of the outputs are writable, and no other
+/// thread changes them. An output is exactly one of the inputs or overlaps none, and overlaps no other output. Code
+/// with a [`Chunk`](super::chunk::Chunk) of a call may access the chunk's elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     task: Task<'a>,
@@ -297,20 +297,20 @@ pub(crate) struct Call<'a> {
     arrays: &'a [Array],
     inputs: &'a [Array],
     outputs: &'a [Array],
-    /// The axes, unless the arrays are contiguous and are reduced as a whole or not at all. Elements are then found by
-    /// the strides, never by chunks of an array.
+    /// The axes. `None` if the arrays are contiguous and are reduced as a whole or not at all. If there are axes,
+    /// elements are found by the strides, never by chunks of an array.
     strides: Option<Strides<'a>>,
 }
 
 impl<'a> Call<'a> {
-    /// A call on contiguous arrays, of which the first `inputs` are inputs.
+    /// A call on contiguous arrays. The first `inputs` arrays are inputs.
     fn of(task: Task<'a>, n: usize, arrays: &'a [Array], inputs: usize) -> Self {
         let (inputs, outputs) = arrays.split_at(inputs);
         Call { task, n, arrays, inputs, outputs, strides: None }
     }
 
-    /// The same call, whose work [takes the states](super::ChunkWork::take_states) of the results. The outputs' views
-    /// only give their order. Cores do not take over such a call from GPUs: the taken states would count twice.
+    /// The same call, for work that [takes the states](super::ChunkWork::take_states) of the results. The views of the
+    /// outputs only give their order. Cores do not take over such a call from GPUs: the taken states would count twice.
     pub(crate) fn for_states(&self) -> Self {
         let mut call = *self;
         call.strides.iter_mut().for_each(|strides| strides.wants_states = true);
@@ -326,7 +326,7 @@ impl<'a> Call<'a> {
         self.n
     }
 
-    /// The axes; `None` for contiguous arrays, which have one.
+    /// The axes; `None` for contiguous arrays.
     pub(crate) fn strides(&self) -> Option<Strides<'a>> {
         self.strides
     }
@@ -390,7 +390,7 @@ impl<'a> Call<'a> {
         self.arrays().enumerate().map(of)
     }
 
-    /// The device whose memory contains an output or, if there is none, an input. `None` if the host reaches all
+    /// The device with an output in its memory or, if there is none, with an input. `None` if the host reaches all
     /// arrays.
     pub(crate) fn device(&self) -> Option<usize> {
         self.arrays.iter().rev().find_map(Array::device)
@@ -404,8 +404,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Fails if an output overlaps an input without being exactly that input, or another output. (The output of
-/// a reduction may be an input's first element.)
+/// Fails if an output overlaps another output, or an input without being exactly that input. (The output of a reduction
+/// may be an input's first element.)
 #[inline(always)]
 fn refuse_overlap(inputs: &[Array], outputs: &[Array]) -> Result<(), Error> {
     for (number, output) in outputs.iter().enumerate() {
@@ -468,7 +468,7 @@ pub(crate) mod tests {
 
     const ELEMENT: usize = size_of::<f32>();
 
-    /// An array at an address that no test follows.
+    /// An array that no test accesses.
     pub(crate) fn unfollowed(
         name: &'static str, address: usize, layout: Layout,
     ) -> Argument<'static> {
@@ -485,7 +485,7 @@ pub(crate) mod tests {
         Arguments::contiguous(task, n, inputs, outputs).check(kind_of, then)
     }
 
-    /// A call on arrays at these addresses, which no test follows.
+    /// A call on arrays at these addresses, which no test accesses.
     fn call(op: Op, inputs: &[usize], out: usize, n: usize) -> Result<Option<()>, Error> {
         with_kinds(op, inputs, out, n, |_: &_| Ok(MemoryKind::Pageable), |_| ())
     }
@@ -505,7 +505,7 @@ pub(crate) mod tests {
         check(task, n, &inputs, &outputs, kind_of, |call| Ok(then(call)))
     }
 
-    /// A call on arrays of these kinds, which no test follows.
+    /// A call on arrays of these kinds, which no test accesses.
     pub(crate) fn with_call<R>(
         op: Op, n: usize, kinds: [MemoryKind; 3], then: impl FnOnce(&Call<'_>) -> R,
     ) -> R {

@@ -9,19 +9,25 @@ use crate::policy::gpu;
 use crate::process::settings::Placement;
 use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
 
-/// The reason for which processors were chosen.
+/// cbindgen:rename-all=QualifiedScreamingSnakeCase
+/// The reason for a choice.
+#[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// They are predicted to be done first.
-    Fastest,
-    /// They are tried, to learn how long they take.
-    Explored,
-    /// A GPU might be done first, but opening it does not pay yet.
-    NoDriverYet,
-    /// A GPU might be done first, but compiling the kernel does not pay yet.
-    Compiling,
-    /// The placement, or the arrays' memory, allows no other choice.
-    AskedFor,
+pub enum Reason {
+    /// None: nothing was chosen.
+    None = 0,
+    /// It was predicted to finish first.
+    Fastest = 1,
+    /// It was tried, to learn how long it takes.
+    Explored = 2,
+    /// A GPU might be faster, but opening the driver has not paid so far.
+    NoDriverYet = 3,
+    /// A GPU might be faster, but having its driver compile the kernel has not paid so far.
+    Compiling = 4,
+    /// The placement, or the memory that the arrays are in, leaves no choice.
+    AskedFor = 5,
+    /// A GPU failed, and cores did the work.
+    Fallback = 6,
 }
 
 impl Reason {
@@ -31,22 +37,22 @@ impl Reason {
     }
 }
 
-/// The processors of a call, and why.
+/// The processors of a call, and the reason for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) choice: Choice,
     pub(crate) reason: Reason,
-    /// The predicted time of each choice in nanoseconds; infinite without a prediction.
+    /// The predicted time of each choice in nanoseconds, or infinity without a prediction.
     pub(crate) predicted: Predictions,
     /// True if the call is long enough to be timed.
     pub(crate) is_long: bool,
-    /// The lesson from the call's time, if the library is to learn from it.
+    /// The lesson from the call's time. `None` if the library does not learn from it.
     pub(crate) lesson: Option<Lesson>,
     /// True if GPUs use pageable arrays in place. Otherwise such arrays are staged.
     pub(crate) in_place: bool,
 }
 
-/// The use of a call's time for the learner.
+/// The information that a call's time gives the learner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lesson {
     /// The time of this work on these processors.
@@ -78,18 +84,18 @@ impl Lesson {
 /// The devices that can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Devices {
-    /// The number of devices as far as known: 1 while the driver is closed.
+    /// The number of devices. While the driver is closed, it is taken to be 1.
     pub(crate) all: usize,
     /// The number of open devices.
     pub(crate) open: usize,
 }
 
-/// The host memory that all open devices reach as the host does.
+/// The access of all open devices to host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// Kernels reach pageable arrays by the host's own page tables, as on Grace Hopper.
+    /// Kernels access pageable arrays through the host's page tables, as on Grace Hopper.
     pub(crate) pageable: bool,
-    /// The devices' memory is the host's, as on Jetson: a copy to it saves nothing.
+    /// The devices' memory is the host's memory, as on Jetson, so that copies save nothing.
     pub(crate) is_integrated: bool,
 }
 
@@ -111,7 +117,7 @@ impl Chosen {
     }
 }
 
-/// True if the host does not reach an array.
+/// True if the host cannot access an array.
 pub(super) fn needs_gpu(call: &Call<'_>) -> bool {
     call.device().is_some()
 }
@@ -148,7 +154,7 @@ pub(crate) fn choose(call: &Call<'_>, placement: Placement, resources: &impl Res
     }
 }
 
-/// Chooses the number of cores that is predicted to be done first.
+/// Chooses the number of cores that is predicted to finish first.
 pub(crate) fn fastest_cores(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     let processors = model::Processors { cores: resources.thread_limit(), gpus: 0 };
     standing(call, resources, &processors, Choices::CORES).unwrap_or_else(|| {
@@ -171,8 +177,7 @@ fn standing(
     Some(Chosen { is_long: false, ..Chosen::only(choice, Reason::Fastest) })
 }
 
-/// Chooses the processors that are predicted to be done first, of those that are ready. Makes faster processors
-/// ready as soon as that pays.
+/// Chooses the ready processors that are predicted to finish first. Makes faster processors ready as soon as that pays.
 fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
     let devices = resources.devices();
     let processors = model::Processors { cores: resources.thread_limit(), gpus: devices.all };
@@ -208,15 +213,15 @@ fn fastest(call: &Call<'_>, resources: &impl Resources) -> Chosen {
             call.task().formula().map_or(resources.opening(), |formula| &formula.compiling);
         losses.is_reached(loss, resources.learner().compiler_ns(full_ns))
     } else if call.arrays().any(|array| array.kind != MemoryKind::Pageable) {
-        // The driver allocated or registered the array: the program, or another library, uses a GPU already.
+        // The driver allocated or registered the array, so that the program or another library already uses a GPU.
         true
     } else {
-        let closed = gpus_of(faster, devices) - devices.open;
-        resources.opening().is_reached(loss, closed as f32 * gpu::OPENING_NS)
+        let needed = if faster == Choice::Gpu { 1 } else { devices.all };
+        resources.opening().is_reached(loss, (needed - devices.open) as f32 * gpu::OPENING_NS)
     };
     let reason = if lacks_kernel { Reason::Compiling } else { Reason::NoDriverYet };
     match is_worth_it && resources.gpu().is_ok() {
-        // The call's time includes making the processors ready.
+        // The call's time includes the time to make the processors ready.
         true => Chosen { choice: faster, lesson, ..chosen },
         false => Chosen { reason, ..chosen },
     }
@@ -233,7 +238,7 @@ fn work(call: &Call<'_>, resources: &impl Resources) -> Work {
     work
 }
 
-/// Work on pageable arrays that GPUs reach: staged or in place, whichever a GPU is predicted to finish first.
+/// Work on pageable arrays that GPUs can access: staged or in place, whichever a GPU is predicted to finish first.
 #[cold]
 fn staged_or_in_place(work: Work, resources: &impl Resources) -> Work {
     let in_place = Work { is_staged: false, operation: cost::in_place(work.operation), ..work };
@@ -247,22 +252,14 @@ fn decided(
     call: &Call<'_>, decision: Decision, work: Work, processors: model::Processors,
 ) -> Chosen {
     let Decision { choice, predicted, is_long, .. } = decision;
-    let reason = match decision.reason {
-        model::Reason::Fastest => Reason::Fastest,
-        model::Reason::Explored => Reason::Explored,
-    };
+    let reason = if decision.is_explored { Reason::Explored } else { Reason::Fastest };
     let lesson = decision.is_observed.then_some(Lesson::Call { work, processors, choice });
     let in_place = work.is_staged != cost::is_staged(call);
     Chosen { choice, reason, predicted, is_long, lesson, in_place }
 }
 
-/// The number of devices that a choice needs.
-fn gpus_of(choice: Choice, devices: Devices) -> usize {
-    if choice == Choice::Gpu { 1 } else { devices.all }
-}
-
-/// True if cores and GPUs can share a call. Strided arrays cannot be shared: tiles for GPUs and the smaller blocks for
-/// cores would overlap.
+/// True if cores and GPUs can share a call. They cannot share strided arrays: the tiles of GPUs and the smaller blocks
+/// of cores would overlap.
 fn is_dividable(call: &Call<'_>) -> bool {
     call.strides().is_none()
 }

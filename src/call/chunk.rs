@@ -1,11 +1,10 @@
-//! Chunks, the units of work, and the three ways to hand them out: in order, from a queue, and from ranges.
+//! Chunks, which are the units of work, and the three ways to hand them out: in order, from a queue, and from ranges.
 
 use super::checked::Call;
-use super::tiles::Tiles;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Consecutive elements of a call, or consecutive tiles. Only a [`Partition`] and a [`Queue`] make chunks. In a run of
-/// a call each chunk is handed out once, so that one thread or stream works on it.
+/// Consecutive elements of a call, or consecutive tiles. Only a [`Partition`] and a [`Queue`] make chunks. A run of a
+/// call hands out each chunk once, so that only one thread or stream works on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     start: usize,
@@ -47,7 +46,7 @@ impl Partition {
 
     /// The number of chunks.
     pub(crate) fn chunks(self) -> usize {
-        // A short call has one chunk, and no time for a division.
+        // A short call has one chunk, for which a division would take too long.
         if self.n <= self.chunk { usize::from(self.n > 0) } else { self.n.div_ceil(self.chunk) }
     }
 
@@ -62,7 +61,7 @@ impl Partition {
     }
 }
 
-/// Hands out elements in order to any worker, in chunks of the length that the worker asks for.
+/// Hands out elements in order to any worker, in chunks of the length that the worker requests.
 #[derive(Debug)]
 pub(crate) struct Queue {
     n: usize,
@@ -70,23 +69,14 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// A queue of all elements of a call.
-    pub(crate) fn of(call: &Call<'_>) -> Self {
-        Self::new(call.n())
-    }
-
-    /// A queue of the tiles of a call, by their numbers.
-    pub(crate) fn of_tiles(tiles: &Tiles) -> Self {
-        Self::new(tiles.count())
+    /// A queue of `n` elements or tiles.
+    pub(crate) fn new(n: usize) -> Self {
+        Queue { n, next: AtomicUsize::new(0) }
     }
 
     /// The number of elements, or of tiles.
     pub(crate) fn all(&self) -> usize {
         self.n
-    }
-
-    pub(super) fn new(n: usize) -> Self {
-        Queue { n, next: AtomicUsize::new(0) }
     }
 
     /// Hands out the next `most` elements, or all that are left.
@@ -130,7 +120,7 @@ impl Ranges {
         Ranges { partition, count, taken: std::array::from_fn(|_| Taken::default()) }
     }
 
-    /// The chunks for a worker: first the chunks of its own range, then what is left in other ranges.
+    /// The chunks for a worker: first the chunks of its own range, then the rest of other ranges.
     pub(crate) fn of(&self, worker: usize) -> impl Iterator<Item = Chunk> {
         let ranges = (worker..worker + self.count).map(|range| range % self.count);
         ranges.flat_map(move |range| std::iter::from_fn(move || self.take(range)))

@@ -1,4 +1,4 @@
-//! A call as the cost model sees it.
+//! The features of a call that the cost model takes.
 
 use super::array::{Array, Extent, MemoryKind};
 use super::checked::Call;
@@ -37,15 +37,16 @@ pub(super) fn key(call: &Call<'_>) -> u64 {
     parts.into_iter().fold(1, |key, part| (key ^ part).wrapping_mul(ODD))
 }
 
-/// The time of a core for a call whose arrays are in its cache, by the prior, in nanoseconds.
+/// The prior's time of a core for a call with all arrays in the core's cache, in nanoseconds.
 pub(super) fn core_ns(call: &Call<'_>) -> f32 {
     let for_each = call.task().formula().map_or(COPIED_BYTE, |formula| formula.cost);
-    let gathered = call.strides().map_or(0, |_| GATHERED_ELEMENT * call.arrays().count());
+    let arrays = call.arrays().count();
+    let gathered = call.strides().map_or(0, |_| cores::GATHERED_ELEMENT_PS * arrays);
     call.n() as f32 * (for_each + gathered) as f32 * 1e-3
 }
 
-/// The bytes of each array that cross the bus, or that cores read. Elements that an array repeats count once.
-/// Across the bus kernels read and write whole sectors of arrays that they use in place.
+/// The bytes of each array that cross the bus, or that cores read. Elements that an array repeats count once. Kernels
+/// that use arrays in place read and write whole sectors across the bus.
 fn bytes(call: &Call<'_>) -> impl Iterator<Item = usize> {
     let is_staged = |array: &Array| array.kind == MemoryKind::Pageable;
     call.bytes().zip(call.arrays()).enumerate().map(move |(number, (bytes, array))| {
@@ -57,10 +58,8 @@ fn bytes(call: &Call<'_>) -> impl Iterator<Item = usize> {
 /// The time of a core to copy a byte, in picoseconds.
 const COPIED_BYTE: usize = 2 * picoseconds::BYTE as usize;
 
-/// The time of a core to find an element of an array of any strides, in picoseconds.
-const GATHERED_ELEMENT: usize = cores::GATHERED_ELEMENT_PS;
-
-/// A number that tells formulas apart, kinds of strides, and calls on managed memory, which moves by itself.
+/// A number that is different for different formulas, for different kinds of strides, and for managed memory, which the
+/// driver moves.
 pub(super) fn operation(call: &Call<'_>) -> u32 {
     const COPY: u64 = FIRST_EXPRESSION - 1;
     const MANAGED: u32 = 1 << 31;
@@ -81,7 +80,7 @@ pub(super) fn threads_worth(core_ns: f32) -> usize {
     (core_ns / cores::THREAD_SHARE_NS) as usize + 1
 }
 
-/// The time of a driver's compiler for a task's kernels, by the prior, in nanoseconds.
+/// The prior's time of the driver's compiler for a task's kernels, in nanoseconds.
 pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
     let [any, for_each, most] = gpu::COMPILER_NS;
     let of_kernel = |(kernel, _): (Task<'_>, &[usize])| match kernel.formula() {

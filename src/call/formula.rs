@@ -1,4 +1,4 @@
-//! Formulas: the computations of calls, as far as checks, plans and kernels need to know them.
+//! Formulas: the computations of calls, with the properties that checks, plans and kernels need.
 
 use super::array::{Layout, MAX_OUTPUTS};
 use super::picoseconds;
@@ -18,19 +18,20 @@ pub(crate) struct Formula {
     pub(crate) id: u64,
     /// The operation, unless it is an expression.
     pub(crate) op: Option<Op>,
-    /// The reduction, and the type of the values that it takes, if that is the only output.
+    /// The reduction that is the only output, and the type of the values that it takes. `None` for other formulas.
     pub(crate) reduction: Option<(Reduction, Type)>,
-    /// The kind of its calls, by the extents of all outputs.
+    /// The kind of its calls, which follows from the kinds of all outputs.
     pub(crate) kind: TaskKind,
     /// True if the last input is a factor of the call.
     pub(crate) has_alpha: bool,
     /// The layout of the first output: an array, or the value of a reduction.
     pub(crate) output: Layout,
-    /// The further outputs, and the kernels, of a formula with several of either.
+    /// The further outputs, and the kernels, if there are several of either.
     several: Option<Box<Several>>,
     /// The size of a reduction's state as its kernel writes it.
     pub(crate) state_bytes: usize,
-    /// The offset of that state, in bytes, in the output's state: after the states of the output's earlier kernels.
+    /// The offset of that state, in bytes, in the output's state. The states of the output's earlier kernels come
+    /// first.
     pub(crate) state_offset: usize,
     /// True if the formula has a result for no elements.
     pub(crate) has_empty_result: bool,
@@ -38,9 +39,9 @@ pub(crate) struct Formula {
     pub(crate) cost: usize,
     /// The time that calls lost for lack of a compiled kernel.
     pub(crate) compiling: BreakEven,
-    /// An operation's is made when its kernel is first needed.
+    /// The program. The program of an operation is made when its kernel is first needed.
     program: OnceBox<Program>,
-    /// Written when a device or a caller first needs it. No lock: a child forked while another thread
+    /// Written when a device or a caller first needs it. Without a lock: a child that is forked while another thread
     /// writes the kernel writes its own.
     kernel: OnceBox<Kernel>,
 }
@@ -48,14 +49,14 @@ pub(crate) struct Formula {
 /// Several outputs, or several kernels.
 #[derive(Debug)]
 struct Several {
-    /// The layouts of the outputs but the first.
+    /// The layouts of all outputs but the first.
     others: Vec<Layout>,
-    /// Formulas with a kernel each, which together compute all outputs, if there are several kernels; and the
-    /// outputs of each. The sums from which one output is computed follow each other.
+    /// If there are several kernels: a formula for each kernel, with the numbers of the outputs that it computes. The
+    /// kernels of one output are adjacent.
     kernels: Vec<(Formula, Vec<usize>)>,
 }
 
-/// The numbers of outputs.
+/// The numbers of all outputs.
 const OUTPUTS: [usize; MAX_OUTPUTS] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// The number of the first expression. Operations have the lower numbers.
@@ -78,7 +79,7 @@ static OPERATIONS: [Formula; Op::ALL.len()] = {
         };
         formula.has_alpha = op.has_alpha();
         formula.output = Layout::of(kind, op.output_bytes());
-        formula.kind = TaskKind::of(formula.output.extent);
+        formula.kind = TaskKind::of(kind);
         formula.state_bytes = op.state_bytes();
         formula.has_empty_result = op.has_empty_result();
         formula.cost = cost(op);
@@ -87,7 +88,7 @@ static OPERATIONS: [Formula; Op::ALL.len()] = {
     formulas
 };
 
-/// The time of a core per element of an operation, in picoseconds: the program's step with its loads and stores.
+/// The time of a core for an element of an operation, in picoseconds: the program's step with its loads and stores.
 const fn cost(op: Op) -> usize {
     let (element, inputs) = (op.element(), op.inputs() * op.element_bytes());
     let (step, bytes) = match op.step() {
@@ -106,9 +107,9 @@ impl Formula {
         &OPERATIONS[op as usize]
     }
 
-    /// The formula of an expression's program with one kernel, which costs a core `cost` picoseconds for an element.
-    /// `number` tells formulas of expressions apart; `state` has the size of a reduction's state, and says whether no
-    /// elements have a result.
+    /// The formula of an expression with one kernel. `number` is unique to the expression, and `cost` is the time of a
+    /// core for an element in picoseconds. For a reduction, `state` is the size of its state, and true if there is a
+    /// result for no elements.
     pub(crate) fn new(
         number: u64, program: Program, cost: usize, state: Option<(usize, bool)>,
     ) -> Self {
@@ -116,8 +117,8 @@ impl Formula {
         Formula { state_bytes, has_empty_result, ..Self::of_program(number, program, cost) }
     }
 
-    /// The formula of an expression's program with several kernels, by the formula and the outputs of each in the
-    /// order of [`gpuvec_ptx::outputs_of_kernels`].
+    /// The formula of an expression with several kernels. `kernels` has the formula and the outputs of each kernel, in
+    /// the order of [`gpuvec_ptx::outputs_of_kernels`].
     pub(crate) fn of_kernels(
         number: u64, program: Program, cost: usize, kernels: Vec<(Formula, Vec<usize>)>,
     ) -> Self {
@@ -131,13 +132,13 @@ impl Formula {
     fn of_program(number: u64, program: Program, cost: usize) -> Self {
         let layout = |output: &Output| Layout::of(output.kind, output.element.bytes());
         let (first, others) = program.outputs().split_first().expect("a program has an output");
+        let kinds = others.iter().map(|other| TaskKind::of(other.kind));
+        let kind = kinds.fold(TaskKind::of(first.kind), TaskKind::and);
         let others: Vec<_> = others.iter().map(layout).collect();
-        let first = layout(first);
-        let kinds = others.iter().map(|other| TaskKind::of(other.extent));
         Formula {
             reduction: program.reduction(),
-            kind: kinds.fold(TaskKind::of(first.extent), TaskKind::and),
-            output: first,
+            kind,
+            output: layout(first),
             several: match others[..] {
                 [] => None,
                 _ => Some(Box::new(Several { others, kernels: Vec::new() })),
@@ -172,7 +173,7 @@ impl Formula {
         std::iter::once(self.output).chain(others.iter().copied())
     }
 
-    /// The layout of the only output; fails if there are several, and says which function the caller needs
+    /// The layout of the only output. If there are several, fails with an error that names the function to call
     /// `instead`.
     pub(crate) fn only_output(&self, instead: &'static str) -> Result<Layout, Error> {
         match self.outputs().count() {
@@ -181,13 +182,13 @@ impl Formula {
         }
     }
 
-    /// The formulas that have a kernel each, and the outputs that each computes, in the order in which kernels run:
-    /// reductions come before outputs that are stored, which may be inputs.
+    /// The formula of each kernel, and the numbers of the outputs that it computes, in the order in which kernels run.
+    /// Reductions come before elementwise outputs, which may overwrite inputs.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = (&Formula, &[usize])> {
         (0..).map_while(|number| self.kernel_of(number))
     }
 
-    /// The formula and the outputs of the kernel of this number, if there is one.
+    /// The formula and the outputs of kernel `number`, if there is one.
     #[inline(never)]
     pub(super) fn kernel_of(&self, number: usize) -> Option<(&Formula, &[usize])> {
         match self.several.as_deref() {
@@ -233,8 +234,8 @@ impl Formula {
         })
     }
 
-    /// The kernel that computes the formula; `text` returns the text of an image. Threads that need it for the
-    /// first time concurrently each write it, in memory that they ask for, and all but one drop theirs.
+    /// The kernel that computes the formula. `text` returns the text of an image. If several threads need the kernel
+    /// for the first time, each of them writes it, and all but one drop theirs.
     pub(crate) fn kernel(
         &self, text: impl FnOnce(&'static str) -> Result<&'static str, Error>,
     ) -> Result<&Kernel, Error> {
@@ -254,14 +255,14 @@ impl Formula {
         })
     }
 
-    /// Writes a variant of the formula's kernel, for arrays of any strides.
+    /// Writes a variant of the formula's kernel for arrays of any strides.
     pub(crate) fn variant(&self, kernel: &Kernel, variant: Variant) -> Result<Kernel, Error> {
         let program = self.program();
         refuse_without_memory(program, "")?;
         Ok(kernel.strided(program, variant, Limits::USUAL))
     }
 
-    /// Writes the kernel of a formula's reduction along axes; `text` returns the text of an image.
+    /// Writes the kernel of a formula's reduction along axes. `text` returns the text of an image.
     pub(crate) fn along_axes(
         &self, axes: AxisReduction, text: impl FnOnce(&str) -> Result<&'static str, Error>,
     ) -> Result<Kernel, Error> {
@@ -274,7 +275,7 @@ impl Formula {
     }
 }
 
-/// Fails without memory for the kernel of a program, with the text of its template.
+/// Fails if there is too little memory for the kernel of a program, which contains the text of its template.
 fn refuse_without_memory(program: &Program, template: &str) -> Result<(), Error> {
     let nodes: usize = program.nodes().iter().map(bytes_of).sum();
     let bytes = memory::NEEDED_BYTES + 2 * template.len() + nodes.min(MOST_BYTES);
@@ -284,11 +285,11 @@ fn refuse_without_memory(program: &Program, template: &str) -> Result<(), Error>
     }
 }
 
-/// The most memory for the kernel of any program: the kernel of a large program contains each function once.
+/// The most memory for the kernel of any program. (The kernel of a large program contains each function once.)
 const MOST_BYTES: usize = 4 << 20;
 
-/// Memory that a node may take when its instructions are written, for each of a thread's elements: a
-/// tangent of f64 is 14 KB of text, and texts grow by copies.
+/// The most memory for a node's instructions, which are written for each of a thread's elements. A tangent of f64 is 14
+/// KB of text, and a text that grows is copied.
 const fn bytes_of(node: &Node) -> usize {
     match node.source {
         Source::Op(op) if matches!(op.rule(), Rule::Float | Rule::FloatOnly) => 384 << 10,
@@ -301,13 +302,13 @@ const fn bytes_of(node: &Node) -> usize {
 pub(crate) enum Binding {
     /// The next of the call's input arrays.
     Array,
-    /// The bits of a scalar, in its own type.
+    /// A scalar with these bits.
     Scalar(u64),
-    /// Nothing: the formula does not use the input.
+    /// No argument, since the formula does not use the input.
     Unused,
 }
 
-/// A formula with the inputs that a call gives it.
+/// A formula, and the arguments that a call binds to its inputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evaluation<'a> {
     pub(crate) formula: &'a Formula,

@@ -1,5 +1,5 @@
-//! A call: an operation on arrays, whose arguments have passed every check, and the plan for it. All of
-//! it is data; nothing here runs anything.
+//! A call, which is an operation on arrays with checked arguments, and the plan for it. All of it is data: nothing here
+//! runs anything.
 
 mod array;
 mod checked;
@@ -15,7 +15,8 @@ mod transfer;
 
 pub(crate) use array::{Array, Extent, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
 pub(crate) use checked::{Argument, Arguments, Call, FindKinds};
-pub(crate) use choice::{Chosen, Devices, Reach, Reason, choose, fastest_cores};
+pub use choice::Reason;
+pub(crate) use choice::{Chosen, Devices, Reach, choose, fastest_cores};
 pub(crate) use formula::{Binding, Evaluation, Formula};
 pub(crate) use task::{ChunkWork, KernelStates, Task, TaskKind};
 pub(crate) use tiles::{BUFFER_ALIGNMENT, SECTOR_BYTES, Strides, Tile, TilePlan, state_bytes};

@@ -1,9 +1,9 @@
-//! The times of operations on a core: measured on one of 2023, with AVX-512 (`benches/bench.py`, the suites
+//! The times of operations on a core, measured on a processor of 2023 with AVX-512 (`benches/bench.py`, the suites
 //! `formulas-core` and `functions`).
 
 use gpuvec_expr::{Op, Reduction, Type};
 
-/// The time of an operation on an element, in picoseconds. A core without AVX2 needs many times as much.
+/// The time of an operation on an element, in picoseconds. A core without AVX2 takes many times as long.
 pub(crate) const fn operation(op: Op, ty: Type) -> u32 {
     let [short, long] = match op {
         Op::FloorDiv | Op::Mod if ty.is_integer() => [1600, 1600],
@@ -32,7 +32,7 @@ macro_rules! functions {
 
 gpuvec_math::functions!(functions!);
 
-/// The time to widen an element when it is loaded, or to look for a NaN in it when it is stored.
+/// The time to widen an element when it is loaded, or to test for a NaN when it is stored.
 pub(crate) const MOVE: u32 = 30;
 
 /// The time for a byte of an array that is read or written.

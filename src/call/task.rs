@@ -1,9 +1,8 @@
 //! The task of a call, and the interface of the work that does it.
 
-use super::array::Extent;
 use super::chunk::Chunk;
 use super::formula::{Binding, Evaluation, Formula};
-use gpuvec_expr::{Output, Reduction, Type};
+use gpuvec_expr::{Output, OutputKind, Reduction, Type};
 
 /// The task of a call.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +13,7 @@ pub(crate) enum Task<'a> {
     Copy,
 }
 
-/// The kind of a task, by the extents of its outputs. A kernel's task is not [`Mixed`](TaskKind::Mixed).
+/// The kind of a task, by the kinds of its outputs. A kernel's task is not [`Mixed`](TaskKind::Mixed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskKind {
     /// A copy of bytes.
@@ -30,12 +29,12 @@ pub(crate) enum TaskKind {
 }
 
 impl TaskKind {
-    /// The kind of a formula whose outputs have an extent.
-    pub(super) const fn of(extent: Extent) -> Self {
-        match extent {
-            Extent::Elements => TaskKind::Elementwise,
-            Extent::Results => TaskKind::Reduced,
-            Extent::Groups => TaskKind::Grouped,
+    /// The kind of a formula whose outputs have one kind.
+    pub(super) const fn of(kind: OutputKind) -> Self {
+        match kind {
+            OutputKind::Elementwise => TaskKind::Elementwise,
+            OutputKind::Reduced { .. } | OutputKind::Single => TaskKind::Reduced,
+            OutputKind::Grouped { .. } => TaskKind::Grouped,
         }
     }
 
@@ -123,7 +122,7 @@ impl<'a> Task<'a> {
     /// The reductions among the outputs.
     pub(crate) fn reductions(self) -> impl Iterator<Item = &'a Output> {
         let outputs = self.formula().map_or(&[][..], |formula| formula.program().outputs());
-        outputs.iter().filter(|output| output.reduction().is_some())
+        outputs.iter().filter(|output| TaskKind::of(output.kind) == TaskKind::Reduced)
     }
 
     /// True if the task has a result for no elements.

@@ -37,15 +37,15 @@ pub(crate) struct Tile {
     pub(crate) first: usize,
 }
 
-/// The tiles in which GPUs run a call on arrays of any strides. For a [`Staged`](Transfer::Staged) array, a tile's
-/// elements are gathered into a pinned buffer, which kernels access in place, or scattered from it. For an array with
-/// [`Dma`](Transfer::Dma), an input that repeats elements, the distinct elements are gathered and then copied to a
-/// device buffer. Outputs of reductions are [`State`](Transfer::State)s if several tiles have elements of a result, or
-/// if states are wanted. The host merges these states.
+/// The tiles in which GPUs run a call on arrays of any strides. The elements of a [`Staged`](Transfer::Staged) array
+/// are gathered into a pinned buffer, or scattered from one, and kernels access the buffer in place. An input that
+/// repeats elements has [`Dma`](Transfer::Dma): its distinct elements are gathered and then copied to a device buffer.
+/// The output of a reduction is a [`State`](Transfer::State), which the host merges, if several tiles have elements of
+/// a result or if states are wanted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TilePlan {
     pub(crate) tiles: Tiles,
-    /// The offsets of arrays, or of outputs' states, in a slot's buffers.
+    /// The offset of each array, or of an output's states, in a slot's buffers.
     pub(crate) offsets: ArrayVec<usize, MAX_ARRAYS>,
     /// The transfers for which a slot allocates buffers.
     pub(crate) buffers: Transfers,
@@ -55,8 +55,8 @@ pub(crate) struct TilePlan {
 /// the words of states, of up to 8.
 pub(crate) const BUFFER_ALIGNMENT: usize = 16;
 
-/// The most results of a launch, and the most elements of each. Kernels can number as many; it is a multiple of the
-/// elements of any vector.
+/// The most results of a launch, and the most elements of each. Kernels can number this many, and it is a multiple of
+/// the elements of any vector.
 const MOST_ELEMENTS: usize = 1 << 30;
 
 /// The fewest bytes that a kernel reads at once.
@@ -99,13 +99,13 @@ impl<'a> Strides<'a> {
         (MOST_ELEMENTS / n.max(1)).max(1)
     }
 
-    /// True if each result has elements, and no more than a kernel can number.
+    /// True if each result has elements, but no more than a kernel can number.
     pub(super) fn fits_launches(&self) -> bool {
         (1..=MOST_ELEMENTS).contains(&self.reduced().elements())
     }
 
-    /// A number below 32 that tells reductions apart: by the number of elements of a result, and by whether elements or
-    /// results are adjacent in memory.
+    /// A number below 32 for kinds of reductions with different speeds. It depends on the number of elements of a
+    /// result, and on whether elements or results are adjacent in memory.
     pub(super) fn kind(&self, inputs: usize) -> u32 {
         const POWERS: u32 = 4;
         let length = self.reduced().elements().max(1).ilog2() / POWERS;
@@ -116,7 +116,7 @@ impl<'a> Strides<'a> {
         [self.axes.kept(), self.axes.reduced()]
     }
 
-    /// The number of distinct elements of a view in blocks of the axes.
+    /// The number of distinct elements of a view in two spaces.
     #[inline(never)]
     fn distinct(spaces: [&Space; 2], view: &View) -> usize {
         spaces.map(|space| space.distinct(view).elements()).iter().product()
@@ -286,7 +286,7 @@ impl Shape<'_> {
         let most = self.chunk();
         let room = if self.must_merge() { self.most_states() } else { most };
         let results = (most / n.max(1)).min(room);
-        // Adjacent results are read as rows.
+        // If results are adjacent, the elements are read in rows of results.
         let least = if self.strides.are_columns(self.call.inputs().len()) {
             gpu::GATHERED_COLUMNS
         } else {
@@ -337,7 +337,7 @@ impl Shape<'_> {
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }
 
-    /// The most results whose states fit into a slot.
+    /// The most results with states that fit into a slot together.
     fn most_states(&self) -> usize {
         let outputs = 0..self.call.outputs().len();
         let of_all: usize =
@@ -345,8 +345,8 @@ impl Shape<'_> {
         STATES_BYTES / of_all
     }
 
-    /// True if the host merges states even where no result has several tiles. Either states are wanted, or a result is
-    /// computed from several states, or a result would replace an input that a later kernel reads.
+    /// True if the host merges states even if no result has several tiles: if states are wanted, if a result is
+    /// computed from several states, or if a result would replace an input that a later kernel reads.
     fn must_merge(&self) -> bool {
         let replaces_input =
             self.call.task().has_several_kernels() && self.call.reduces_into_input();

@@ -1,4 +1,4 @@
-//! The transfers by which a GPU accesses the arrays of a call. The plan chooses them, and the pipeline follows them.
+//! The transfers through which a GPU accesses the arrays of a call. The plan chooses them, and the pipeline does them.
 
 use super::array::{Array, Extent, MAX_ARRAYS, MemoryKind};
 use super::checked::Call;
@@ -11,13 +11,13 @@ use arrayvec::ArrayVec;
 /// The transfer of one array to or from a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// Kernels, or the driver's copies, use the array where it is, without a mapping.
+    /// Kernels, or the driver's copies, access the array in place.
     InPlace,
-    /// Kernels use the array where it is, in pinned memory, across the bus.
+    /// Kernels access the array in place, in pinned memory, across the bus.
     Mapped,
-    /// Each chunk is copied between pinned memory, or another device's, and a device buffer.
+    /// Each chunk is copied between a device buffer and pinned memory or another device's memory.
     Dma,
-    /// Each chunk is copied through a pinned buffer, which kernels use where it is.
+    /// Each chunk is copied through a pinned buffer, which kernels access in place.
     Staged,
     /// A kernel writes the state of a reduction into a pinned buffer, for the host to merge.
     State,
@@ -28,9 +28,9 @@ pub(crate) enum Transfer {
 pub(crate) enum SlotKind {
     /// No buffer for any array.
     InPlace,
-    /// Device buffers, to and from which pinned memory is copied.
+    /// Device buffers for copies of pinned memory.
     Dma,
-    /// Pinned buffers: threads copy into and out of them.
+    /// Pinned buffers, which threads fill and empty.
     Staged,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Chooses the transfers of a call's arrays to `devices`, of which the first holds the arrays in device memory.
-    /// With `in_place`, GPUs use pageable arrays where they are. Fails if an array with strides is in another
-    /// device's memory.
+    /// Chooses the transfers of a call on `devices`. Arrays in device memory are in the memory of the first device, or
+    /// are copied there. With `in_place`, GPUs access pageable arrays in place. Fails if an array with strides is in
+    /// another device's memory.
     pub(super) fn new(
         call: &Call<'_>, devices: &[usize], in_place: bool, is_integrated: bool,
     ) -> Result<Self, Error> {
@@ -60,7 +60,7 @@ impl Transfers {
         let transfer = |(number, array): (usize, &Array)| {
             let extent = array.layout.extent;
             Ok(match (call.task(), call.strides(), array.kind) {
-                // The driver copies between all memory that it knows.
+                // The driver copies between any memory that it knows.
                 (Task::Copy, _, MemoryKind::Pageable | MemoryKind::PinnedInParts) => {
                     Transfer::Staged
                 }
@@ -69,7 +69,7 @@ impl Transfers {
                 (_, Some(strides), _) if number >= inputs && strides.wants_states => {
                     Transfer::State
                 }
-                // Without elements, kernels access nothing but the results.
+                // If results have no elements, kernels access only the results.
                 (_, Some(strides), _)
                     if extent == Extent::Elements && strides.reduced().elements() == 0 =>
                 {
@@ -104,7 +104,7 @@ impl Transfers {
         self.arrays.iter().copied()
     }
 
-    /// Makes the results of reductions states, which the host merges.
+    /// Lets kernels write states instead of the results of reductions. The host merges the states.
     pub(super) fn merge_states(&mut self, call: &Call<'_>) {
         for (output, _) in call.outputs_of(Extent::Results) {
             self.arrays[self.inputs + output] = Transfer::State;
@@ -129,8 +129,8 @@ impl Transfers {
         self.any(Transfer::Staged) || self.any(Transfer::Dma)
     }
 
-    /// The transfers for which a slot allocates buffers: staging and DMA if `are_staged`, and memory for states if a task
-    /// of this kind reduces.
+    /// The transfers for which a slot allocates buffers: staging and DMA if `are_staged`, and memory for states if a
+    /// task of this kind reduces.
     pub(super) fn of_buffers(are_staged: bool, kind: TaskKind) -> Self {
         let staged = [Transfer::Staged, Transfer::Dma].into_iter().filter(|_| are_staged);
         let state = match kind {
@@ -164,10 +164,10 @@ impl Transfers {
     }
 }
 
-/// True if pinned contiguous arrays are copied to the device: longer calls are faster by copies than by kernels that
-/// access the arrays across the bus. Copies do not pay beside staged arrays. Nor do they on several GPUs for an
-/// elementwise operation that reads more than it writes: together, the GPUs get more from the host without copies.
-/// (Two GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
+/// True if pinned contiguous arrays are copied to the device. Longer calls are faster with copies than with kernels
+/// that access the arrays across the bus. Copies do not pay if other arrays are staged. Nor do they pay on several GPUs
+/// for an elementwise operation on several inputs: together, the GPUs read faster from the host without copies. (Two
+/// GPUs, 400 MB arrays: an exponential 5.0 ms, 7.1 without copies.)
 fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
     let [elementwise, reduction] = gpu::MAPPED_BYTES;
     let pays = match call.task().kind() {

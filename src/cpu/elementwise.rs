@@ -1,14 +1,14 @@
-//! Elementwise operations on one core: a loop over arrays for each, without blocks.
+//! Elementwise operations on one core: each is one loop over whole arrays.
 
 use crate::arch::{InstructionSet, Isa, Vectorized, stay_a_loop};
 use gpuvec_ops::{Element, Elementwise, Exact, Fold, Op, Visitor};
 use std::ffi::c_void;
 
-/// Elements worked on at once: read whole, then written, so that an output that is an input
-/// becomes vector code as well.
+/// The elements of a block. The loop reads a block whole before it writes any element of it, so that the compiler can
+/// vectorise it even where the output is an input.
 const BLOCK: usize = 32;
 
-/// The arrays of an elementwise operation, whose types are erased. With one input `b` is `a`.
+/// The arrays of an elementwise operation, with their types erased. An operation on one input has it as both.
 pub(crate) struct Elements {
     pub(crate) isa: Isa,
     pub(crate) inputs: [*const c_void; 2],
@@ -16,11 +16,11 @@ pub(crate) struct Elements {
     pub(crate) len: usize,
 }
 
-/// Computes `out[i] = op(a[i], b[i])`, where `op` multiplies by a number of these bits, if it does.
+/// Computes `out[i] = op(a[i], b[i])`. An `op` that multiplies by a number takes its bits from `alpha`.
 ///
 /// # Safety
-/// Each address points to `len` elements of the operation's type. The elements at `out` are writable, and are exactly the
-/// elements of an input or none of any input. No other thread writes to any of them.
+/// Each address points to `len` elements of the operation's type. The elements at `out` are writable, and are exactly
+/// the elements of an input or none of any input. No other thread writes to any of them.
 ///
 /// # Panics
 /// For a reduction.
@@ -44,13 +44,12 @@ impl Visitor for Elements {
     }
 }
 
-/// The block as it is stored. Few have a NaN, and to find out is cheaper than to choose for each
-/// element: of two at once, since a pair without an order has a NaN on one side.
+/// The block as it is stored. Few blocks have a NaN, and a search for one costs less than a choice for each element. A
+/// comparison tests two elements: if they have no order, one of them is a NaN.
 #[inline(always)]
 fn canonical<T: Element>(block: [T; BLOCK]) -> [T; BLOCK] {
     let (low, high) = block.split_at(BLOCK / 2);
-    let is_unordered = |pair: (&T, &T)| pair.0.partial_cmp(pair.1).is_none();
-    let has_nan = low.iter().zip(high).fold(false, |any, pair| any | is_unordered(pair));
+    let has_nan = low.iter().zip(high).fold(false, |any, (x, y)| any | x.partial_cmp(y).is_none());
     if has_nan { block.map(T::canonical) } else { block }
 }
 

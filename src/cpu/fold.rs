@@ -4,7 +4,7 @@ use super::exact::{Columns, Inputs};
 use crate::arch::{InstructionSet, Isa, Vectorized};
 use gpuvec_ops::{Accumulator, Fold};
 
-/// The state of some elements, for an instruction set.
+/// Folds elements into one state.
 // Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn fold<O: Fold>(isa: Isa, op: O, inputs: Inputs<'_, O::Element>) -> O::Output {
@@ -29,7 +29,7 @@ impl<O: Fold> Vectorized for Folding<'_, O> {
     }
 }
 
-/// Aligned so that no wide register of states is split between two cache lines.
+/// States, aligned so that no wide register of them is split between two cache lines.
 #[repr(align(64))]
 struct Lanes<S, const LANES: usize>([S; LANES]);
 
@@ -57,7 +57,7 @@ fn body<O: Fold, const LANES: usize>(op: O, inputs: Inputs<'_, O::Element>) -> O
     lanes[0]
 }
 
-/// Folds columns into a state each, for an instruction set.
+/// Folds each column into its state.
 // Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn fold_columns<O: Fold>(
@@ -66,7 +66,7 @@ pub(crate) fn fold_columns<O: Fold>(
     isa.run_as_short(FoldingColumns { op, states, columns });
 }
 
-/// Folds an element of each row into each state.
+/// Folds four rows at once, so that a state is loaded and stored once for all of them.
 #[inline(always)]
 fn fold_rows<O: Fold>(op: O, states: &mut [O::Output], rows: [Inputs<'_, O::Element>; 4]) {
     let len = states.len();
@@ -90,7 +90,7 @@ impl<O: Fold> Vectorized for FoldingColumns<'_, O> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, _: S) {
         let FoldingColumns { op, states, columns } = self;
-        // Few processors have the baseline alone.
+        // Few processors have only the baseline, so that for it one loop must do.
         let whole = if S::HAS_FMA { columns.rows() - columns.rows() % 4 } else { 0 };
         for row in (0..whole).step_by(4) {
             fold_rows(op, states, [0, 1, 2, 3].map(|i| columns.row(row + i)));
@@ -110,7 +110,7 @@ mod tests {
     use gpuvec_ops::{DotI32, DotI64, Element, MaxF64, MinF32, SumI32};
     use proptest::prelude::*;
 
-    /// Every instruction set of this processor gives the bits of one lane.
+    /// Checks that every instruction set of this processor gives the same bits as one lane.
     fn versions_agree<O: Fold>(op: O, a: &[O::Element], b: &[O::Element]) {
         let inputs = Inputs::new(a, b);
         let bits = |state| O::Accumulator::finish(&state).bits();

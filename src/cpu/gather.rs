@@ -1,4 +1,4 @@
-//! Copies the elements of blocks between arrays of any strides and buffers, where they follow each other.
+//! Copies elements between arrays of any strides and contiguous buffers.
 
 use crate::arch::stay_a_loop;
 use crate::policy::cores;
@@ -36,10 +36,9 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Moves values, each in the low end of a word, together: returns their bytes.
+/// Packs values that are each in the low bytes of a word. Returns their bytes.
 pub(crate) fn low_ends(words: &mut [u64], element_bytes: usize) -> &[u8] {
     let count = words.len();
-    // The low end of a word comes first.
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
     for number in 0..count {
         let start = number * size_of::<u64>();
@@ -48,16 +47,16 @@ pub(crate) fn low_ends(words: &mut [u64], element_bytes: usize) -> &[u8] {
     &bytes[..count * element_bytes]
 }
 
-/// Copies the elements of a grid to a buffer, in the order of the walk.
+/// Copies the elements of a grid to a buffer, in the order of the axes.
 ///
 /// # Safety
-/// The grid has its elements from `from` on, and the buffer, which is aligned as they are, has room
-/// for them. No other thread writes to either.
+/// The grid's elements are readable; the first one is at `from`. The buffer is aligned as they are and has room for
+/// them. No other thread writes to either.
 pub(crate) unsafe fn gather(grid: Grid<'_>, from: *const u8, buffer: *mut u8) {
     Copying { grid, place: READ, from, to: buffer }.run();
 }
 
-/// Copies the elements of a grid from a buffer to where they are to be.
+/// Copies elements from a buffer to their places in a grid.
 ///
 /// # Safety
 /// As for [`gather`]; no two elements of the grid are in the same place.
@@ -65,15 +64,15 @@ pub(crate) unsafe fn scatter(grid: Grid<'_>, buffer: *const u8, to: *mut u8) {
     Copying { grid, place: WRITTEN, from: buffer, to }.run();
 }
 
-/// The places of strides where elements are read, and where they are written.
+/// The indices of the two strides of an [`Axis`].
 const READ: usize = 0;
 const WRITTEN: usize = 1;
 
-/// A copy of the elements of a grid to a buffer or from one. The caller of [`gather`] or [`scatter`] promises the elements
-/// and the room for them.
+/// A copy between a grid and a buffer. The caller of [`gather`] or [`scatter`] promises the elements and the room for
+/// them.
 struct Copying<'a> {
     grid: Grid<'a>,
-    /// The place of the grid's strides.
+    /// [`READ`] if the grid's elements are read, [`WRITTEN`] if they are written.
     place: usize,
     from: *const u8,
     to: *mut u8,
@@ -89,7 +88,7 @@ impl Copying<'_> {
             // SAFETY: the caller's promise: the elements are adjacent in both places.
             return unsafe { to.copy_from_nonoverlapping(from, length * grid.element_bytes) };
         }
-        // From the innermost axis to the outermost, at least two.
+        // At least two axes, from the innermost to the outermost.
         let mut axes = [Axis { length: 1, strides: [0; 2] }; MAX_AXES];
         let (mut nearest, mut least) = (0, usize::MAX);
         let mut step = grid.element_bytes as isize;
@@ -103,14 +102,14 @@ impl Copying<'_> {
             step *= length as isize;
             stay_a_loop();
         }
-        // The nearest elements are copied one after the other, unless rows have one element each.
+        // The axis of the nearest elements becomes the innermost, unless a row repeats one element.
         if axes[0].strides[READ] != 0 {
             for number in (0..nearest).rev() {
                 axes.swap(number, number + 1);
                 stay_a_loop();
             }
         }
-        // Rows of few elements take longer than columns of more.
+        // A loop over rows of few elements takes longer than one over longer columns.
         if axes[0].length < cores::COPIED_SHORT_ROW && axes[0].length < axes[1].length {
             axes.swap(0, 1);
         }
@@ -119,7 +118,7 @@ impl Copying<'_> {
     }
 }
 
-/// An axis of elements that are copied.
+/// An axis of a copy.
 #[derive(Clone, Copy)]
 struct Axis {
     length: usize,
@@ -136,15 +135,15 @@ impl Axis {
     }
 }
 
-/// The part of a [`Copying`] along two axes or more, from the innermost to the outermost.
+/// The part of a [`Copying`] along two axes or more. The innermost axis comes first.
 struct Rows<'a> {
     axes: &'a [Axis],
     from: *const u8,
     to: *mut u8,
 }
 
-/// The copy of rows of elements with these strides and of this size: 1, 2, 4 or 8. The most frequent strides have
-/// loops of their own, which are vector code.
+/// The loop that copies rows with these strides of elements of 1, 2, 4 or 8 bytes. The most frequent strides have loops
+/// of their own, which the compiler vectorises.
 fn copy_of<'a>([read, written]: [isize; 2], element_bytes: usize) -> fn(&Rows<'a>) {
     let unit = element_bytes as isize;
     let are = |reads, writes| read == reads * unit && written == writes * unit;
@@ -166,7 +165,7 @@ fn copy_of<'a>([read, written]: [isize; 2], element_bytes: usize) -> fn(&Rows<'a
 }
 
 impl<'a> Rows<'a> {
-    /// Calls `copy` with the rows along two axes, for each index of the others.
+    /// Calls `copy` with the rows along the two inner axes, for each index of the others.
     fn for_each(&self, copy: fn(&Rows<'a>)) {
         match self.axes {
             [inner @ .., outer] if inner.len() > 1 => {
@@ -179,7 +178,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Calls `row` with the inner axis and the addresses of each row of elements, or of bytes.
+    /// Calls `row` with the inner axis and the addresses of each row.
     #[inline(always)]
     fn for_each_row<T>(&self, row: impl Fn(&Axis, *const T, *mut T)) {
         let [inner, outer] = [self.axes[0], self.axes[1]];
@@ -190,7 +189,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Copies rows whose elements follow each other.
+    /// Copies contiguous rows.
     fn copy_bytes(&self) {
         self.for_each_row::<u8>(|inner, from, to| {
             let bytes = inner.length * inner.strides[READ].unsigned_abs();
@@ -199,7 +198,7 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// Writes rows of equal elements.
+    /// Fills each row with one element.
     fn fill<T: Copy>(&self) {
         // SAFETY: the caller's promise of the copy.
         self.for_each_row::<T>(|inner, from, to| unsafe {
@@ -208,7 +207,7 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// Copies rows whose elements are these numbers of elements apart.
+    /// Copies rows with constant strides, in elements.
     fn copy<T: Copy, const READ: isize, const WRITTEN: isize>(&self) {
         // SAFETY: the caller's promise of the copy.
         self.for_each_row::<T>(|inner, from, to| unsafe {
@@ -218,12 +217,12 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// Copies rows whose elements are any number of bytes apart.
+    /// Copies rows of any strides.
     fn copy_any<T: Copy>(&self) {
         const AT_ONCE: usize = 4;
         // SAFETY: the caller's promise of the copy.
         self.for_each_row::<T>(|inner, mut from, mut to| unsafe {
-            // Elements of fewer bytes are rare.
+            // Smaller elements are rare.
             let chunks = if size_of::<T>() < 4 { 0 } else { inner.length / AT_ONCE };
             for _ in 0..chunks {
                 let values: [T; AT_ONCE] = std::array::from_fn(|i| *inner.at(i, from, to).0);
@@ -256,8 +255,7 @@ mod tests {
         memory.as_mut_ptr().wrapping_add(WORDS / 2).expose_provenance()
     }
 
-    /// The elements of a call of one array, by strides in elements: of an input beside an output elsewhere, or of
-    /// an output.
+    /// The space and the view of an array with strides in elements: of an input, if `reads`, else of an output.
     fn view(
         shape: &[i64], steps: &[i64], address: usize, bytes: usize, reads: bool,
     ) -> (Space, View) {
@@ -353,8 +351,7 @@ mod tests {
             }
             let to = std::ptr::with_exposed_provenance_mut(view.first);
             let grid = Grid::new(&lengths, &strides, bytes);
-            // SAFETY: at most (2 * 12)^3 words before and behind the middle; the buffer has a word for each
-            // element.
+            // SAFETY: at most (2 * 12)^3 words before and behind the middle; the buffer has a word for each element.
             unsafe { scatter(grid, buffer.as_ptr().cast(), to) };
             prop_assert_eq!(bytes_of(&memory), expected);
         }

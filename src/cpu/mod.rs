@@ -1,4 +1,4 @@
-//! The CPU's backend: the same operations, with the same bits, on one core.
+//! The CPU's backend: computes all operations on one core, with the same bits as a GPU.
 
 mod elementwise;
 mod exact;
@@ -22,7 +22,6 @@ pub(crate) fn isa() -> Isa {
 pub(crate) fn copy(call: &Call<'_>, chunk: &Chunk) {
     let from = call.inputs()[0].host_elements(chunk).cast::<u8>();
     let to = call.outputs()[0].host_elements(chunk).cast::<u8>();
-    // SAFETY: the call promises both arrays, which do not overlap, for all elements; no other thread
-    // has this chunk.
+    // SAFETY: the call promises both arrays, which do not overlap, for all elements; no other thread has this chunk.
     unsafe { std::ptr::copy_nonoverlapping(from, to, chunk.len()) };
 }

@@ -17,8 +17,8 @@ impl Flags {
     pub(super) const BYTES: usize = gpu::FLAGGED_WARPS as usize * size_of::<AtomicU32>();
 
     /// # Safety
-    /// The address must be that of [`Flags::BYTES`] of pinned memory, aligned as words, which nothing else uses as long
-    /// as the flags are used.
+    /// At the address must be [`Flags::BYTES`] bytes of pinned memory, aligned as words. Nothing else may use them as
+    /// long as the flags are used.
     pub(super) unsafe fn at(address: NonNull<u8>) -> Self {
         Flags(address.cast())
     }

@@ -18,7 +18,7 @@ use super::{device_cache, memory_kind};
 use crate::call::{Formula, Reach, SlotKind, Task};
 use crate::error::{Error, interned};
 use crate::policy::{KernelPolicy, gpu};
-use crate::process::settings::{self, Placement};
+use crate::process::settings::{self, GPUVEC_ALL_DEVICES, Placement};
 use crate::process::warmup;
 use cust::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
@@ -159,19 +159,26 @@ pub(super) unsafe fn of_context(context: CUcontext) -> Result<&'static Device, E
 pub(crate) fn asked_for(
     placement: Placement, device: i32,
 ) -> Result<Option<&'static Device>, Error> {
-    let missing =
-        |expected| Error::Value { argument: "device", value: i64::from(device), expected };
     if to_see_memory(placement)?.is_none() {
         let first = device == 0;
-        return if first { Ok(None) } else { Err(missing("without a usable GPU, pass 0")) };
+        return if first { Ok(None) } else { Err(refused(device, "without a usable GPU, pass 0")) };
     }
-    let gpu = usize::try_from(device).ok().and_then(|ordinal| all().ok()?.get(ordinal));
-    let gpu = gpu.ok_or(missing("pass a number from 0 to gpuvec_device_count() - 1"))?;
-    gpu.open().map(Some)
+    numbered(device)?.open().map(Some)
 }
 
-/// A device in whose context to page-lock host memory, for all devices. `None` if no GPU would access it: with
-/// placement `cpu`, and with `auto` or `all` if no GPU is usable.
+/// The GPU of a number that a caller passed.
+pub(crate) fn numbered(device: i32) -> Result<&'static Gpu, Error> {
+    let gpus = all()?;
+    let gpu = usize::try_from(device).ok().and_then(|ordinal| gpus.get(ordinal));
+    gpu.ok_or(refused(device, "pass a number from 0 to gpuvec_device_count() - 1"))
+}
+
+fn refused(device: i32, expected: &'static str) -> Error {
+    Error::Value { argument: "device", value: device.into(), expected }
+}
+
+/// A device with a context in which host memory is page-locked, for all devices. `None` if no GPU would access the
+/// memory: with placement `cpu`, and with `auto` or `all` if no GPU is usable.
 pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Device>, Error> {
     match placement {
         Placement::Cpu => Ok(None),
@@ -180,10 +187,18 @@ pub(crate) fn to_see_memory(placement: Placement) -> Result<Option<&'static Devi
     }
 }
 
-/// True if a number may be a device's. While the driver is closed, any nonnegative number may.
-pub(crate) fn may_exist(device: i32) -> bool {
+/// Fails unless a number is [`GPUVEC_ALL_DEVICES`] or the number of a device. While the driver is closed, any nonnegative
+/// number may be a device's.
+pub(crate) fn check_number(device: i32) -> Result<(), Error> {
     let count = driver::if_open().and_then(|_| GPUS.get()).map_or(usize::MAX, Vec::len);
-    usize::try_from(device).is_ok_and(|ordinal| ordinal < count)
+    match usize::try_from(device) {
+        Err(_) if device == GPUVEC_ALL_DEVICES => Ok(()),
+        Ok(ordinal) if ordinal < count => Ok(()),
+        _ => Err(refused(
+            device,
+            "pass a number from 0 to gpuvec_device_count() - 1, or GPUVEC_ALL_DEVICES (-1)",
+        )),
+    }
 }
 
 /// Forgets why the driver and the devices could not be opened, so that the next call tries again. A lost device stays
@@ -302,7 +317,7 @@ impl Device {
 
     /// True if the kernels of a task are loaded.
     pub(crate) fn is_ready_for(&self, task: Task<'_>) -> bool {
-        task.formula().is_none_or(|formula| self.kernels.has_all(formula))
+        task.formula().is_none_or(|formula| formula.kernels().all(|(one, _)| self.kernels.has(one)))
     }
 
     /// The slots of a kind. The device's context must stay current until the caller has returned the slots that it

@@ -35,7 +35,7 @@ pub(super) fn take(ordinal: usize, bytes: usize) -> Option<OwnedMemory> {
     })
 }
 
-/// Removes the oldest block of a device whose blocks exceed a limit.
+/// Removes the oldest block of a device if its blocks exceed a limit.
 pub(super) fn take_excess(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| {
         let [count, bytes] = size(blocks, ordinal);
@@ -49,7 +49,7 @@ pub(super) fn take_oldest(ordinal: usize) -> Option<OwnedMemory> {
     with_blocks(|blocks| remove_oldest(blocks, ordinal))
 }
 
-/// Frees the blocks of a device, whose context is current. Returns true if it freed any.
+/// Frees the blocks of a device. The device's context must be current. Returns true if it freed any.
 pub(super) fn free_all(ordinal: usize) -> bool {
     let mut has_freed = false;
     while let Some(block) = take_oldest(ordinal) {

@@ -70,9 +70,9 @@ const NULL: u64 = 0;
 /// Queues a kernel. Returns the number of warps that will signal completion by the flags.
 ///
 /// # Safety
-/// The stream must be the device's, whose context is current. Each address must be aligned for the elements, and that
-/// of memory for all of them that the device can access. Until the stream has done the work, nothing else may change
-/// the inputs or access the outputs.
+/// The stream must be the device's, and the device's context must be current. At each address must be memory for all
+/// elements, aligned as they are, that the device can access. Until the stream has done the work, nothing else may
+/// change the inputs or access the outputs.
 pub(super) unsafe fn enqueue(
     device: &Device, stream: CUstream, launch: Launch<'_>,
 ) -> Result<u32, Error> {

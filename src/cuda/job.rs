@@ -21,7 +21,7 @@ use crate::process::memory;
 use arrayvec::ArrayVec;
 use std::sync::{Mutex, PoisonError};
 
-/// A call whose chunks pipelines run.
+/// A call that pipelines run in chunks.
 pub(crate) struct Job<'a> {
     call: &'a Call<'a>,
     plan: &'a OnGpus,
@@ -67,8 +67,8 @@ impl<'a> Job<'a> {
     /// A queue of the chunks.
     pub(crate) fn queue(&self) -> Queue {
         match self.tiles {
-            Some((_, tiles)) => Queue::of_tiles(&tiles.tiles),
-            None => Queue::of(self.call),
+            Some((_, tiles)) => Queue::new(tiles.tiles.count()),
+            None => Queue::new(self.call.n()),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a> Job<'a> {
     fn part(&self, chunk: &Chunk) -> Part<'a> {
         match self.tiles {
             Some((strides, plan)) => Part::Tile { strides, tile: plan.tiles.at(chunk.start()) },
-            None => Part::of_chunk(self.call, chunk),
+            None => Part::Chunk { call: self.call, first: chunk.start(), len: chunk.len() },
         }
     }
 

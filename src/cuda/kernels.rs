@@ -144,11 +144,6 @@ impl Kernels {
         formula.kernels().try_for_each(|(kernel, _)| self.of(kernel).map(|_| ()))
     }
 
-    /// True if all kernels of a formula are loaded.
-    pub(super) fn has_all(&self, formula: &Formula) -> bool {
-        formula.kernels().all(|(kernel, _)| self.has(kernel))
-    }
-
     /// The kernel of a formula that has one, loaded now if necessary. Other threads that need it wait.
     fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
         let Some(op) = formula.op else { return self.expression(formula, Form::Contiguous) };
@@ -213,7 +208,7 @@ impl Kernels {
     }
 
     /// True if the kernel of a formula with one kernel is loaded.
-    fn has(&self, formula: &Formula) -> bool {
+    pub(super) fn has(&self, formula: &Formula) -> bool {
         match formula.op {
             Some(op) => self.operations[op as usize].get().is_some(),
             None => self.known(formula, Form::Contiguous).is_some_and(|cell| cell.get().is_some()),
@@ -238,9 +233,9 @@ impl Kernels {
     /// there are values. A reduction along axes has the partition as its last parameter.
     ///
     /// # Safety
-    /// The stream must be the device's, whose context is current. The values must be the parameters of the kernel
-    /// (crates/ptx/src, kernels/*.cu). The device must be able to access the memory at the addresses among them, which
-    /// nothing else may change until the stream has run the kernel.
+    /// The stream must be the device's, and the device's context must be current. The values must be the parameters of
+    /// the kernel (crates/ptx/src, kernels/*.cu). The device must be able to access the memory at the addresses among
+    /// them, and nothing else may change that memory until the stream has run the kernel.
     pub(super) unsafe fn launch(
         &self, task: Task<'_>, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
         partition: Option<&Partition>,

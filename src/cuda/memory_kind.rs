@@ -155,7 +155,7 @@ fn available(attributes: &Attributes, address: usize) -> usize {
     usize::try_from(end.saturating_sub(address as u64)).unwrap_or(usize::MAX)
 }
 
-/// The address of pinned memory on the device whose context is current.
+/// The address of pinned memory on the device of the current context.
 pub(super) fn device_address(ordinal: usize, host_address: usize) -> Result<u64, Error> {
     let mut address = 0u64;
     // SAFETY: the attribute is an address, which the driver writes into a local.

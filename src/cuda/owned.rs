@@ -17,12 +17,12 @@ use std::ffi::{c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A stream of the device whose context was current. It is ordered with work on the legacy default stream, as callers
+/// A stream of the device of the current context. It is ordered with work on the legacy default stream, as callers
 /// expect of a CUDA library.
 #[derive(Debug)]
 pub(super) struct OwnedStream(CUstream);
 
-/// An event of the device whose context was current.
+/// An event of the device of the current context.
 #[derive(Debug)]
 pub(super) struct OwnedEvent(CUevent);
 
@@ -42,7 +42,7 @@ pub(super) struct OwnedPinned {
     ordinal: usize,
 }
 
-/// A module of the device whose context was current.
+/// A module of the device of the current context.
 #[derive(Debug)]
 pub(super) struct OwnedModule(CUmodule);
 
@@ -101,8 +101,8 @@ impl OwnedModule {
         self.0
     }
 
-    /// Unloads the module, whose kernels no call can launch any more; returns it if the driver refuses. The context of
-    /// its device is current.
+    /// Unloads the module, or returns it if the driver refuses. No call may launch its kernels any more. The context of
+    /// its device must be current.
     pub(super) fn unload(self) -> Result<(), Self> {
         // SAFETY: the module exists, since the driver loaded it and this is its only owner. The driver waits for
         // kernels in flight before it frees their code.
@@ -112,8 +112,8 @@ impl OwnedModule {
 }
 
 impl OwnedMemory {
-    /// Allocates memory of device `ordinal`, whose context is current. If there is too little, frees the device's cache
-    /// and tries again.
+    /// Allocates memory of device `ordinal`. The device's context must be current. If there is too little, frees the
+    /// device's cache and tries again.
     pub(super) fn new(bytes: usize, ordinal: usize) -> Result<Self, Error> {
         let mut address = 0;
         // SAFETY: the driver writes one address into a local.
@@ -225,7 +225,7 @@ impl Owned {
         }
     }
 
-    /// Destroys the object, whose device's context is current; returns it if the driver refuses.
+    /// Destroys the object, or returns it if the driver refuses. The context of its device must be current.
     pub(super) fn destroy(self) -> Result<(), Owned> {
         // SAFETY: the object exists, since this is its only owner. The driver keeps streams and events until their work
         // is done, and waits for the work before it frees memory.

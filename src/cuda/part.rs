@@ -1,6 +1,5 @@
 //! Part of a call: consecutive elements of contiguous arrays, or a tile of arrays of any strides.
 
-use crate::call::chunk::Chunk;
 use crate::call::{Call, Extent, Strides, Tile};
 use arrayvec::ArrayVec;
 use gpuvec_axes::MAX_AXES;
@@ -15,11 +14,6 @@ pub(super) enum Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// A chunk of contiguous arrays.
-    pub(super) fn of_chunk(call: &'a Call<'a>, chunk: &Chunk) -> Self {
-        Part::Chunk { call, first: chunk.start(), len: chunk.len() }
-    }
-
     /// The lengths of all axes.
     pub(super) fn lengths(&self) -> ArrayVec<usize, MAX_AXES> {
         match self {

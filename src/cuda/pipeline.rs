@@ -24,9 +24,9 @@ pub(crate) struct OnDevice<'a> {
 pub(crate) struct Progress {
     /// The elements, or tiles, taken from the queue.
     pub(crate) taken: usize,
-    /// The elements, or tiles, whose results are stored.
+    /// The elements, or tiles, with stored results.
     pub(crate) finished: usize,
-    /// The chunks whose results are stored.
+    /// The chunks with stored results.
     pub(crate) chunks: usize,
     /// The bytes that went through pinned buffers of slots.
     pub(crate) bytes_staged: u64,
@@ -135,7 +135,7 @@ struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// Makes the pipeline of a device, whose context is current.
+    /// Makes the pipeline of a device. The device's context must be current.
     fn new(device: &'a Device, job: &'a Job<'a>, plan: &'a OnGpus) -> Result<Self, Error> {
         let mut in_flight = VecDeque::new();
         let bytes = plan.slots * size_of::<(TakenSlot<'_>, Chunk)>();

@@ -35,7 +35,7 @@ pub(super) struct PlacedPart<'a> {
     inputs: &'a [DeviceView],
     /// True if the results have elements.
     has_elements: bool,
-    /// True for a chunk of contiguous arrays, whose reductions have one result.
+    /// True for a chunk of contiguous arrays. Reductions of these have one result.
     is_chunk: bool,
     /// The places for elements, results, or states of results.
     outputs: &'a [DeviceView],

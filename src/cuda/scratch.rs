@@ -24,7 +24,7 @@ pub(super) struct Lent {
 }
 
 impl Scratch {
-    /// Allocates the memory that every reduction needs, on the device whose context is current.
+    /// Allocates the memory that every reduction needs, on the device of the current context.
     pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
         let small = Zeros::new(gpu::REDUCTION_SCRATCH_BYTES, ordinal)?;
         Ok(Scratch { ordinal, small, large: None })

@@ -173,7 +173,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Waits until the stream has nothing to do. A kernel whose warps have set their flags may still be ending.
+    /// Waits until the stream has nothing to do. A kernel may still be ending after its warps have set their flags.
     fn synchronize(&mut self) -> Result<(), Error> {
         self.wait()?;
         // SAFETY: the stream is the slot's.

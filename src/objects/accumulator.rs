@@ -163,7 +163,7 @@ fn check_size(size: usize, code: Code, states: usize) -> Result<(), Error> {
 }
 
 impl Accumulator {
-    /// The operation whose terms are added.
+    /// The operation that gives the terms.
     pub(crate) fn op(&self) -> Op {
         kind(self.code).2
     }

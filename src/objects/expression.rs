@@ -340,26 +340,26 @@ impl Expression {
             value: bits(unfit.input).cast_signed(),
             expected: match (unfit.ty, unfit.is_input) {
                 (Type::I32, true) => {
-                    "its partner is an i32: pass an i32, or compute in i64, as in i64(x)"
+                    "the other operand is an i32: pass an i32, or compute in i64, as in i64(x)"
                 }
                 (Type::U64, true) => {
-                    "its partner is a u64, which is not negative: pass an i64, or compute in i64, as in i64(x)"
+                    "the other operand is a u64, which is not negative: pass an i64, or compute in i64, as in i64(x)"
                 }
                 (Type::U64, false) => {
-                    "an integer that it makes is negative, unlike its partner's u64: compute in i64, as in i64(x)"
+                    "an integer computed from it is negative, but the other operand is a u64: compute in i64, as in i64(x)"
                 }
                 (Type::I32, false) => {
-                    "an integer that it makes does not fit into its partner's i32: compute in i64, \
+                    "an integer computed from it does not fit into i32, the other operand's type: compute in i64, \
                      as in i64(x)"
                 }
-                _ => "an integer that it makes does not fit into 64 bits: pass a float",
+                _ => "an integer computed from it does not fit into 64 bits: pass a float",
             },
         })
     }
 }
 
 /// The formula of a program that costs a core `cost` picoseconds per element. Each output of the program of sums is one
-/// sum of an output of the program, whose number `outputs_of_sums` has.
+/// sum of an output of the program. `outputs_of_sums` has the numbers of these outputs.
 fn formula(
     program: Program, cost: usize, sums: &Program, outputs_of_sums: &[usize],
 ) -> Result<Formula, Error> {

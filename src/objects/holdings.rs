@@ -32,13 +32,7 @@ pub struct MemoryInfo {
 
 /// The memory that the library holds on a device, or on [`GPUVEC_ALL_DEVICES`]. Opens neither the driver nor a device.
 pub(crate) fn memory(device: i32) -> Result<MemoryInfo, Error> {
-    if device != GPUVEC_ALL_DEVICES && !device::may_exist(device) {
-        return Err(Error::Value {
-            argument: "device",
-            value: i64::from(device),
-            expected: "pass a number from 0 to gpuvec_device_count() - 1, or GPUVEC_ALL_DEVICES (-1)",
-        });
-    }
+    device::check_number(device)?;
     let is_meant = |open: &&Device| {
         device == GPUVEC_ALL_DEVICES || usize::try_from(device) == Ok(open.ordinal())
     };

@@ -44,7 +44,7 @@ struct Registry {
 struct Segment {
     /// The address of the first page. It keeps the map from merging adjacent segments.
     start: usize,
-    /// The device in whose context the pages are locked.
+    /// The device with the context in which the pages are locked.
     ordinal: usize,
     /// True while a thread locks or unlocks the pages.
     is_busy: bool,
@@ -55,7 +55,7 @@ struct Busy;
 
 /// Locks and unlocks pages, as the driver does.
 trait PageLocks {
-    /// Returns the device in whose context to lock pages. `None` if no GPU would access them.
+    /// Returns the device with the context in which to lock pages. `None` if no GPU would access them.
     fn ordinal(&self) -> Option<usize>;
 
     /// Locks pages that hold `part` of an array. Returns false if another library has locked them.

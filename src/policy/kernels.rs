@@ -8,7 +8,7 @@ pub(crate) struct KernelPolicy {
     pub(crate) most_waves: usize,
     /// Sums of f32 avoid f64 arithmetic on devices where it is slower than f32 arithmetic by more than this factor.
     pub(crate) f64_ratio: i32,
-    /// The vectors of a thread that mostly writes: with one, its block ends before the next one has begun.
+    /// The vectors of a thread that mostly writes. With one, its block ends before the next one has begun.
     pub(crate) vectors_of_writers: usize,
     pub(crate) axes: AxisReductions,
 }
@@ -16,7 +16,7 @@ pub(crate) struct KernelPolicy {
 /// The sizes of reductions along axes (kernels/axes.cu).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AxisReductions {
-    /// The batches of a thread that outweigh the work on a state, which each result has once.
+    /// The batches of a thread that outweigh the work on the one state of a result.
     pub(crate) least_batches: usize,
     /// The batches of a thread that outweigh the merge of the states of several blocks.
     pub(crate) least_merged: usize,
@@ -26,15 +26,16 @@ pub(crate) struct AxisReductions {
     pub(crate) filled_by_splits: usize,
     /// The percentage of the device that blocks of warps with results of their own must fill.
     pub(crate) filled_by_warps: usize,
-    /// The percentage beyond which a fuller device is worth no narrower columns.
+    /// The percentage of the device beyond which narrower columns are not worth a fuller device.
     pub(crate) filled_by_columns: usize,
-    /// The most elements of a result that a warp computes alone: more might overflow its lanes' integers.
+    /// The most elements of a result that a warp computes alone. More might overflow the integers of its lanes.
     pub(crate) most_of_warp: usize,
-    /// The most products of f64 that a warp computes alone: they more often exceed its window.
+    /// The most products of f64 that a warp computes alone. They exceed its window more often.
     pub(crate) most_products_of_warp: usize,
     /// The most tiles of a warp.
     pub(crate) most_tiles: usize,
-    /// The times that blocks must fill the device before one has several results, which it stores at once.
+    /// The number of times that blocks must fill the device before a block has several results, which it stores at
+    /// once.
     pub(crate) times_filled: usize,
 }
 
@@ -51,7 +52,7 @@ const SM_90: KernelPolicy = KernelPolicy {
     axes: AxisReductions {
         // H100, rows of 512: 0.71 before this and `filled_by_splits`, 0.93 with both.
         least_batches: 4,
-        // Not measured alone, as are the limits without a line of their own below.
+        // Not measured alone. The same holds for the limits below that have no comment.
         least_merged: 16,
         most_splits: 1024,
         // H100, columns of 16,384: 0.81 before this and `least_batches`, 0.93 with both.
@@ -69,7 +70,7 @@ const SM_90: KernelPolicy = KernelPolicy {
     },
 };
 
-/// The policies, with the compute capability from which on each holds. Others than 9.0 are not measured.
+/// The policies, with the least compute capability of each. Only 9.0 was measured.
 const BY_CAPABILITY: [([i32; 2], KernelPolicy); 1] = [([0, 0], SM_90)];
 
 impl KernelPolicy {

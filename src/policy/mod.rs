@@ -1,13 +1,14 @@
-//! The library's sizes that were chosen by measurement: the policies of cores, of calls on GPUs, and of kernels.
+//! The sizes that were chosen by measurement: the policies of cores, of calls on GPUs, and of kernels.
 //!
-//! Each value has its measurement beside it. Machines and runs of benches/bench.py, unless a line names others:
+//! Each value has its measurement beside it. Unless a comment names others, these are the machines and the runs of
+//! benches/bench.py:
 //!
 //! - GPUs and several cores: one H200, 16 cores of a Xeon, PCIe 5 x16, driver 580, 2026-11-21: the suites `calls` and `short`.
 //! - Kernels along axes: the same GPU, 2026-11-26: the suite `axes`, as shares of a copy's rate.
 //! - One core: a Xeon with AVX-512, arrays in its caches: the suites `calls` and `formulas-core`.
 //!
-//! A value without a measurement says so, or follows from the reason that its line gives. The policies of other
-//! crates are crates/cost/src/policy.rs (placement), crates/ptx/src/policy.rs (generated kernels) and
+//! The comment of a value without a measurement says so, or gives the reason from which the value follows. The policies
+//! elsewhere are crates/cost/src/policy.rs (placement), crates/ptx/src/policy.rs (generated kernels) and
 //! kernels/policy.cuh (compiled kernels).
 
 pub(crate) mod cores;

@@ -1,10 +1,9 @@
-//! Parallel runs: work that helper threads join while it lasts.
+//! Parallel runs: helper threads join the calling thread's work while it lasts.
 //!
-//! Each helper has a worker slot, where it waits for a job. A parallel run posts its job into as many
-//! slots as it wants helpers, and begins at once on the calling thread. When nothing is left to do, it
-//! withdraws the job from the slots whose helper has not claimed it, and waits only for the helpers that
-//! have claimed it. Each slot has cache lines of its own: writing to a line that other cores write to
-//! can take longer than a short job.
+//! Each helper has a worker slot, where it waits for a job. A parallel run posts its job into a slot for each helper
+//! that it wants, and begins at once on the calling thread. When nothing is left to do, it withdraws the job from the
+//! slots where no helper has claimed it, and waits only for the helpers that have claimed it. Each slot has cache lines
+//! of its own: a write to a line that other cores write to can take longer than a short job.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,9 +16,8 @@ use loom::{hint::spin_loop, sync};
 #[cfg(not(all(test, loom)))]
 use std::{hint::spin_loop, sync};
 
-/// Runs `work` on the calling thread, as number 0, and on up to `helpers` helpers, each with the
-/// number of its slot plus 1. Returns when every helper that began is done. A panic in a helper resumes
-/// on the calling thread.
+/// Runs `work` on the calling thread, with number 0, and on up to `helpers` helpers, each with the number of its slot
+/// plus 1. Returns when every helper that began is done. A panic in a helper resumes on the calling thread.
 pub(crate) fn run(slots: &[WorkerSlot], helpers: usize, work: &(dyn Fn(usize) + Sync)) {
     let job = Job { work, panicked: Mutex::new(None) };
     let posted = Posted::new(&job, slots, helpers);
@@ -31,8 +29,8 @@ pub(crate) fn run(slots: &[WorkerSlot], helpers: usize, work: &(dyn Fn(usize) + 
     }
 }
 
-/// The number of polls of a calling thread before it sleeps: some tens of microseconds. Helpers usually
-/// finish within that time, and waking the calling thread takes as long.
+/// The number of times that the calling thread polls before it sleeps: some tens of microseconds. Helpers usually
+/// finish within that time, and it takes as long to wake the calling thread.
 const POLLS: usize = if cfg!(loom) { 1 } else { 1000 };
 
 /// A job. It lives until no slot holds its address.
@@ -53,7 +51,7 @@ impl Job<'_> {
     }
 }
 
-/// A job in worker slots. Withdraws it when dropped, also where the calling thread panics.
+/// A job in worker slots. Withdraws the job when dropped, even if the calling thread panics.
 struct Posted<'a> {
     job: usize,
     slots: &'a [WorkerSlot],
@@ -89,7 +87,7 @@ impl Drop for Posted<'_> {
 /// A worker slot, where a helper waits for a job.
 #[repr(align(128))]
 pub(crate) struct WorkerSlot {
-    /// The address of a job, or 0, combined with the state bits below.
+    /// The address of a job, or 0, combined with the bits below.
     state: AtomicUsize,
     lock: Mutex<()>,
     changed: Condvar,
@@ -116,28 +114,28 @@ impl WorkerSlot {
         }
     }
 
-    /// Opens the slot, once its helper runs.
+    /// Opens the slot to jobs. Its helper calls this when it begins.
     pub(crate) fn open(&self) {
         self.state.store(IDLE, Ordering::Release);
     }
 
-    /// Closes the slot of a helper without a job, so that no job is posted there later. The library's
-    /// own helpers never end.
+    /// Closes the slot of a helper without a job, so that no job is posted there later. The library's helpers never
+    /// end.
     #[cfg(test)]
     pub(crate) fn shut_down(&self) {
         self.state.swap(CLAIMED, Ordering::AcqRel);
         self.notify();
     }
 
-    /// Claims the job and runs it as `number`, if there is one. Returns true if there was.
+    /// Claims the slot's job, if it has one, and runs it as `number`. Returns true if it ran a job.
     pub(crate) fn try_run(&self, number: usize) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         let address = state & !BITS;
         if address == 0 || !self.change(state, address | CLAIMED) {
             return false;
         }
-        // SAFETY: `run` keeps a claimed job until the slot says that the helper is done, and the job
-        // is made for many threads.
+        // SAFETY: `run` keeps a claimed job until the slot's state shows that the helper is done. The job's work is
+        // `Sync`.
         let job = unsafe { &*std::ptr::with_exposed_provenance::<Job<'_>>(address) };
         job.run(number);
         if !self.change(address | CLAIMED, IDLE) {
@@ -206,7 +204,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Wakes the threads that sleep, which look at the state under the lock.
+    /// Wakes the threads that sleep. They examine the state under the lock.
     fn notify(&self) {
         drop(self.lock());
         self.changed.notify_all();
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_whose_slot_is_shut_down_wakes() {
+    fn a_helper_wakes_when_its_slot_is_shut_down() {
         let slot = WorkerSlot::empty();
         slot.open();
         std::thread::scope(|scope| {
@@ -329,14 +327,13 @@ mod interleavings {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A cell for each turn at the work. Loom names every access that is not ordered.
+    /// A cell for each turn at the work. Loom reports every access that is not ordered.
     struct Turns {
         taken: AtomicUsize,
         cells: [UnsafeCell<usize>; 3],
     }
 
-    // SAFETY: a turn's cell is accessed by the thread that took the turn, and by other threads after the
-    // work.
+    // SAFETY: only the thread that took a turn accesses the turn's cell, and other threads only after the work.
     unsafe impl Sync for Turns {}
 
     impl Turns {
@@ -352,11 +349,11 @@ mod interleavings {
         }
     }
 
-    /// Loom documents that 2 or 3 are enough for most defects (`Builder::preemption_bound`).
+    /// Loom's documentation says that 2 or 3 find most defects (`Builder::preemption_bound`).
     const PREEMPTIONS: usize = 3;
 
-    /// The work of helpers is visible after the run, and helpers do nothing later, whether they poll
-    /// or sleep, for one caller or several.
+    /// Checks that the work of helpers is visible after the run, and that they do nothing later, whether they poll or
+    /// sleep, for one caller or several.
     fn model(callers: usize, helpers: usize, sleep: bool) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(PREEMPTIONS);

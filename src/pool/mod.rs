@@ -1,15 +1,13 @@
-//! The fork-join pool: threads that are started at the first call that can use them, and never end.
-//! A higher number of threads starts the missing ones at the next such call; a lower one leaves the
-//! others asleep.
+//! The fork-join pool: threads that start at the first call that can use them, and never end. If the number of threads
+//! is raised, the next such call starts the missing ones. If it is lowered, the others sleep.
 //!
-//! A forked child has none of its parent's threads, so the pool belongs to a process: a child
-//! starts its own.
+//! A forked child has none of its parent's threads. So the pool belongs to a process: the child starts threads of its
+//! own.
 //!
-//! No call waits for a thread that has not begun its work: a thread that was started may be unable to
-//! begin before the caller goes on, for example while the caller runs inside `dlopen`. The threads
-//! are not std's: those register the destructor of a thread-local as they begin, for which they wait
-//! for the dynamic loader, and without which they end the process where memory has run out. The
-//! library's threads use no thread-local at all.
+//! No call waits for a thread that has not begun its work. For a thread may be unable to begin before the caller goes
+//! on, for example while the caller runs inside `dlopen`. The threads are not std's. A thread of std's registers the
+//! destructor of a thread-local when it begins: it waits for the dynamic loader, and ends the process if memory has run
+//! out. The library's threads use no thread-local.
 
 mod fork_join;
 
@@ -27,32 +25,32 @@ use std::time::{Duration, Instant};
 struct Pool {
     /// A slot for each helper that the process may ever have.
     slots: Box<[WorkerSlot]>,
-    /// Slots whose thread was started: the first ones.
+    /// The number of helpers that were started. They have the first slots.
     started: AtomicUsize,
-    /// One thread starts helpers at a time; other threads go on with those that there are.
+    /// True while a thread starts helpers. Other threads go on with the helpers that there are.
     is_starting: AtomicBool,
     made: Instant,
-    /// Milliseconds after that before which none is started again, once the system had none left.
+    /// The time at which helpers may be started again after the system had no thread left, in milliseconds after
+    /// `made`.
     not_before: AtomicU64,
 }
 
 static POOL: PerProcess<Pool> = PerProcess::new();
 
-/// Time between attempts to start threads that the system did not have.
+/// The time before another attempt to start threads, after the system had none left.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Returns how many of `wanted` threads may take part in a parallel run, including the calling thread.
-/// Starts missing threads if the system allows it.
+/// The number of threads that may take part in a parallel run: at most `wanted`, including the calling thread. Starts
+/// missing threads if the system allows it.
 pub(crate) fn available(wanted: usize) -> usize {
     let helpers = wanted.saturating_sub(1);
     let pool = if helpers > 0 { pool() } else { None };
     1 + pool.map_or(0, |pool| helpers.min(pool.helpers().len()))
 }
 
-/// Runs `work` on the calling thread and on up to `threads - 1` others, and returns when all that
-/// began it are done. `work` gets a number that is the thread's own, 0 for the calling one, and has
-/// to take its chunks from a queue: where threads cannot be had, or come late, the calling one
-/// does all of it.
+/// Runs `work` on the calling thread and on up to `threads - 1` others. Returns when all threads that began it are
+/// done. `work` gets the thread's number, 0 for the calling thread. It has to take its chunks from a queue: if no other
+/// thread begins in time, the calling thread must do all chunks.
 pub(crate) fn run(threads: usize, work: &(impl Fn(usize) + Sync)) {
     match POOL.get() {
         Some(pool) if threads > 1 => fork_join::run(pool.helpers(), threads - 1, work),
@@ -62,11 +60,11 @@ pub(crate) fn run(threads: usize, work: &(impl Fn(usize) + Sync)) {
 
 /// The number of helpers that may work on one call.
 fn helper_limit() -> usize {
-    // The guard has refused a call whose environment is wrong.
+    // The guard has refused the call if the environment is wrong.
     settings::threads().map_or(0, |threads| threads.get() - 1)
 }
 
-/// This process's pool, with as many threads as could be started.
+/// This process's pool. Starts the missing helpers, if possible.
 fn pool() -> Option<&'static Pool> {
     let limit = helper_limit();
     let is_whole = |pool: &&Pool| pool.started.load(Ordering::Acquire) >= limit;
@@ -88,7 +86,7 @@ fn pool() -> Option<&'static Pool> {
 }
 
 impl Pool {
-    /// The slots of the helpers that may work on a call. Further helpers were started for a higher limit.
+    /// The slots of the helpers that may work on a call. More helpers may have been started for a higher limit.
     fn helpers(&self) -> &[WorkerSlot] {
         &self.slots[..self.started.load(Ordering::Acquire).min(helper_limit())]
     }
@@ -103,7 +101,7 @@ impl Pool {
         }
         let first = self.started.load(Ordering::Relaxed);
         for (number, slot) in self.slots.iter().enumerate().take(limit).skip(first) {
-            if !start(Name::Helper(number), move || help(slot, 1 + number)) {
+            if !start("", number, move || help(slot, 1 + number)) {
                 let retry = now + RETRY.as_millis() as u64;
                 self.not_before.store(retry, Ordering::Relaxed);
                 break;
@@ -115,9 +113,8 @@ impl Pool {
     }
 }
 
-/// A helper's life: it runs job after job, and sleeps after a while without one. One call often
-/// follows another, and to wake a thread takes longer than some work does. Any thread that wants the
-/// core gets it.
+/// Runs job after job for ever. Sleeps only after a while without a job, because calls often follow each other closely,
+/// and it takes longer to wake a thread than to do some calls. Yields the core to any thread that wants it.
 fn help(slot: &WorkerSlot, number: usize) {
     slot.open();
     loop {
@@ -133,10 +130,10 @@ fn help(slot: &WorkerSlot, number: usize) {
     }
 }
 
-/// Runs `work` for each item concurrently, the first of them on the calling thread, and returns
-/// when all that began are done. Each of the others has a thread of its own, not one of the pool's,
-/// which may be busy with other calls. Leaves out an item whose thread could not be started, or did
-/// not begin before the first item was done. Returns how many have a thread: the first ones.
+/// Runs `work` for all items concurrently: for the first item on the calling thread, and for each other item on a new
+/// thread, since the pool's may be busy with other calls. Returns when all threads that began are done. Leaves out an
+/// item if its thread could not be started, or did not begin before the first item was done. Returns the number of
+/// items with a thread; these are the first ones.
 pub(crate) fn run_concurrently<T: Sync>(items: &[T], work: &(impl Fn(&T) + Sync)) -> usize {
     let others = items.len().saturating_sub(1);
     if others == 0 || !memory::is_left() {
@@ -148,10 +145,10 @@ pub(crate) fn run_concurrently<T: Sync>(items: &[T], work: &(impl Fn(&T) + Sync)
     let started = AtomicUsize::new(0);
     fork_join::run(&slots, others, &|number| {
         if number == 0 {
-            // The job is posted by now. A thread that finds it withdrawn just ends.
+            // The job is posted by now. A thread ends at once if the job was withdrawn before it began.
             let has_started = |slot: &usize| {
                 let (slots, slot) = (Arc::clone(&slots), *slot);
-                start(Name::Gpu(slot), move || {
+                start("gpu-", slot, move || {
                     slots[slot].try_run(1 + slot);
                 })
             };
@@ -162,57 +159,42 @@ pub(crate) fn run_concurrently<T: Sync>(items: &[T], work: &(impl Fn(&T) + Sync)
     1 + started.into_inner()
 }
 
-const PREFIX: &[u8] = b"gpuvec-";
+const PREFIX: &str = "gpuvec-";
 
-/// The name of a thread of the library's, for people who look at the process.
-#[derive(Clone, Copy)]
-enum Name {
-    Helper(usize),
-    Gpu(usize),
+/// Names the calling thread for people who look at the process. Truncates the name to 15 bytes.
+fn name_thread(kind: &str, number: usize) {
+    let mut text = [0u8; 16];
+    let _ = write!(&mut text[..15], "{PREFIX}{kind}{number}");
+    // SAFETY: the kernel copies a C string of at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
 }
 
-impl Name {
-    /// Names the calling thread. (A name has at most 15 bytes.)
-    fn give(self) {
-        let mut text = [0u8; 16];
-        let mut room = &mut text[..15];
-        // A truncated name is fine.
-        let _ = match self {
-            Name::Helper(number) => write!(room, "gpuvec-{number}"),
-            Name::Gpu(number) => write!(room, "gpuvec-gpu-{number}"),
-        };
-        // SAFETY: the kernel copies a C string of at most 16 bytes.
-        unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
-    }
-}
-
-/// True if the calling thread is one of the library's, by its name.
+/// True if the calling thread has a name of the library's threads.
 pub(crate) fn is_ours() -> bool {
     let mut text = [0u8; 16];
     // SAFETY: the kernel writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, text.as_mut_ptr()) };
-    text.starts_with(PREFIX)
+    text.starts_with(PREFIX.as_bytes())
 }
 
-/// The stack size of each thread: far more than the kernels need, and independent of the environment.
+/// The stack size of each thread: far more than the work needs, and independent of the environment.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Starts a detached thread that runs `body`, which must not panic, and says whether the system had
-/// one left.
-fn start<F: FnOnce() + Send + 'static>(name: Name, body: F) -> bool {
+/// Starts a detached thread that runs `body`, which must not panic. Returns false if the system has no thread left.
+fn start<F: FnOnce() + Send + 'static>(kind: &'static str, number: usize, body: F) -> bool {
     extern "C" fn main<F: FnOnce()>(start: *mut c_void) -> *mut c_void {
         // SAFETY: `start` leaked the box for this thread alone.
-        let (name, body) = *unsafe { Box::from_raw(start.cast::<(Name, F)>()) };
+        let (kind, number, body) = *unsafe { Box::from_raw(start.cast::<(&str, usize, F)>()) };
         scheduling::follow_main_thread();
-        name.give();
+        name_thread(kind, number);
         float_modes::set_ieee();
         body();
         std::ptr::null_mut()
     }
-    let argument = Box::into_raw(Box::new((name, body)));
+    let argument = Box::into_raw(Box::new((kind, number, body)));
     let (mut attributes, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: the attributes are initialised before they are used and destroyed once; glibc writes
-    // the thread's handle into a local; `main` is a function of this library, which is never unloaded.
+    // SAFETY: the attributes are initialised before they are used, and destroyed once. glibc writes the thread's handle
+    // into a local. `main` is a function of this library, which is never unloaded.
     let code = unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
@@ -230,23 +212,22 @@ fn start<F: FnOnce() + Send + 'static>(name: Name, body: F) -> bool {
         code
     };
     if code != 0 {
-        // SAFETY: no thread was made, so that the box is still this function's.
+        // SAFETY: no thread was made, so that this function still owns the box.
         drop(unsafe { Box::from_raw(argument) });
     }
     code == 0
 }
 
-/// Signals that a thread raises by its own instructions. A host's handlers for them, which map pages
-/// on demand or report a crash, run on the library's threads too; a thread that blocks one and raises
-/// it ends the process.
+/// The signals that a thread's own instructions raise. The host's handlers for them may map pages on demand or report a
+/// crash, and so must run on the library's threads, too. If a thread blocks such a signal and raises it, the process
+/// ends.
 const SYNCHRONOUS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Runs `work` with all signals blocked but for the synchronous ones, which the threads that it
-/// starts inherit: the host's signals are for the host's threads.
+/// Runs `work` with all signals blocked except the synchronous ones. The threads that it starts inherit the mask, since
+/// the host's signals are for the host's threads.
 fn with_helper_signals<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: the sets are initialised before they are used, and only the calling thread's mask
-    // changes.
+    // SAFETY: the sets are initialised before they are used. Only the calling thread's mask changes.
     let before = unsafe {
         let mut blocked = std::mem::zeroed::<libc::sigset_t>();
         let mut before = std::mem::zeroed::<libc::sigset_t>();
@@ -258,7 +239,7 @@ fn with_helper_signals<T>(work: impl FnOnce() -> T) -> T {
         before
     };
     let result = work();
-    // SAFETY: the mask is the one that this thread had.
+    // SAFETY: it restores the mask that this thread had.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
 }

@@ -70,7 +70,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// Returns a number that differs from the numbers of all ancestors. Process ids may not: a child in another namespace
 /// may have its parent's id.
 pub(crate) fn process() -> u64 {
-    // SAFETY: the pointer is NULL, or that of a page that is mapped forever, aligned, and zero at first.
+    // SAFETY: the pointer is NULL, or points to a page that is mapped for ever, aligned, and zero at first.
     let Some(wiped) = (unsafe { WIPED.load(Ordering::Acquire).as_ref() }) else {
         return FORKS.load(Ordering::Relaxed) << 32 | u64::from(std::process::id());
     };

@@ -46,7 +46,7 @@ const NOT_CHOSEN: i32 = -1;
 static CHOSEN_PLACEMENT: AtomicI32 = AtomicI32::new(NOT_CHOSEN);
 
 thread_local! {
-    /// The calling thread's own placement. A forked child inherits that of the thread that forked.
+    /// The calling thread's own placement. A forked child inherits the placement of the thread that forked.
     static OF_THREAD: Cell<Option<Placement>> = const { Cell::new(None) };
 }
 

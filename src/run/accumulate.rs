@@ -29,7 +29,7 @@ use gpuvec_ops::Op;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The most arrays whose elements are added.
+/// The most arrays of an addition: two for a dot product.
 const MOST_INPUTS: usize = 2;
 
 /// Adds elements of arrays to the sums of an accumulator. Each sum gets the elements with its index along the axes that

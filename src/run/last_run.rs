@@ -1,6 +1,7 @@
 //! The report on the processors and transfers of this thread's last operation.
 
-use crate::call::{self, Chosen};
+use crate::call::Chosen;
+pub use crate::call::Reason;
 use gpuvec_cost::Predictions;
 use std::cell::Cell;
 
@@ -73,27 +74,6 @@ pub(super) const CHOICES: [(Choice, &str); 8] = [
     (Choice::CoresAndGpus, "cores and gpus"),
 ];
 
-/// cbindgen:rename-all=QualifiedScreamingSnakeCase
-/// The reason for a choice.
-#[repr(i32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// None: nothing was chosen.
-    None = 0,
-    /// It was predicted to finish first.
-    Fastest = 1,
-    /// It was tried, to learn how long it takes.
-    Explored = 2,
-    /// A GPU might be faster, but opening the driver has not paid so far.
-    NoDriverYet = 3,
-    /// A GPU might be faster, but having its driver compile the kernel has not paid so far.
-    Compiling = 4,
-    /// The placement, or the memory that the arrays are in, leaves no choice.
-    AskedFor = 5,
-    /// A GPU failed, and cores did the work.
-    Fallback = 6,
-}
-
 /// Every reason, by its number, with its name.
 pub(super) const REASONS: [(Reason, &str); 7] = [
     (Reason::None, "none"),
@@ -147,14 +127,7 @@ impl Selection {
 
 impl From<&Chosen> for Selection {
     fn from(chosen: &Chosen) -> Self {
-        let reason = match chosen.reason {
-            call::Reason::Fastest => Reason::Fastest,
-            call::Reason::Explored => Reason::Explored,
-            call::Reason::NoDriverYet => Reason::NoDriverYet,
-            call::Reason::Compiling => Reason::Compiling,
-            call::Reason::AskedFor => Reason::AskedFor,
-        };
-        Selection { choice: CHOICES[number(chosen.choice)].0, reason }
+        Selection { choice: CHOICES[number(chosen.choice)].0, reason: chosen.reason }
     }
 }
 

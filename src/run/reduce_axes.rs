@@ -450,7 +450,7 @@ impl<'a> Worker<'a> {
             let starts = views.map(|view| tile.start(view).cast_const());
             let strides =
                 views.map(|view| tile.reduced.space().strides(view).last().map_or(0, |s| *s));
-            // SAFETY: the call promises the elements of the tile, whose rows are this stride apart.
+            // SAFETY: the call promises the elements of the tile, with this stride between rows.
             let columns = unsafe {
                 ValueColumns::new(*ty, starts, strides, tile.reduced.space().elements(), len)
             };

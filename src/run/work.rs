@@ -353,14 +353,7 @@ impl ChunkWork for Evaluating<'_> {
                 if let Some(iter) = StridedIter::new(blocks, self.call) {
                     return iter.compute(chunks).unwrap_or_else(|_| self.note_failure());
                 }
-                let Some(mut scratch) = self.scratch(blocks) else { return };
-                let bindings = self.call.task().bindings();
-                chunks.for_each(|chunk| {
-                    let (arrays, outputs) = (&self.addresses(&chunk), &self.outputs(&chunk));
-                    // SAFETY: the call promises the elements of the chunk, which no other thread has.
-                    let range = unsafe { Range::new(bindings, arrays, outputs, chunk.len()) };
-                    blocks.map(&mut scratch, range);
-                });
+                self.accumulate(chunks, usize::MAX, &mut |_, _, _, _| ());
             }
         }
     }

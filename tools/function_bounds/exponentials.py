@@ -13,17 +13,7 @@ from functools import partial
 from flint import arb
 from forms import Real
 from interpreter import Run, encoding
-from pieces import (
-    HALF,
-    Reduction,
-    around_zero,
-    binades,
-    check_tiny,
-    each,
-    error_bound,
-    negated,
-    of_small,
-)
+from pieces import Reduction, around_zero, binades, check_tiny, each, error_bound, negated, of_small
 
 LN_2 = Reduction(arb.const_log2(), 0.34658)
 UNIT = Reduction(arb(1), 0.5)
@@ -82,7 +72,7 @@ def scaled(recording, function, reduction, k: tuple, low: float, high: float) ->
     run = reduction.run(recording, k, low, high)
     middle, whole, _ = reduction.series(low, high)
     bound = error_bound(run, Real(function(middle), function(whole)), run.of(unscaled(recording)))
-    return max(bound, HALF + bound / 2)
+    return max(bound, 0.5 + bound / 2)
 
 
 def shifted(recording, function, k: int, low: float, high: float) -> float:

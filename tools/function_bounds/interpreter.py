@@ -84,7 +84,7 @@ class Bits:
 
 @dataclass
 class Choice:
-    """What is known of the whole part K of a reduction: its value, as a Value, and its low bits."""
+    """The whole part K of a reduction: its value, and its low bits if these alone are known."""
 
     value: Value
     low_bits: tuple | None = None
@@ -383,16 +383,20 @@ class Run:
         low, high = sorted((encoding(x.low), encoding(x.high)))
         return Bits(low, high, x.scale * EXPONENT, replace(x, scale=0) if x.scale else x)
 
-    def AddBits(self, place, a, b):
+    def with_constant(self, a: int, b: int) -> tuple:
+        """Returns the bits of a node, and of another node that is a constant."""
         x, y = self.of(a), self.of(b)
-        if x.constant is not None:
-            x, y = y, x
+        x, y = (y, x) if y.constant is None else (x, y)
         if y.constant is None:
             raise NotImplementedError
-        return x.plus(y.constant)
+        return x, y.constant
+
+    def AddBits(self, place, a, b):
+        x, constant = self.with_constant(a, b)
+        return x.plus(constant)
 
     def And(self, place, a, b):
-        x, mask = self.of(a), self.of(b).constant
+        x, mask = self.with_constant(a, b)
         if mask == SIGN:
             sign = x.low & SIGN
             if sign != x.high & SIGN:
@@ -401,12 +405,7 @@ class Run:
         return x.masked(mask)
 
     def Or(self, place, a, b):
-        x, y = self.of(a), self.of(b)
-        if x.constant is not None:
-            x, y = y, x
-        constant = y.constant
-        if constant is None:
-            raise NotImplementedError
+        x, constant = self.with_constant(a, b)
         if x.constant is not None:
             return Bits(x.constant | constant, x.constant | constant)
         if constant == 0:
@@ -418,14 +417,12 @@ class Run:
         return x.plus(constant)
 
     def Xor(self, place, a, b):
-        x, y = self.of(a), self.of(b)
-        if x.constant is not None and y.constant is None:
-            x, y = y, x
-        if x.constant is not None and y.constant is not None:
-            return Bits(x.constant ^ y.constant, x.constant ^ y.constant)
-        if y.constant == 0:
+        x, constant = self.with_constant(a, b)
+        if x.constant is not None:
+            return Bits(x.constant ^ constant, x.constant ^ constant)
+        if constant == 0:
             return x
-        if y.constant != SIGN or (x.low ^ x.high) & SIGN:
+        if constant != SIGN or (x.low ^ x.high) & SIGN:
             raise Undecided
         return x.plus(-SIGN if x.low & SIGN else SIGN)
 

@@ -56,7 +56,7 @@ def of_atan(recording) -> Iterator:
 
 @dataclass(frozen=True)
 class Sector:
-    """Where atan2 has base ± atan q, for q = rise / run: of w to the right and h above the origin.
+    """A sector where atan2 is base ± atan q, w to the right of the origin and h above it.
 
     q is h / w near the axis, (h - w) / (h + w) in the middle, and -w / h far from the axis.
     """

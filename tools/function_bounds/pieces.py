@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from flint import arb, arb_series
-from forms import (
-    DIGITS,
-    ZERO,
-    Piece,
-    Real,
-    Value,
-    coefficient,
-    exponent,
-    number,
-    rounded_down,
-    upper,
-)
+from forms import DIGITS, Piece, Real, Value, coefficient, exponent, number, rounded_down, upper
 from interpreter import Choice, Run, Undecided, decoded, encoding
 from recordings import Node
 
@@ -79,7 +68,7 @@ def pair_near(piece: Piece, ideal: Real, apart: arb, error: arb) -> tuple:
     first, both = piece.symbol(apart), piece.symbol(error)
     high = piece.value(Real(ideal.middle, ideal.whole, {**ideal.noise, first: arb(1)}))
     high.grid = exponent(high.least) - DIGITS + 1
-    return high, piece.value(Real(ZERO, ZERO, {first: arb(-1), both: arb(1)}))
+    return high, piece.value(Real(arb(0), arb(0), {first: arb(-1), both: arb(1)}))
 
 
 def quotient_errors() -> tuple:

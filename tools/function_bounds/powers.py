@@ -40,7 +40,7 @@ HIGH_LN_2, LOW_LN_2 = decoded(0x3FE62E42FEFA3800), decoded(0x3D2EF35793C76730)
 LOG2_E = decoded(0x3FF71547652B82FE)
 # The second part of ln 2, where the first part is the double nearest to it.
 EXACT_LOW_LN_2 = decoded(0x3C7ABC9E3B39803F)
-# What no bound allows: the error where a step's is above what the next one takes.
+# The error of a step that is above what the next step takes: no bound allows it.
 NOT_PROVED = 1.0
 
 
@@ -115,7 +115,7 @@ def places(recording) -> Places:
     _, product = user("MulFloat", LOG2_E)
     _, _, minus_low = user("Fma", EXACT_LOW_LN_2)
     low_product = nodes[minus_low].operands[0]
-    # The product's parts are those of which `product_errors` speaks.
+    # The product has the operations that `product_errors` assumes.
     low, y, rest = user("Fma", low_logarithm)
     _, log, rounded_off = nodes[rest].operands
     minus_high = nodes.index(Node("NegFloat", (nodes.index(Node("MulFloat", (y, log))),)))

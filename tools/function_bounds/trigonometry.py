@@ -105,7 +105,7 @@ def far_error(recording) -> float:
     # below 2^6, and of five terms up to four.
     small, large = 1.1 * unit * term[3], 1.1 * unit * (term[2] + 5 * 4)
     lost += unit * 2 * small
-    # What is added to the distance in turn, and the rests of that, which make the low part.
+    # The terms that are added to the distance, and the rests of these sums: the low part.
     high = NEAREST + 2 * 5 * large
     low = 2 * small + 5 * unit * high
     lost += 5 * unit * low

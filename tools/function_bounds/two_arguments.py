@@ -85,22 +85,22 @@ class Number:
 
 
 def add(a: Number, b: Number) -> Number:
-    """a + b."""
+    """Returns a + b, rounded."""
     return a.plus(b).rounded()
 
 
 def multiply(a: Number, b: Number) -> Number:
-    """a · b."""
+    """Returns a · b, rounded."""
     return a.times(b).rounded()
 
 
 def fma(a: Number, b: Number, c: Number) -> Number:
-    """a · b + c."""
+    """Returns a · b + c, rounded once."""
     return a.times(b).plus(c).rounded()
 
 
 def polynomial(x: Number, coefficients: list[arb], fit: arb = ZERO) -> Number:
-    """A polynomial by Horner's rule, whose coefficients add the error `fit`."""
+    """Evaluates a polynomial by Horner's rule, whose coefficients add the error `fit`."""
     last, *numbers = (Number(c) for c in reversed(coefficients))
     value = reduce(lambda total, c: fma(total, x, c), numbers, last)
     return Number(value.exact, value.error + fit)
@@ -124,7 +124,7 @@ class Pair:
 
 
 def constant_pair(exact: arb) -> Pair:
-    """A constant, whose second part is rounded."""
+    """Makes a constant, whose second part is rounded."""
     return Pair(exact, largest(exact) * UNIT * UNIT, largest(exact) * UNIT)
 
 
@@ -149,7 +149,7 @@ def product_of_pairs(a: Pair, b: Pair) -> Pair:
 
 
 def normalized(a: Pair) -> Pair:
-    """The exact sum of the parts in two new ones."""
+    """Returns the exact sum of the parts in two new parts."""
     return Pair(a.exact, a.error, a.high() * UNIT)
 
 
@@ -171,7 +171,7 @@ def quotient_of_pairs(a: Pair, b: Pair) -> Pair:
 
 
 def series(x: Pair, coefficients: list[arb], pairs: int) -> Pair:
-    """Sums a series as crate::precise::series; the terms that are left out are the caller's."""
+    """Sums a series as crate::precise::series; the caller adds the error of omitted terms."""
     rest = Number(ZERO)
     first = Number(x.exact, x.error + x.low)
     for c in reversed(coefficients[pairs:]):
@@ -183,23 +183,23 @@ def series(x: Pair, coefficients: list[arb], pairs: int) -> Pair:
 
 
 def remainder(x: arb, coefficient: arb, terms: int) -> arb:
-    """A bound for what follows after some terms of a series whose coefficients fall."""
+    """Bounds the rest after some terms of a series whose coefficients fall."""
     size = largest(x)
     return size**terms * coefficient / (1 - size)
 
 
 def odd(count: int) -> list[arb]:
-    """The coefficients of artanh s / s."""
+    """Returns the coefficients of artanh s / s."""
     return [1 / arb(2 * i + 1) for i in range(count)]
 
 
 def factorials(count: int) -> list[arb]:
-    """The coefficients of the exponential function."""
+    """Returns the coefficients of the exponential function."""
     return [1 / arb(i).fac() for i in range(count)]
 
 
 def fit_error(fitted: list[arb], taylor: list[arb], bound: arb) -> arb:
-    """A bound for the difference of polynomials from 0 to a bound.
+    """Bounds the difference of polynomials from 0 to a bound.
 
     It is the greatest one at Chebyshev's points, divided by cos(πn / 2m), for the degree n and m
     points (Ehlich and Zeller, Schwankung von Polynomen zwischen Gitterpunkten, 1964).
@@ -237,7 +237,7 @@ def fractions():
 
 
 def natural_error() -> arb:
-    """The relative error of crate::logarithm::natural of an f32."""
+    """Bounds the relative error of crate::logarithm::natural of an f32."""
     coefficients = constants("logarithm.rs", "ARTANH")
     square = GREATEST_S**2
     taylor = [2 * c for c in odd(41)[1:]]
@@ -266,7 +266,7 @@ def natural_error() -> arb:
 
 
 def exponential_error() -> arb:
-    """The relative error of crate::exponential::exponential."""
+    """Bounds the relative error of crate::exponential::exponential."""
     sinh, cosh = (constants("exponential.rs", name) for name in ("SINH", "COSH"))
     square = GREATEST_R**2
     sinh_taylor = [1 / arb(2 * i + 3).fac() for i in range(24)]
@@ -286,13 +286,13 @@ def exponential_error() -> arb:
 
 
 def fast_power() -> arb:
-    """The relative error of a power in 64 bits, with the rounding of an end."""
+    """Bounds the relative error of a power in 64 bits, with the rounding of an end."""
     product = GREATEST_PRODUCT * ((1 + natural_error()) * (1 + UNIT) - 1)
     return (product.exp() * (1 + exponential_error()) * (1 + UNIT)) - 1
 
 
 def fast_angle() -> arb:
-    """The relative error of an angle in 64 bits, with the rounding of an end."""
+    """Bounds the relative error of an angle in 64 bits, with the rounding of an end."""
     coefficients = constants("two_arguments.rs", "SHORT_ARC_TANGENT")
     square = GREATEST_T**2
     taylor = [c * (-1) ** (i + 1) for i, c in enumerate(odd(81)[1:])]
@@ -321,13 +321,13 @@ def fast_angle() -> arb:
 
 
 def fast_length() -> arb:
-    """The relative error of a length in 64 bits, with the rounding of an end."""
+    """Bounds the relative error of a length in 64 bits, with the rounding of an end."""
     # The squares are exact.
     return (1 + UNIT).sqrt() * (1 + UNIT) * (1 + UNIT) - 1
 
 
 def precise_natural() -> arb:
-    """The relative error of crate::precise::natural."""
+    """Bounds the relative error of crate::precise::natural."""
     greatest = ZERO
     # In units of s, whose magnitude does not matter.
     s = quotient_of_pairs(Pair(arb(1)), Pair(arb(1)))
@@ -346,7 +346,7 @@ def precise_natural() -> arb:
 
 
 def precise_power() -> arb:
-    """The absolute error of e^r in crate::precise::power, where e^r is from √½ to √2."""
+    """Bounds the absolute error of e^r in crate::precise::power, where e^r is from √½ to √2."""
     exact = hull(-GREATEST_PRODUCT, GREATEST_PRODUCT)
     log = Pair(arb(1), precise_natural(), UNIT)
     of_unit = product_of_pairs(Pair(arb(1)), log)
@@ -366,7 +366,7 @@ def precise_power() -> arb:
 
 
 def precise_angle() -> arb:
-    """The relative error of crate::precise::angle."""
+    """Bounds the relative error of crate::precise::angle."""
     greatest = ZERO
     # Exact sums in two parts, in units of t.
     part_of_sum = Pair(arb(1), ZERO, UNIT)

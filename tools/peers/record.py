@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Whether a test has used gpuvec, and the refusals, since it began.
+# Not empty if the running test has used gpuvec; and the refusals that it met.
 has_run: list[bool] = []
 refusals: list[Exception] = []
 

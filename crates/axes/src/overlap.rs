@@ -81,7 +81,7 @@ impl Footprint {
         self.axes().iter().map(|axis| axis.stride * axis.last).sum::<i64>() + self.element_bytes
     }
 
-    /// The footprint without the axes whose strides are multiples of `modulus`.
+    /// The footprint without the axes with strides that are multiples of `modulus`.
     fn modulo(&self, modulus: i64) -> Footprint {
         let mut rest = Footprint { rank: 0, ..*self };
         self.axes()

@@ -7,7 +7,7 @@ use crate::error::Error;
 /// The kept axes of a shape, or the reduced ones.
 #[derive(Clone, Copy)]
 pub(crate) struct AxisSet {
-    /// The numbers of axes whose length is not 1, from the outermost to the innermost.
+    /// The numbers of the axes with lengths other than 1, from the outermost to the innermost.
     numbers: [u8; MAX_RANK],
     count: usize,
     elements: usize,

@@ -1,4 +1,4 @@
-//! Cases: calls of one operation, of about one size and on one kind of memory.
+//! Cases: the calls of one operation, of about the same size and on the same kind of memory.
 
 use crate::break_even::BreakEven;
 use crate::estimate::Cell;
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 #[repr(align(64))]
 pub(crate) struct Case {
     tag: AtomicU32,
-    /// The standing decision: its question, its choice, the number of calls for which it still stands, and a `Standing`.
+    /// The standing decision: its question, its choice, the number of calls for which it still stands, and its
+    /// `Standing`.
     question: AtomicU32,
     choice: AtomicU8,
     calls: AtomicU32,
@@ -25,15 +26,15 @@ pub(crate) struct Case {
     pub(crate) choices: [Cell; CHOICES],
 }
 
-/// Why a decision stands.
+/// The purpose for which a decision stands for several calls.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// To decide less often.
     Known,
-    /// To learn how long the calls take on a choice that is predicted to be the fastest.
+    /// To learn how long calls take on a choice that is predicted to be the fastest.
     New,
-    /// To learn how long they take on another choice.
+    /// To learn how long calls take on another choice.
     Tried,
 }
 
@@ -41,12 +42,12 @@ impl Standing {
     const ALL: [Standing; 3] = [Standing::Known, Standing::New, Standing::Tried];
 }
 
-/// A hash of all inputs of a decision but the learned estimates. Short calls share the hash with calls of about the same
-/// length, so that fewer of them need a new decision.
+/// A hash of all inputs of a decision except the learned estimates. A short call has the same hash as calls of about
+/// the same length, so that fewer short calls need a new decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question(u32);
 
-/// The bits of an f32 that change four times in an octave.
+/// The bits of an f32 that change at each quarter of an octave.
 const UPPER_BITS: u32 = u32::MAX << (f32::MANTISSA_DIGITS - 1 - 2);
 
 impl Question {
@@ -73,7 +74,7 @@ impl Case {
         }
     }
 
-    /// Begins a case; forgets the one that had this place.
+    /// Begins a case, unless it is the one in this place. Forgets the other case.
     pub(crate) fn begin(&self, tag: u32) {
         if self.tag.load(Ordering::Relaxed) != tag {
             self.tag.store(tag, Ordering::Relaxed);
@@ -89,7 +90,7 @@ impl Case {
         if is_known { self.counted(question, 2) } else { None }
     }
 
-    /// Returns the choice that stands for this question, and why. Counts the call.
+    /// Returns the choice that stands for this question, and its purpose. Counts the call.
     pub(crate) fn standing(&self, question: Question) -> Option<(Choice, Standing)> {
         let standing = self.standing.load(Ordering::Relaxed) as usize;
         self.counted(question, 1).zip(Standing::ALL.get(standing).copied())
@@ -104,7 +105,7 @@ impl Case {
         Choice::ALL.get(self.choice.load(Ordering::Relaxed) as usize).copied()
     }
 
-    /// True if the decision stands for no more calls.
+    /// True if the decision stands for no further calls.
     pub(crate) fn is_last(&self) -> bool {
         self.calls.load(Ordering::Relaxed) == 0
     }

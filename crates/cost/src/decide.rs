@@ -5,22 +5,13 @@ use crate::learner::Learner;
 use crate::policy::{LONG_CALL_NS, trying};
 use crate::{CHOICES, Choice, Choices, Processors, Work};
 
-/// The reason for a choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The choice is predicted to finish first.
-    Fastest,
-    /// The choice is tried, to learn how long it takes.
-    Explored,
-}
-
 /// A decision where a call runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision {
     /// The choice.
     pub choice: Choice,
-    /// The reason for it.
-    pub reason: Reason,
+    /// True if the choice is tried, to learn how long it takes; false if it is predicted to finish first.
+    pub is_explored: bool,
     /// The predicted time of each choice.
     pub predicted: Predictions,
     /// True if the call's time is to be observed.
@@ -30,16 +21,16 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn new(choice: Choice, reason: Reason, predicted: Predictions, is_observed: bool) -> Self {
+    fn new(choice: Choice, is_explored: bool, predicted: Predictions, is_observed: bool) -> Self {
         let is_long = choice != Choice::CallingCore || predicted[choice as usize] > LONG_CALL_NS;
-        Decision { choice, reason, predicted, is_observed, is_long }
+        Decision { choice, is_explored, predicted, is_observed, is_long }
     }
 }
 
-/// The predicted time of each choice, in nanoseconds; infinite for choices that the machine does not have.
+/// The predicted time of each choice, in nanoseconds, or infinity for a choice that the machine does not have.
 pub type Predictions = [f32; CHOICES];
 
-/// The facts of a decision, by choice.
+/// The facts that a decision depends on, for each choice.
 struct Outlook {
     predicted: Predictions,
     /// The standard deviations of the predictions' logarithms.
@@ -55,14 +46,13 @@ struct Alternative {
     cost: f32,
     /// The time that the choice would save if it were faster than predicted.
     gain: f32,
-    /// The time of a case's calls after which the choice is tried despite its prediction, relative to the cost of the
-    /// try.
+    /// The choice is tried despite its prediction once the case's calls have taken this many times the cost of a try.
     caution: f32,
 }
 
 impl Learner {
     /// Returns the standing decision for a repeated call of an operation, if there is one. [`Learner::decide`] would
-    /// return the same, later.
+    /// return the same, but takes longer.
     pub fn standing(
         &self, operation: u32, core_ns: f32, is_staged: bool, processors: &Processors,
         among: Choices,
@@ -74,19 +64,18 @@ impl Learner {
 
     /// Decides where a call runs, among some choices.
     ///
-    /// The decision is for the choice that is predicted to finish first, unless it is time to try another one. That is
-    /// once earlier calls may have lost several times the expected cost of the try, or calls of the same case took many
-    /// times as long. If the prediction is well known, or the call is not long, the
-    /// decision stands for several calls, and the last of them is observed. A decision for a choice that is
-    /// new to the case stands for as many calls as are needed to show how long later ones take.
+    /// The decision is for the choice that is predicted to finish first, unless it is time to try another one. A try is
+    /// due once earlier calls may have lost several times its expected cost, or once the calls of the case have taken
+    /// many times this cost. If the prediction is well known, or the call is not long, the decision stands for several
+    /// calls, and the last of them is observed. A decision for a choice that is new to the case stands for the number
+    /// of calls that show how long later calls take.
     pub fn decide(&self, work: &Work, processors: &Processors, among: Choices) -> Decision {
         let case = self.case(work);
         let question = Question::new(work.core_ns, processors, among);
         if let Some((choice, standing)) = case.standing(question) {
-            let reason =
-                if standing == Standing::Tried { Reason::Explored } else { Reason::Fastest };
             let is_observed = standing != Standing::Known || case.is_last();
-            return Decision::new(choice, reason, case.predicted(), is_observed);
+            let is_explored = standing == Standing::Tried;
+            return Decision::new(choice, is_explored, case.predicted(), is_observed);
         }
         let outlook = self.outlook(case, work, processors);
         let fastest = outlook.fastest(among);
@@ -105,11 +94,11 @@ impl Learner {
             Some(choice) => {
                 let more_calls = tries(work, choice, predicted[choice as usize]) - 1;
                 case.stand(question, choice, &predicted, more_calls, Standing::Tried);
-                Decision::new(choice, Reason::Explored, predicted, more_calls == 0)
+                Decision::new(choice, true, predicted, more_calls == 0)
             }
             None => {
                 case.stand(question, fastest, &predicted, calls - 1, standing);
-                Decision::new(fastest, Reason::Fastest, predicted, calls == 1)
+                Decision::new(fastest, false, predicted, calls == 1)
             }
         }
     }
@@ -132,8 +121,8 @@ impl Learner {
     }
 }
 
-/// The alternative to try now, if one is due. The decision would otherwise stand for `calls` calls, which
-/// take `fastest` nanoseconds each.
+/// The alternative to try now, if one is due. Otherwise the decision stands for `calls` calls of `fastest` nanoseconds
+/// each.
 fn explored(
     learner: &Learner, case: &Case, calls: u32, fastest: f32,
     others: impl Iterator<Item = Alternative>,
@@ -143,15 +132,15 @@ fn explored(
         let number = other.choice as usize;
         let may_pay = other.gain > 0.0
             && learner.lost[number].is_reached(calls * other.gain, trying::CAUTION * other.cost);
-        // A try is due now and then even if the predictions are certain.
+        // Even with certain predictions, a try is due now and then.
         may_pay | case.spent[number].is_reached(calls * fastest, other.caution * other.cost)
     };
-    // Of the due alternatives, the one that is due least often. (Tries that cost nothing are due at every call.)
+    // If several are due, the one that is due least often. (A try that costs nothing is due at every call.)
     others.filter(is_due).max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|other| other.choice)
 }
 
-/// The number of calls of a try. The first of several calls does not show how long later ones take: arrays may be in the
-/// caches of other processors, and threads or a GPU may be asleep, which is a large part of a short time.
+/// The number of calls of a try. If calls repeat, the first call does not show how long later calls take: arrays may be
+/// in the caches of other processors, and the time to wake threads or a GPU may be a large part of a short call.
 fn tries(work: &Work, choice: Choice, time: f32) -> u32 {
     let wakes_cores = choice.is_cores() && choice != Choice::CallingCore;
     match work.is_repeated {

@@ -44,8 +44,8 @@ impl Step {
         Step { gain: error / variance, variance, doubt, is_slow }
     }
 
-    /// Returns the estimate after the step. `weight` is the derivative of the prediction's logarithm with
-    /// respect to it.
+    /// Returns the estimate after the step. `weight` is the derivative of the prediction's logarithm with respect to
+    /// the estimate.
     pub(crate) fn applied(&self, before: Estimate, weight: f32) -> Estimate {
         let share = weight * before.variance;
         Estimate {
@@ -55,19 +55,19 @@ impl Step {
     }
 }
 
-/// The estimate before anything was observed, and how fast knowledge ages.
+/// The estimate before any observation, and the rate at which estimates age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prior {
-    /// The variance; the mean is 0.
+    /// The variance. The mean is 0.
     pub(crate) variance: f32,
     /// The variance that an estimate gains with each observation of any call.
     pub(crate) drift: f32,
 }
 
-/// An estimate that any thread reads and writes. Of two concurrent writes one is lost.
+/// An estimate that any thread reads and writes. One of two concurrent writes is lost.
 ///
-/// The word holds the mean (32 bits), the variance (the upper 16 bits of an f32), and the time of the last
-/// write (16 bits), which counts observations. 0 stands for the prior.
+/// The word holds the mean (32 bits), the variance (the upper 16 bits of an f32), and the time of the last write (16
+/// bits), as a number of observations. 0 stands for the prior.
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
 
@@ -76,7 +76,7 @@ impl Cell {
         Cell(AtomicU64::new(0))
     }
 
-    /// The estimate at a time, aged since it was written; `None` if nothing was.
+    /// The estimate, aged since it was written until `time`. `None` if none was written.
     pub(crate) fn at(&self, time: u16, prior: Prior) -> Option<Estimate> {
         let word = self.0.load(Ordering::Relaxed);
         let age = f32::from(time.wrapping_sub(word as u16));
@@ -87,7 +87,7 @@ impl Cell {
 
     pub(crate) fn set(&self, estimate: Estimate, time: u16, prior: Prior) {
         let mean = u64::from(estimate.mean.to_bits()) << 32;
-        // Rounded up, so that no estimate becomes certain, and no word becomes 0, which stands for the prior.
+        // Rounded up, so that no estimate becomes certain, and that no word becomes 0, which stands for the prior.
         let variance = (estimate.variance.min(prior.variance).to_bits() >> 16) + 1;
         self.0.store(mean | u64::from(variance) << 16 | u64::from(time), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Learns factors of the machine's rates, corrections, and the times of calls that are alike.
+//! Learns factors of the machine's rates, corrections, and the times of the calls of each case.
 
 use crate::break_even::BreakEven;
 use crate::case::Case;
@@ -13,23 +13,23 @@ const SIZES: usize = 64;
 const OPERATIONS: usize = 64;
 const CASES: usize = 2048;
 
-/// The learned estimates. Any thread may use them, and none waits for another.
+/// The learned estimates. Any thread may use them, and no thread waits for another.
 #[derive(Debug)]
 pub struct Learner {
-    /// Factors of the rates.
+    /// The factors of the rates.
     rates: [Cell; RATES],
-    /// Corrections of each choice, for calls with and without staged arrays, repeated or not ...
+    /// The corrections of each choice, for calls without and with staged arrays, not repeated and repeated.
     choices: [[[Cell; 2]; 2]; CHOICES],
-    /// ... for sizes, in half octaves of bytes, of calls that are repeated or not ...
+    /// The corrections for sizes, in half octaves of bytes, of calls that are not repeated and repeated.
     sizes: [[[Cell; SIZES]; 2]; CHOICES],
-    /// ... and for operations, by their hashes.
+    /// The corrections for operations, by their hashes.
     operations: [[Cell; OPERATIONS]; CHOICES],
     cases: [Case; CASES],
-    /// The time that the driver takes for kernels, relative to what is expected.
+    /// The time that the driver takes for kernels, relative to the expected time.
     compiler: Cell,
     /// The time that calls may have lost because they did not run on each choice.
     pub(crate) lost: [BreakEven; CHOICES],
-    /// Counts observations.
+    /// The number of observations.
     time: AtomicU32,
 }
 
@@ -39,15 +39,15 @@ pub(crate) struct Rates {
     factors: Factors,
 }
 
-/// A prediction, and the estimates that it is made of.
+/// A prediction, and its parts.
 pub(crate) struct Prediction<'a> {
     time: Time,
     corrections: [(&'a Cell, Prior); 3],
-    /// The prediction by the model, with all factors and corrections.
+    /// The prediction of the model, with all factors and corrections.
     model: Estimate,
     /// The logarithm of the prior's prediction.
     prior: f32,
-    /// The estimate by the case's calls, relative to the prior.
+    /// The estimate from the case's calls, relative to the prior.
     seen: Option<Estimate>,
 }
 
@@ -128,8 +128,8 @@ impl Learner {
         case.choices[choice as usize].set(seen, now, learning::CASE);
     }
 
-    /// The time, in nanoseconds, that the driver is expected to take for a kernel that its compiler compiles in `full_ns`.
-    /// It is less, because the driver may find the kernel on disk. Earlier kernels show how much less.
+    /// The time, in nanoseconds, that the driver is expected to take for a kernel if its compiler takes `full_ns`. The
+    /// time is shorter, because the driver may find the kernel on disk. Earlier kernels show how much shorter.
     pub fn compiler_ns(&self, full_ns: f32) -> f32 {
         full_ns
             * prior::COMPILER_SHARE
@@ -216,12 +216,12 @@ fn size(work: &Work) -> usize {
     half_octave(work.bytes()) as usize % SIZES
 }
 
-/// A number that changes twice in an octave: at its beginning and half way.
+/// A number that changes twice in an octave: at its beginning and in its middle.
 fn half_octave(value: f32) -> u32 {
     value.to_bits() >> (f32::MANTISSA_DIGITS - 2)
 }
 
-/// A hash whose lowest bits depend on all bits of the key (the finalizer of MurmurHash3).
+/// A hash with lowest bits that depend on all bits of the key (the finalizer of MurmurHash3).
 pub(crate) fn hash(key: u32) -> u32 {
     let key = (key ^ key >> 16).wrapping_mul(0x85eb_ca6b);
     let key = (key ^ key >> 13).wrapping_mul(0xc2b2_ae35);

@@ -1,13 +1,12 @@
-//! Predicts the time of a call on each choice of processors, learns from the times that calls took, and
-//! decides where the next one runs. Pure: knows neither arrays nor devices.
-//! docs/explanation/placement.md explains it.
+//! Predicts the time of a call on each choice of processors, learns from the times that calls took, and decides where
+//! the next call runs. The crate knows neither arrays nor devices. docs/explanation/placement.md explains it.
 //!
-//! A prediction is the prior's (`model`), with a factor for each rate of the machine, and with corrections
-//! for what the rates do not explain: of the choice, of the choice for calls of about this size, and of the
-//! choice for this operation. It is combined with the times of calls that were alike (`case`). Factors and
-//! corrections are estimates: a mean and a variance of a logarithm (`estimate`). A call's time moves them by
-//! a step of an extended Kalman filter with a diagonal covariance (Anderson and Moore, Optimal Filtering,
-//! 1979, chapter 8).
+//! The prior (`model`) predicts a time from rates of the machine. A learned factor multiplies each rate. Three learned
+//! corrections of a choice follow, for the deviations that the rates do not explain: one for all calls, one for calls
+//! of about this size, and one for this operation. The prediction is combined with the times of similar calls (`case`).
+//! Factors and corrections are estimates: a mean and a variance of a logarithm (`estimate`). A call's time moves them
+//! by a step of an extended Kalman filter with a diagonal covariance (Anderson and Moore, Optimal Filtering, 1979,
+//! chapter 8).
 
 mod break_even;
 mod case;
@@ -18,7 +17,7 @@ mod model;
 mod policy;
 
 pub use break_even::BreakEven;
-pub use decide::{Decision, Predictions, Reason};
+pub use decide::{Decision, Predictions};
 pub use learner::Learner;
 pub use policy::{LONG_CALL_NS, SHORT_CALL_NS};
 
@@ -43,7 +42,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Every choice: the choices of cores come first, in the order of their size.
+    /// Every choice. The choices of cores come first, in the order of their size.
     pub const ALL: [Choice; CHOICES] = [
         Choice::CallingCore,
         Choice::QuarterOfCores,
@@ -59,8 +58,8 @@ impl Choice {
         (self as u8) < Choice::Gpu as u8
     }
 
-    /// The number of threads of a choice of cores: its part of the `limit`, but at most `worth`, the number for which there
-    /// is enough work.
+    /// The number of threads of a choice of cores: its part of `limit`, but at most `worth`, the number of threads for
+    /// which there is enough work.
     pub fn threads(self, worth: usize, limit: usize) -> usize {
         let of_all = match self {
             Choice::CallingCore => 1,
@@ -71,7 +70,7 @@ impl Choice {
         of_all.min(worth).max(1)
     }
 
-    /// True if the machine has the choice for this work, and no smaller choice is the same.
+    /// True if the machine has the choice for this work, and the next smaller choice has fewer threads.
     fn exists(self, work: &Work, processors: &Processors) -> bool {
         match self {
             Choice::CallingCore => true,
@@ -99,12 +98,12 @@ pub struct Choices(u8);
 impl Choices {
     /// All choices.
     pub const ALL: Choices = Choices((1 << CHOICES) - 1);
-    /// The choices in which cores or GPUs do all of the work.
+    /// The choices in which either cores or GPUs do all of the work.
     pub const APART: Choices = Choices((1 << Choice::Together as u8) - 1);
     /// The choices without a GPU.
     pub const CORES: Choices = Choices((1 << Choice::Gpu as u8) - 1);
 
-    /// The set with one more.
+    /// The set with one more choice.
     #[must_use]
     pub fn with(self, choice: Choice) -> Self {
         Choices(self.0 | 1 << choice as u8)
@@ -134,7 +133,7 @@ pub struct Work {
     pub output_bytes: f32,
     /// True if an array has to be staged for a GPU.
     pub is_staged: bool,
-    /// True if the thread's last call was the same: caches may hold the arrays, and threads may be awake.
+    /// True if the thread's last call was the same, so that caches may hold the arrays, and threads may be awake.
     pub is_repeated: bool,
     /// The most threads for which there is enough work.
     pub most_threads: usize,

@@ -1,10 +1,10 @@
-//! The prior: the time of a call on each choice of processors, by rates of the machine.
+//! The prior: computes the time of a call on each choice of processors from rates of the machine.
 
 use crate::policy::prior;
 use crate::{Choice, Processors, Work};
 use std::ops::Add;
 
-/// A rate of the machine. Calls reveal its ratio to the prior's.
+/// A rate of the machine. Its ratio to the prior's rate is learned from calls.
 #[repr(usize)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rate {
@@ -20,7 +20,7 @@ pub(crate) enum Rate {
     Crowd,
     /// The time of a GPU for a call on few elements.
     Latency,
-    /// The time for a byte across the bus, in the direction that has more.
+    /// The time for a byte across the bus, in the direction with more bytes.
     Bus,
     /// The time for a byte across the bus, in the other direction.
     Reverse,
@@ -56,7 +56,7 @@ impl Time {
         Time { ns, prior_ns, by_rate }
     }
 
-    /// The time of two processors that share a call, and finish at the same time.
+    /// The time of two processors that share a call and finish at the same time.
     fn shared(self, other: Self) -> Self {
         let own = other.ns / (self.ns + other.ns);
         let others = 1.0 - own;

@@ -79,7 +79,7 @@ pub(crate) fn find(name: &str) -> Option<(Compute, usize)> {
             })+)*
         };
     }
-    // The bits of floats, of which NaNs stay as they are.
+    // These instructions work on bits, so that the payload of a NaN is kept.
     match name {
         "cvt.f32.f16" => return compute!(b32, |a| half::f32_of_f16(a as u16)),
         "mov.f32" => return compute!(b32, |a| a),

@@ -62,16 +62,16 @@ pub(crate) fn make_positive(digits: &mut [i64]) -> bool {
 /// 1. Let S be the integer's magnitude, as a real number, and 2^t its highest bit. The format's values
 ///    around S are multiples of 2^u with u = max(t − (P − 1), LEAST): P bits of a normal value, fewer
 ///    of a subnormal one. So S = (q + f)·2^u with an integer q < 2^P, and f in [0, 1).
-/// 2. Nearest means q + up, where up = 1 if f > 1/2, or if f = 1/2 and q is odd. The bit below 2^u
-///    says whether f ≥ 1/2; f = 1/2 if in addition every lower bit is 0. q's last bit is that of the
-///    encoding, so that "even" means what IEEE 754 means.
+/// 2. The nearest value is q + up, where up = 1 if f > 1/2, or if f = 1/2 and q is odd. f ≥ 1/2 if the bit
+///    below 2^u is set, and f = 1/2 if in addition every lower bit is 0. The last bit of q is the last bit of
+///    the encoding, so that "even" has IEEE 754's meaning.
 /// 3. The encodings of a format, read as integers, are in the order of the values, without gaps. Below
-///    the binade with steps of 2^u lie (u − LEAST + 1)·2^(P−1) of them: 2^(P−1) of zero and subnormal
-///    values, and as many for each binade. There q begins at 2^(P−1). So the encoding of (q + up)·2^u
-///    is (u − LEAST)·2^(P−1) + q + up. For a subnormal value, u = LEAST, it is q + up. Where q + up
-///    reaches 2^P, the sum is the first encoding of the next binade, which is that value.
-/// 4. The encoding after the largest finite one is Inf's. IEEE 754 rounds as if there were one more
-///    binade, and returns Inf for every value in it. So larger encodings become Inf's.
+///    the binade with steps of 2^u lie (u − LEAST + 1)·2^(P−1) encodings: 2^(P−1) of zero and subnormal
+///    values, and 2^(P−1) of each binade. There q begins at 2^(P−1). So the encoding of (q + up)·2^u
+///    is (u − LEAST)·2^(P−1) + q + up. For a subnormal value, u = LEAST, and the encoding is q + up. If q + up
+///    is 2^P, the sum is the first encoding of the next binade, which is the right value.
+/// 4. The encoding after the largest finite one is the encoding of Inf. IEEE 754 rounds as if there were one
+///    more binade, and returns Inf for every value in it. So larger encodings become that of Inf.
 ///
 /// u − LEAST < 3000 + 1074 < 2^12 − 8, so the sum of step 3 does not overflow 64 bits for f64.
 pub fn round<T: Float>(digits: &mut [i64], low: i32) -> T {

@@ -23,7 +23,7 @@ pub use bins::Bins;
 pub use code::{Code, merge_words};
 pub use digits::{normalise, round};
 pub use float::{Float, Value};
-pub use moments::{mean, norm, quotient, root, standard_deviation, variance};
+pub use moments::{mean, quotient, root, standard_deviation, variance};
 pub use state::{COUNTS, Dot, Kind, State, Sum};
 pub use window::{Guards, LEVEL_BITS, Windowed, accumulate, power, round_units, round_window};
 pub use wire::{MAX_STATES, WireError, kind_of};

@@ -44,12 +44,8 @@ pub fn quotient<K: Kind, T: Float>(sum: &State<K>, divisor: u64) -> T {
     }
 }
 
-/// The square root of a sum of squares, rounded to nearest. A NaN or infinite element makes it NaN or infinite.
-pub fn norm<K: Kind>(squares: &State<K>) -> K::Element {
-    root(squares)
-}
-
-/// The square root of a sum that is not negative, rounded to nearest in any format.
+/// The square root of a sum that is not negative, rounded to nearest in any format. Of a sum of squares it is the norm,
+/// which is NaN or infinite if an element is.
 pub fn root<K: Kind, T: Float>(sum: &State<K>) -> T {
     of_sum(sum, &Leading::root)
 }

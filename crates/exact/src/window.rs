@@ -64,7 +64,7 @@ impl Guards {
     pub const ALL: Self = Self { limit: true, witness: true, floor: true, zero: true };
 }
 
-/// A kind whose terms are sums of f64.
+/// A kind with terms that are sums of f64.
 pub trait Windowed: Kind {
     /// The parts of a term, one or two.
     type Parts: IntoIterator<Item = f64>;
@@ -183,7 +183,7 @@ pub fn round_units<T: Float>(units: i128, unit: i32) -> T {
     digits::round(&mut digits, unit)
 }
 
-/// The sums of parts in the levels of a window, if there is no remainder.
+/// The sums of parts in the levels of a window. `None` if a remainder is left.
 fn sums<const LEVELS: usize>(
     unit: i32, mut parts: Vec<f64>, guards: Guards,
 ) -> Option<[i64; LEVELS]> {

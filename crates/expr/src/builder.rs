@@ -1,4 +1,4 @@
-//! Types and appends nodes; equal nodes are one.
+//! Types and appends nodes. Equal nodes become one.
 
 use crate::error::{Error, Result, fault};
 use crate::literal::{Folded, Number, fold};
@@ -11,10 +11,10 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// The largest power of a float that is a sequence of multiplications: each costs half an ulp.
+/// The largest power of a float that is computed by multiplications. Each multiplication adds an error of half an ulp.
 const MAX_POWER: i128 = 64;
 
-/// A part of an expression, and the place of its first character.
+/// The value of a part of an expression, and the place of the part's first character.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     kind: Kind,
@@ -41,8 +41,8 @@ impl Value {
         }
     }
 
-    /// The result of a function of a class: of Python's numbers alone, or of floats of 16 bits, it is such a value,
-    /// unless it is a bool.
+    /// The value as the result of a function of arguments of a class. A function of Python's numbers alone, or of
+    /// floats of 16 bits, has a result of the same class, unless this is a bool.
     pub(crate) fn of_class(self, class: Class) -> Value {
         match self.kind {
             Kind::Node(id, Class::Of(element)) if element == class.value_type().element() => {
@@ -56,7 +56,7 @@ impl Value {
         self.class().value_type() == Type::U64
     }
 
-    /// True of integers that may be negative, but not of literals.
+    /// True for integers that may be negative, but not for literals.
     fn is_signed(self) -> bool {
         match self.kind {
             Kind::Literal(_) => false,
@@ -74,13 +74,14 @@ impl Value {
 pub(crate) struct Builder {
     nodes: Vec<Node>,
     known: HashMap<Node, NodeId>,
-    /// The reductions so far, each with the node of its result.
+    /// The reductions read so far, each with the node of its result.
     reductions: Vec<(Output, NodeId)>,
 }
 
-/// Inputs behind those that are declared: results of reductions, until the passes of a program are known.
+/// The number of the first input that is the result of a reduction. Such inputs have these numbers until the passes of
+/// the program are known.
 const FIRST_RESULT: usize = MAX_INPUTS;
-/// The most reductions that a text may contain before those that are outputs are left out.
+/// The most reductions that a text may contain, including the reductions that are outputs.
 const MOST_REDUCTIONS: usize = 200;
 
 impl Builder {
@@ -90,14 +91,14 @@ impl Builder {
         Ok(Value { kind, place })
     }
 
-    /// A bool, which unlike numbers is never weak.
+    /// A bool. Unlike a number, it is never weak.
     pub(crate) fn bool(&mut self, value: bool, place: usize) -> Result<Value> {
         let node = Node::new(Source::Constant(value.into()), Type::Bool, &[]);
         let kind = Kind::Node(self.node(node, place)?, Class::BOOL);
         Ok(Value { kind, place })
     }
 
-    /// Applies an operation to as many values as it takes. Errors are at `place`.
+    /// Applies an operation to its operands. Errors are at `place`.
     pub(crate) fn apply(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
         let start = values.iter().map(|value| value.place).fold(place, usize::min);
         if let Some(number) = folded(op, values, place)? {
@@ -153,7 +154,7 @@ impl Builder {
         Ok(Value { kind: Kind::Node(self.node(node, place)?, result), place: start })
     }
 
-    /// The arguments of a function in the class that a rule makes of theirs.
+    /// Converts the arguments of a function to the class that a rule gives for them.
     pub(crate) fn promoted(
         &mut self, name: &str, rule: Rule, values: &[Value], place: usize,
     ) -> Result<(Class, Vec<Value>)> {
@@ -185,8 +186,8 @@ impl Builder {
         Ok(Value { kind: Kind::Node(self.node(node, place)?, class), place: start })
     }
 
-    /// Compares an integer of u64 with one that may be negative: as integers of i64, unless the former is beyond
-    /// these, and so the greater one.
+    /// Compares an integer of u64 with one that may be negative, as integers of i64. An integer of u64 beyond these is
+    /// the greater one.
     fn compare_signed(&mut self, op: Op, a: Value, b: Value, place: usize) -> Result<Value> {
         let is_first = a.is_unsigned();
         let wrapped = self.cast(if is_first { a } else { b }, Element::I64, place)?;
@@ -205,7 +206,7 @@ impl Builder {
         }
     }
 
-    /// Compares integers of u64, or chooses one of them: as integers of i64 in the same order.
+    /// Compares integers of u64, or chooses one of them, as integers of i64 in the same order.
     fn in_order(&mut self, op: Op, values: &[Value], place: usize) -> Result<Value> {
         let [a, b] = [values[0], values[1]].map(|value| self.in_signed_order(value, place));
         let result = self.apply(op, &[a?, b?], place)?;
@@ -216,20 +217,20 @@ impl Builder {
         self.cast(unsigned, Element::U64, place)
     }
 
-    /// An integer of i64 at the place in the order of these that an integer of u64 has among its own.
+    /// Maps an integer of u64 to the integer of i64 at the same place in the order.
     fn in_signed_order(&mut self, value: Value, place: usize) -> Result<Value> {
         let unsigned = self.cast(value, Element::U64, value.place)?;
         let wrapped = self.cast(unsigned, Element::I64, place)?;
         self.moved_by_half(wrapped, place)
     }
 
-    /// An integer of i64 plus or minus 2^63, which wraps to the same.
+    /// Adds 2^63 to an integer of i64, which wraps. To subtract it gives the same.
     fn moved_by_half(&mut self, value: Value, place: usize) -> Result<Value> {
         let half = Value::literal(Number::Int(i64::MIN.into()), place);
         self.apply(Op::Xor, &[value, half], place)
     }
 
-    /// The node of a choice of `where`, in which NumPy rounds a Python integer to f32 at once.
+    /// The node of a choice of `where`. For a choice, NumPy rounds a Python integer to f32 directly, not to f64 first.
     fn choice(&mut self, choice: Value, ty: Type, place: usize) -> Result<NodeId> {
         match choice.kind {
             Kind::Literal(Number::Int(value)) if ty == Type::F32 => {
@@ -241,7 +242,7 @@ impl Builder {
         }
     }
 
-    /// Returns a number unchanged.
+    /// Applies the sign `+`, which does nothing.
     pub(crate) fn plus(&self, value: Value, place: usize) -> Result<Value> {
         if value.class() == Class::BOOL {
             return fault(place, numbers_wanted("'+'"));
@@ -257,7 +258,7 @@ impl Builder {
         Ok(Value { kind: Kind::Node(node, Class::Of(to)), place })
     }
 
-    /// The node of a value that is rounded to a float of 16 bits, once.
+    /// Rounds a value to a float of 16 bits, once.
     fn rounded(&mut self, value: Value, to: Element, rounding: Op, place: usize) -> Result<NodeId> {
         let class = value.class();
         if let Kind::Node(id, _) = value.kind
@@ -265,7 +266,7 @@ impl Builder {
             && let Source::Input(number) = self.nodes[usize::from(id)].source
             && usize::from(number) < FIRST_RESULT
         {
-            // It was loaded from such a float.
+            // The value was loaded from an array of such floats.
             return Ok(id);
         }
         let single = match class.value_type() {
@@ -278,14 +279,14 @@ impl Builder {
         self.node(Node::new(Source::Op(rounding), Type::F32, &[single]), place)
     }
 
-    /// Converts a value to a class that it has in common with others.
+    /// Converts a value to the common class of several.
     fn in_class(&mut self, value: Value, class: Class) -> Result<Value> {
         let node = self.convert(value, class.value_type(), value.place)?;
         Ok(Value { kind: Kind::Node(node, class.computed()), ..value })
     }
 
-    /// Raises a value to a power: to 0.5 by a square root, to a literal whole number by multiplications, and else
-    /// by `pow`.
+    /// Raises a value to a power: to 0.5 by a square root, to a literal whole number by multiplications, and to other
+    /// powers by `pow`.
     pub(crate) fn power(&mut self, base: Value, exponent: Value, place: usize) -> Result<Value> {
         let Kind::Literal(number) = exponent.kind else {
             return self.apply(Op::Pow, &[base, exponent], place);
@@ -315,7 +316,7 @@ impl Builder {
         }
     }
 
-    /// Raises a value to a whole power; to a negative one by a division at the end.
+    /// Raises a value to a whole power. A negative power takes a division at the end.
     fn whole_power(&mut self, base: Value, n: i128, place: usize) -> Result<Value> {
         if n == 0 {
             return self.one_like(base);
@@ -325,7 +326,7 @@ impl Builder {
         if n > 0 { Ok(product) } else { self.apply(Op::Div, &[one, product], place) }
     }
 
-    /// The `n`th power of a value, by multiplications: an even power is a power of the square, and an odd power is the
+    /// The `n`th power of a value, by multiplications. An even power is a power of the square. An odd power is the
     /// value times the even power below it.
     fn product(&mut self, value: Value, n: u128, place: usize) -> Result<Value> {
         if n == 1 {
@@ -359,7 +360,7 @@ impl Builder {
         Ok(Output::new(kind, ty, element, &nodes))
     }
 
-    /// Two numbers of f64 whose sum is an integer of 64 bits: of its upper 32 bits, and of its lower ones.
+    /// Splits an integer of 64 bits into a sum of two f64: of its upper 32 bits, and of its lower 32 bits.
     fn halves(&mut self, value: Value, place: usize) -> Result<[NodeId; 2]> {
         let mask = Value::literal(Number::Int(u32::MAX.into()), place);
         let lower = self.apply(Op::And, &[value, mask], place)?;
@@ -375,7 +376,7 @@ impl Builder {
         let element = value.class().element();
         let ty = element.widened();
         let id = self.convert(value, ty, value.place)?;
-        // Rounded where it is stored.
+        // The store rounds the value.
         let node = &self.nodes[usize::from(id)];
         let is_rounded = rounding(element).is_some_and(|op| node.source == Source::Op(op));
         let stored = if is_rounded { node.operands()[0] } else { id };
@@ -418,13 +419,13 @@ impl Builder {
         Ok(Value { kind: Kind::Node(id, Class::Of(output.element)), place })
     }
 
-    /// The reduction whose result a value is, if it is nothing else.
+    /// The reduction that has this value as its result, if the value is the result of a reduction.
     fn reduction_of(&self, value: Value) -> Option<Output> {
         let Kind::Node(id, _) = value.kind else { return None };
         self.reductions.iter().find(|(_, result)| *result == id).map(|(output, _)| *output)
     }
 
-    /// The program with these outputs, after the passes that compute reductions inside their formulas.
+    /// The program of these outputs. Earlier passes compute the reductions inside their formulas.
     pub(crate) fn end(
         self, inputs: &[Input<'_>], outputs: Vec<Output>,
     ) -> std::result::Result<Program, Error> {
@@ -444,7 +445,7 @@ impl Builder {
         }
     }
 
-    /// The node of a value in a type.
+    /// Converts a value to a type.
     fn convert(&mut self, value: Value, ty: Type, place: usize) -> Result<NodeId> {
         match value.kind {
             Kind::Literal(number) => match (number.bits(ty), number) {
@@ -463,7 +464,7 @@ impl Builder {
                 }
             },
             Kind::Node(_, Class::WeakInt) if ty == Type::F32 => {
-                // As NumPy rounds it: to a Python float, and then to the type of an array.
+                // NumPy rounds it to a Python float, and then to the type of the array.
                 let float = self.convert(value, Type::F64, place)?;
                 self.convert_node(float, Type::F64, ty, place)
             }
@@ -471,7 +472,7 @@ impl Builder {
         }
     }
 
-    /// The node of another node's value, which has the type `from`, in a type.
+    /// Converts the value of a node, which has the type `from`, to a type.
     fn convert_node(&mut self, id: NodeId, from: Type, ty: Type, place: usize) -> Result<NodeId> {
         if from == ty {
             return Ok(id);
@@ -483,7 +484,7 @@ impl Builder {
         self.node(Node::new(Source::Op(Op::Cast), ty, &[id]), place)
     }
 
-    /// A Python number as a Python float.
+    /// Converts a Python number to a Python float.
     fn as_float(&mut self, value: Value, place: usize) -> Result<Value> {
         let kind = match value.kind {
             Kind::Literal(number) => Kind::Literal(Number::Float(number.float())),
@@ -496,7 +497,7 @@ impl Builder {
         if let Some(&id) = self.known.get(&node) {
             return Ok(id);
         }
-        // Results of reductions are not operations; most are outputs, without a node in any pass.
+        // Results of reductions are no operations. Most of them are outputs, and so nodes of no pass.
         if self.nodes.len() - self.reductions.len() >= MAX_NODES {
             return fault(place, passes::too_many_operations());
         }
@@ -517,8 +518,7 @@ pub(crate) fn common(values: &[Value]) -> Class {
     Class::common(values.iter().map(|value| value.class()))
 }
 
-/// The class in which values are compared: integers as they are, whatever the type of a Python integer's
-/// partner is.
+/// The class in which values are compared. Python integers are compared exactly, whatever the type of the other value.
 fn compared(values: &[Value]) -> Class {
     let is_long = |value: &Value| match value.kind {
         Kind::Literal(Number::Int(value)) => i32::try_from(value).is_err(),
@@ -533,7 +533,7 @@ fn compared(values: &[Value]) -> Class {
     }
 }
 
-/// The operation that rounds to a float of 16 bits.
+/// The operation that rounds to a float of 16 bits; `None` for other types.
 fn rounding(to: Element) -> Option<Op> {
     match to {
         Element::F16 => Some(Op::RoundF16),
@@ -542,9 +542,9 @@ fn rounding(to: Element) -> Option<Op> {
     }
 }
 
-/// The result of comparing integers with a literal beyond all integers of their 64 bits.
+/// The result of a comparison of integers with a literal beyond the range of their type. `None` for other comparisons.
 fn compared_with_beyond(op: Op, values: &[Value]) -> Option<bool> {
-    // The integers are as good as 0, unless both values are literals.
+    // The integers that are not literals may count as 0: a literal out of range compares with 0 as with any of them.
     let number = |value: &Value| match value.kind {
         Kind::Literal(Number::Int(value)) => value,
         _ => 0,
@@ -566,7 +566,8 @@ fn compared_with_beyond(op: Op, values: &[Value]) -> Option<bool> {
     })
 }
 
-/// Does an operation at once, if all its operands are literals.
+/// Computes the result of an operation on literals. `None` if an operand is not a literal, or if the program has to
+/// compute the result.
 fn folded(op: Op, values: &[Value], place: usize) -> Result<Option<Number>> {
     let mut numbers = [Number::Int(0); 3];
     for (number, value) in numbers.iter_mut().zip(values) {

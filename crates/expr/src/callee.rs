@@ -5,7 +5,7 @@ use crate::formulas::{FORMULAS, Formula};
 use crate::suggest::{cast_of_integers, function_suggestion};
 use crate::{Element, Op, Reduction};
 
-/// A function that is called.
+/// A callable.
 #[derive(Clone, Copy)]
 pub(crate) enum Callee {
     Cast(Element),
@@ -15,7 +15,7 @@ pub(crate) enum Callee {
 }
 
 impl Callee {
-    /// The function of that name; `place` is the name's.
+    /// Finds the callable of a name. `place` is the place of the name.
     pub(crate) fn named(name: &str, place: usize) -> Result<Self> {
         let cast = casts().find(|element| element.name() == name).map(Callee::Cast);
         let function = || Op::FUNCTIONS.iter().copied().find(|op| op.name() == name);
@@ -59,7 +59,7 @@ impl Callee {
     }
 }
 
-/// The reduction of that name, which may be NumPy's.
+/// The reduction of a name, which may be NumPy's name for it.
 fn reduction_named(name: &str) -> Option<Reduction> {
     let name = match name {
         "amin" => "min",
@@ -69,19 +69,19 @@ fn reduction_named(name: &str) -> Option<Reduction> {
     Reduction::ALL.iter().find(|reduction| reduction.name() == name).copied()
 }
 
-/// The types to which there is a cast.
+/// The types that have a cast.
 fn casts() -> impl Iterator<Item = Element> + Clone {
     Element::ALL.iter().copied().filter(|element| element.is_of_results())
 }
 
-/// The functions of elements, by their names, each with the number of its arguments: casts, functions and formulas.
+/// The names of the functions of elements, each with its number of arguments: casts, functions and formulas.
 pub fn functions() -> impl Iterator<Item = (&'static str, usize)> + Clone {
     let casts = casts().map(|element| (element.name(), 1));
     let functions = Op::FUNCTIONS.iter().map(|op| (op.name(), op.arity()));
     casts.chain(functions).chain(FORMULAS.iter().map(|formula| (formula.name, formula.arity)))
 }
 
-/// The names that may be called.
+/// The names of all callables.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
     let reductions = Reduction::ALL.iter().map(|reduction| reduction.name());
     functions().map(|(name, _)| name).chain(["amin", "amax"]).chain(reductions)

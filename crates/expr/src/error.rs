@@ -9,7 +9,7 @@ const WIDTH: usize = 76;
 /// The characters before the caret in a line that is too wide.
 const BEFORE: usize = 50;
 
-/// A mistake at a place of the text, given in bytes, or a lack of memory.
+/// A mistake at a place in the text, in bytes, or a lack of memory.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) message: String,
@@ -17,7 +17,7 @@ pub(crate) struct Fault {
     lacks_memory: bool,
 }
 
-/// The outcome of reading a part of an expression.
+/// The result of reading a part of an expression.
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 /// Returns the error with a message at a place.
@@ -39,7 +39,8 @@ impl From<TryReserveError> for Fault {
     }
 }
 
-/// An error in an expression or its inputs: the message, the line, a caret under the place. Or a lack of memory.
+/// An error in an expression or its inputs, or a lack of memory. The text has the message, the line, and a caret under
+/// the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -77,7 +78,7 @@ impl Error {
         Error { message: message.into(), line: String::new(), column: 0, lacks_memory: false }
     }
 
-    /// True if memory was too short to read the text: it may be right.
+    /// True if there was too little memory to read the text, which may be right.
     #[must_use]
     pub fn lacks_memory(&self) -> bool {
         self.lacks_memory

@@ -1,11 +1,10 @@
-//! Functions that are formulas: NumPy's names for what the language writes otherwise, and functions that need no
-//! operation of their own.
+//! Functions that are formulas in the language: NumPy's names for operators, casts and functions, and functions that
+//! need no operation of their own.
 
 use crate::Rule;
 
-/// A function that is a formula of its arguments `x`, `y` and `z`.
-///
-/// A formula may have several parts with `;` between them: the values of earlier ones are `u`, `v` and `w`.
+/// A function that is a formula of its arguments `x`, `y` and `z`. A formula may have several parts with `;` between
+/// them. The values of earlier parts are `u`, `v` and `w`.
 pub(crate) struct Formula {
     pub(crate) name: &'static str,
     pub(crate) arity: usize,
@@ -14,14 +13,14 @@ pub(crate) struct Formula {
 
 /// The text of a formula.
 pub(crate) enum Text {
-    /// Of arguments of any types.
+    /// For arguments of any types.
     Any(&'static str),
-    /// Of arguments that a rule converts to one type: for integers, f32 and f64.
+    /// For arguments that a rule converts to one type. The texts are for integers, f32 and f64.
     Typed(Rule, [&'static str; 3]),
 }
 
 impl Formula {
-    /// The function of that name.
+    /// The function of a name.
     pub(crate) fn named(name: &str) -> Option<&'static Formula> {
         FORMULAS.iter().find(|formula| formula.name == name)
     }
@@ -36,7 +35,7 @@ const fn any(name: &'static str, arity: usize, text: &'static str) -> Formula {
     Formula { name, arity, text: Text::Any(text) }
 }
 
-/// A function of numbers, by their types.
+/// A function of numbers, with a text for integers and one for floats.
 const fn numbers(
     name: &'static str, arity: usize, integers: &'static str, floats: &'static str,
 ) -> Formula {
@@ -50,10 +49,10 @@ const fn floats(
     Formula { name, arity, text: Text::Typed(Rule::Float, ["", single, double]) }
 }
 
-/// The neighbour of x on the side of y. The parts are the magnitude of x, 1 where that grows or else -1, and the
-/// neighbour's magnitude: x and a bit more than half an ulp of it, rounded. Numbers whose half ulp is subnormal are
-/// multiplied by a power of two first, and the least ones, below twice the least normal number, are equally far
-/// apart (Rump, Zimmermann, Boldo, Melquiond: "Computing predecessor and successor in rounding to nearest", 2009).
+/// The neighbour of x on the side of y. The parts are the magnitude of x; 1 if the magnitude grows, else -1; and the
+/// neighbour's magnitude. That is the magnitude of x plus or minus a bit more than half an ulp, rounded. If half an ulp
+/// is subnormal, x is multiplied by a power of two first. Below twice the least normal number, all numbers are equally
+/// far apart (Rump, Zimmermann, Boldo, Melquiond: "Computing predecessor and successor in rounding to nearest", 2009).
 const NEXT_AFTER_F32: &str = "\
     abs(x); \
     where((x < y) ^ (0 < x), f32(-1), f32(1)); \
@@ -64,7 +63,7 @@ const NEXT_AFTER_F32: &str = "\
     u + v * (u * 5.960465188081798e-8)))); \
     where((x == y) | (y != y), y, copysign(w, where(x == 0, y, x)))";
 
-/// The same of f64.
+/// The same for f64.
 const NEXT_AFTER_F64: &str = "\
     abs(x); \
     where((x < y) ^ (0 < x), f64(-1), f64(1)); \
@@ -76,7 +75,7 @@ const NEXT_AFTER_F64: &str = "\
     u + v * (u * 1.1102230246251568e-16)))); \
     where((x == y) | (y != y), y, copysign(w, where(x == 0, y, x)))";
 
-/// Each function of the list.
+/// All such functions.
 pub(crate) const FORMULAS: &[Formula] = &[
     // Names of NumPy for operators.
     any("add", 2, "x + y"),
@@ -152,9 +151,9 @@ pub(crate) const FORMULAS: &[Formula] = &[
         "x % y; minimum(sign(u) * sign(x), 0); u - v * v * y",
         "copysign(abs(x) % abs(y), x)",
     ),
-    // Of f32 a number of f64, rounded: its error of 2^-52 is less than its distance to the middle of two f32, which
-    // is 2^-51 or more. Of f64 the factor is a sum of two numbers. The first is too small rather than too large, so
-    // that infinity times the second has its sign.
+    // For f32, the product is computed in f64, and rounded: its error of 2^-52 is less than its distance from the
+    // middle of two f32, which is 2^-51 or more. For f64, the factor is a sum of two numbers. The first is smaller than
+    // the factor, so that the second is positive, and infinity times it has the right sign.
     floats(
         "degrees",
         1,
@@ -167,8 +166,8 @@ pub(crate) const FORMULAS: &[Formula] = &[
         "f32(f64(x) * 0.017453292519943295)",
         "fma(x, 0.017453292519943295, x * 2.9486522708701687e-19)",
     ),
-    // Of f64 a step of Newton's method from u, with 1 - x * u^2 from the exact errors of two products: before it is
-    // rounded, the result has an error of some 2^-50 ulp.
+    // For f64, a Newton step from u, with 1 - x * u^2 from the exact errors of two products. Before it is rounded, the
+    // result has an error of some 2^-50 ulp.
     floats(
         "rsqrt",
         1,

@@ -1,6 +1,6 @@
 //! Floats of 16 bits: f16, which is IEEE 754's binary16, and bf16, the upper half of an f32.
 //!
-//! Without branches, so that loops become vector code. A NaN becomes the one quiet NaN.
+//! The functions have no branches, so that the compiler vectorises loops over them. A NaN becomes the one quiet NaN.
 
 /// The quiet NaN of f16.
 pub const F16_NAN: u16 = 0x7E00;
@@ -9,7 +9,7 @@ pub const BF16_NAN: u16 = 0x7FC0;
 
 /// The least normal f16, 2^-14, as an f32.
 const LEAST_NORMAL: f32 = f32::from_bits((127 - 14) << 23);
-/// 2^16, as an f32: larger numbers are infinite f16s, as it is.
+/// 2^16, as an f32. It and all larger numbers are infinite as f16.
 const LARGE: f32 = f32::from_bits((127 + 16) << 23);
 
 /// The value of an f16.
@@ -17,7 +17,7 @@ const LARGE: f32 = f32::from_bits((127 + 16) << 23);
 #[inline(always)]
 pub fn f32_of_f16(bits: u16) -> f32 {
     let sign = (u32::from(bits) & 0x8000) << 16;
-    // The exponent and the mantissa in their places in an f32, whose exponents are greater by 112.
+    // The exponent and the mantissa at their places in an f32. The exponents of f32 are greater by 112.
     let magnitude = (u32::from(bits) & 0x7FFF) << 13;
     let normal = magnitude + (112 << 23);
     let subnormal = f32::from_bits(magnitude + (113 << 23)) - LEAST_NORMAL;
@@ -36,7 +36,7 @@ pub fn f32_of_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The bits of the nearest f16, ties to even; from 65520 on, an infinity.
+/// The bits of the nearest f16, ties to even. From 65520 on, it is infinite.
 #[must_use]
 #[inline(always)]
 pub fn f16_bits(x: f32) -> u16 {
@@ -44,13 +44,13 @@ pub fn f16_bits(x: f32) -> u16 {
     let aligned = power * TO_ALIGN;
     let magnitude = if x.abs() < LARGE { x.abs() } else { LARGE };
     let units = (magnitude + aligned).to_bits() - aligned.to_bits();
-    // The mantissa's first bit, which is 1 unless the number is subnormal, adds to the exponent.
+    // The mantissa's first bit is 1 unless the number is subnormal. It adds to the exponent.
     let rounded = ((power.to_bits() - LEAST_NORMAL.to_bits()) >> 13) + units;
     let sign = (x.to_bits() >> 16) & 0x8000;
     if x.is_nan() { F16_NAN } else { (sign | rounded) as u16 }
 }
 
-/// The nearest f16 as an f32, as [`f16_bits`] rounds.
+/// The nearest f16 as an f32, rounded as by [`f16_bits`].
 #[must_use]
 #[inline(always)]
 pub fn nearest_f16(x: f32) -> f32 {
@@ -60,13 +60,13 @@ pub fn nearest_f16(x: f32) -> f32 {
     magnitude.copysign(x)
 }
 
-/// Times a power of two, it is a number whose ulp is the distance between f16s from that power on.
+/// A power of two times this has an ulp that is the distance between f16s from that power on.
 const TO_ALIGN: f32 = 8192.0;
 
-/// The power of two from which on the f16s around a number are equally far apart, for numbers up to [`LARGE`].
+/// The power of two at which the range of equally distant f16s around a number begins, for numbers up to [`LARGE`].
 #[inline(always)]
 fn power_below(x: f32) -> f32 {
-    // Not f32's methods, which look for a NaN.
+    // Not the methods of f32, which also test for NaN.
     let power = f32::from_bits(x.to_bits() & 0x7F80_0000);
     let power = if power > LEAST_NORMAL { power } else { LEAST_NORMAL };
     if power < LARGE { power } else { LARGE }
@@ -81,13 +81,13 @@ pub fn bf16_bits(x: f32) -> u16 {
     if x.is_nan() { BF16_NAN } else { (bits.wrapping_add(half) >> 16) as u16 }
 }
 
-/// The f32 of an f64 toward zero, with the last bit set if it is not exact. Rounded again to a float that is at least
-/// two bits shorter, it is the f64 rounded once (Boldo and Melquiond, 2008).
+/// Rounds an f64 to f32 toward zero, and sets the last bit if the result is not exact. Rounding it again, to a float
+/// that is at least two bits shorter, gives the f64 rounded once (Boldo and Melquiond, 2008).
 #[must_use]
 #[inline(always)]
 pub fn rounded_to_odd(x: f64) -> f32 {
     let near = x as f32;
-    // Of two neighbours with the exact value between them the odd one is wanted.
+    // If the exact value is between two neighbours, the odd one is the result.
     let is_larger = f64::from(near).abs() > x.abs();
     let toward_zero = near.to_bits() - u32::from(is_larger);
     let is_inexact = f64::from(near) != x && !x.is_nan();

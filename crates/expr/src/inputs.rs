@@ -4,7 +4,7 @@ use crate::error::quoted;
 use crate::lexer::is_word;
 use crate::{Element, Form, Input, MAX_INPUTS, MAX_NAME, MAX_TEXT};
 
-/// Python's keywords, which cannot be names, with what to write instead.
+/// Python's keywords, which cannot be names, with advice on what to write instead.
 pub(crate) const KEYWORDS: &[(&str, &str)] = &[
     ("True", ""),
     ("False", ""),

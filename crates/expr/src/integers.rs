@@ -1,7 +1,7 @@
-//! Integers that a call computes from Python's integers alone, which must not wrap.
+//! Integers that a call computes from Python's integers alone. These must not wrap.
 //!
-//! In Python such an integer has any size, and NumPy refuses one that its partner's type lacks. So a call
-//! computes them before all else, and fails if one does not fit.
+//! In Python such an integer has any size, and NumPy refuses one that does not fit into the other operand's type. So a
+//! call computes them first, and fails if one does not fit.
 
 use crate::literal::integers;
 use crate::{Element, Form, NodeId, Op, Program, Source, Type};
@@ -14,7 +14,7 @@ pub struct Integers(Vec<Step>);
 /// An integer that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// The input that it is computed from; the first one, if there are several.
+    /// The first input that the integer is computed from.
     pub input: usize,
     /// True if the integer is the input itself.
     pub is_input: bool,
@@ -22,7 +22,7 @@ pub struct Unfit {
     pub ty: Type,
 }
 
-/// An integer: its source, and the first input that it is computed from, if it is not a constant.
+/// An integer, and the first input that it is computed from; `None` for constants.
 #[derive(Debug)]
 struct Step {
     value: Value,
@@ -41,16 +41,16 @@ enum Value {
     Input,
     /// An operation on earlier integers.
     Op(Op, [usize; 2]),
-    /// A cast of an earlier integer to a type that may lack it: i32, or u64.
+    /// A cast of an earlier integer to a type into which it may not fit: i32 or u64.
     Cast(Type, usize),
 }
 
 impl Integers {
-    /// The integers of a program.
+    /// Finds the integers of a program.
     ///
     /// # Errors
     ///
-    /// If memory is too short.
+    /// If there is too little memory.
     pub fn of(program: &Program) -> Result<Integers, TryReserveError> {
         let is_number: Vec<bool> = program
             .inputs()
@@ -87,7 +87,7 @@ impl Integers {
             places.insert(id as NodeId, steps.0.len());
             steps.0.push(Step { value, input });
         }
-        // Numbers that are used as they are always fit.
+        // Numbers that are used directly always fit.
         if !steps.0.iter().any(|step| step.value.is_computed()) {
             steps.0.clear();
         }
@@ -98,7 +98,7 @@ impl Integers {
     ///
     /// # Errors
     ///
-    /// If one does not: the first.
+    /// The first integer that does not fit.
     pub fn check(&self, input: impl Fn(usize) -> i64) -> Result<(), Unfit> {
         let mut values = Vec::with_capacity(self.0.len());
         for step in &self.0 {
@@ -125,7 +125,7 @@ impl Integers {
     }
 }
 
-/// An operation on earlier integers, if it is one.
+/// The operation of a node, if it computes an integer from earlier ones.
 fn operation(
     op: Op, ty: Type, operands: &[NodeId], places: &HashMap<NodeId, usize>,
 ) -> Option<Value> {
@@ -144,7 +144,7 @@ fn has(ty: Type, value: i64) -> bool {
     if ty == Type::U64 { value >= 0 } else { i32::try_from(value).is_ok() }
 }
 
-/// The result of an operation, if there is one that fits.
+/// The result of an operation. `None` if it does not fit, or if the operation has no integer result.
 fn computed(op: Op, a: i64, b: i64) -> Option<i64> {
     let result = match op {
         Op::FloorDiv | Op::Mod if b == 0 => return Some(0),

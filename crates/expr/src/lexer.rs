@@ -5,7 +5,7 @@ use crate::error::{Result, fault, quoted};
 /// A token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token<'t> {
-    /// A name of an input or a function.
+    /// The name of an input or a function.
     Name(&'t str),
     /// A literal without a point or an exponent.
     Integer(&'t str),
@@ -18,7 +18,7 @@ pub(crate) enum Token<'t> {
 }
 
 impl Token<'_> {
-    /// The token as errors name it.
+    /// The token as errors show it.
     pub(crate) fn quoted(self) -> String {
         match self {
             Token::Name(text) | Token::Integer(text) | Token::Float(text) => quoted(text),
@@ -34,7 +34,7 @@ const SYMBOLS: &[&str] = &[
     "^", "~", "(", ")", ",", ";",
 ];
 
-/// Symbols of other languages, with what to write instead.
+/// Symbols of other languages, with advice on what to write instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("&&", "write & between bools, and parentheses around comparisons"),
     ("||", "write | between bools, and parentheses around comparisons"),
@@ -46,7 +46,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("[", "pass the part of the array that you need"),
 ];
 
-/// The longest symbol at the start of a text, and what to write instead if the language does not have it.
+/// The longest symbol at the start of a text. If the language does not have it, also the advice on what to write
+/// instead.
 fn symbol(text: &str) -> Option<(&'static str, Option<&'static str>)> {
     let known = SYMBOLS.iter().map(|symbol| (*symbol, None));
     let foreign = FOREIGN.iter().map(|(symbol, hint)| (*symbol, Some(*hint)));
@@ -65,7 +66,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, position: 0 }
     }
 
-    /// The next token and its place. The end's is behind the last token.
+    /// The next token and its place. The end of the text is at the place after the last token.
     pub(crate) fn next(&mut self) -> Result<(Token<'t>, usize)> {
         let rest = self.skip_blanks();
         let place = if rest.is_empty() { self.text.trim_ascii_end().len() } else { self.position };
@@ -106,7 +107,7 @@ impl<'t> Lexer<'t> {
         self.skip_blanks().starts_with(character)
     }
 
-    /// Reads a keyword with its equals sign, if they come next.
+    /// Reads a keyword and its equals sign, if they come next. Returns true if it read them.
     pub(crate) fn keyword(&mut self, name: &str) -> bool {
         let rest = self.skip_blanks().strip_prefix(name).map(str::trim_ascii_start);
         let Some(value) = rest.and_then(|rest| rest.strip_prefix('=')) else { return false };
@@ -123,12 +124,12 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// True of a character that a name may have behind its first.
+/// True for characters that a name may contain after its first character.
 pub(crate) const fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Counts the leading characters, all of them ASCII, that are wanted.
+/// The number of leading characters for which `wanted` is true. All of these must be ASCII.
 fn run(text: &str, wanted: impl Fn(char) -> bool) -> usize {
     text.find(|c| !wanted(c)).unwrap_or(text.len())
 }

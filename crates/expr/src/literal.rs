@@ -14,9 +14,9 @@ pub(crate) enum Number {
 /// The outcome of arithmetic on literals.
 pub(crate) enum Folded {
     Number(Number),
-    /// The operation is left to the program.
+    /// None: the program does the operation.
     Not,
-    /// There is no result, for this reason.
+    /// An error, with its message.
     Error(&'static str),
 }
 
@@ -35,7 +35,7 @@ impl Number {
         }
     }
 
-    /// The number as an integer, if it is one; large floats are not.
+    /// The number as an integer, if it is whole. Large floats do not count as whole.
     pub(crate) fn whole(self) -> Option<i128> {
         match self {
             Number::Int(value) => Some(value),
@@ -45,8 +45,7 @@ impl Number {
         }
     }
 
-    /// The bits of the number as a constant, or nothing if it does not fit. A float of 32 bits is
-    /// rounded from one of 64, as NumPy does it.
+    /// The bits of the number as a constant; `None` if it does not fit. An f32 is rounded from an f64, as in NumPy.
     pub(crate) fn bits(self, ty: Type) -> Option<u64> {
         let int = || match self {
             Number::Int(value) => Some(value),
@@ -73,7 +72,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Does an operation on literals, if Python's result is exact or one IEEE 754 operation.
+/// Does an operation on literals, if Python's result is exact or the result of one IEEE 754 operation.
 pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
     match (op, numbers) {
         (Op::Div | Op::FloorDiv | Op::Mod, [_, divisor]) if divisor.float() == 0.0 => {
@@ -92,10 +91,10 @@ pub(crate) fn fold(op: Op, numbers: &[Number]) -> Folded {
     }
 }
 
-/// Python's result of an operation whose operands and result are integers, or nothing if it has no such result; the
-/// inner option is nothing if the result is too large. The only operand of an operation is `a`, and no divisor is 0.
+/// Python's result of an operation on integers. `None` if the result is not an integer, `Some(None)` if it is too
+/// large. An operation on one operand takes `a`. No divisor is 0.
 pub(crate) fn integers(op: Op, a: i128, b: i128) -> Option<Option<i128>> {
-    // A division rounds toward zero, and has a remainder of the sign of `a`.
+    // Rust's division rounds toward zero, and its remainder has the sign of `a`.
     let is_rounded_up = || a.checked_rem(b).is_some_and(|r| r != 0 && (r < 0) != (b < 0));
     Some(match op {
         Op::Neg => a.checked_neg(),

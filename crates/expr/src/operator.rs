@@ -1,35 +1,36 @@
-//! Operators, and how strongly each binds.
+//! Operators and their precedence.
 
 use crate::Op;
 use crate::lexer::Token;
 
-/// A comparison, by an operation on its operands or on those swapped.
+/// A comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct Comparison {
     pub(crate) op: Op,
+    /// True if the operation takes the operands in reverse order.
     pub(crate) is_swapped: bool,
-    /// True if the result of the chain so far, a bool, is the value before the operands.
+    /// True if the value before the operands is the result of the chain's earlier comparisons.
     pub(crate) is_chained: bool,
 }
 
-/// An operator between values or in front of one.
+/// An operator between two values or before one.
 #[derive(Clone, Copy)]
 pub(crate) enum Operator {
     Comparison(Comparison),
     /// Any other operator that groups to the left.
     Binary(Op),
-    /// A sign; `+` does nothing.
+    /// A sign. `+` has no operation.
     Sign(Option<Op>),
     /// A power, which groups to the right.
     Power,
 }
 
 impl Operator {
-    /// Binds less strongly than all operators.
+    /// Less than the strength of any operator.
     pub(crate) const NONE: u8 = 0;
     pub(crate) const COMPARISON: u8 = 1;
 
-    /// The operator between two values that a token is.
+    /// The token as an operator between two values.
     pub(crate) fn infix(token: Token<'_>) -> Option<Operator> {
         let Token::Symbol(symbol) = token else { return None };
         let comparison =
@@ -57,7 +58,7 @@ impl Operator {
         })
     }
 
-    /// Of two operators beside a value, the one that binds more strongly has it.
+    /// The precedence: if there are operators on both sides of a value, the stronger one takes it.
     pub(crate) const fn strength(self) -> u8 {
         match self {
             Operator::Comparison(_) => Operator::COMPARISON,

@@ -1,6 +1,5 @@
-//! The grammar, by operator precedence: one token ahead, with nodes appended on the way. Operators and
-//! parentheses wait for their values in a list, not in the parser's own calls, so that the stack that it
-//! takes is the same for every text.
+//! An operator-precedence parser. It looks one token ahead, and appends nodes on the way. Operators and parentheses
+//! wait for their values in a list, not in recursive calls, so that the parser takes the same stack for every text.
 
 use crate::builder::{Builder, Value};
 use crate::callee::{Callee, names};
@@ -16,7 +15,7 @@ use crate::{
     Form, Input, MAX_DEPTH, MAX_OUTPUTS, NodeId, Op, Output, OutputKind, Program, Reduction, Type,
 };
 
-/// Python's floats that have names, unless an input has the name.
+/// The names of constants. An input of the same name hides a constant.
 const CONSTANTS: &[(&str, f64)] = &[
     ("pi", std::f64::consts::PI),
     ("e", std::f64::consts::E),
@@ -24,14 +23,13 @@ const CONSTANTS: &[(&str, f64)] = &[
     ("nan", f64::NAN),
 ];
 
-/// Compiles an expression of the inputs: a formula, or several with `;` between them, each of which makes an
-/// output.
+/// Compiles an expression of the inputs: one formula, or several with `;` between them. Each formula makes an output.
 ///
-/// Time and memory are bounded by the crate's limits; the stack does not depend on the text.
+/// The crate's limits bound the time and the memory. The stack does not depend on the text.
 ///
 /// # Errors
 ///
-/// If the text or the inputs are wrong: the error says where, and what to write.
+/// If the text or the inputs are wrong. The error shows the place and what to write.
 pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program, Error> {
     check_inputs(inputs).map_err(Error::of_inputs)?;
     check_text(text).map_err(Error::of_inputs)?;
@@ -68,7 +66,7 @@ const NOT_BY_KEY: &str = "by key, each formula is one reduction: write sum(x), a
 /// The token between two formulas.
 const SEPARATOR: Token<'static> = Token::Symbol(";");
 
-/// A call whose arguments are being read.
+/// A call that is being read.
 #[derive(Clone, Copy)]
 struct Call {
     callee: Callee,
@@ -79,20 +77,20 @@ struct Call {
     first: usize,
 }
 
-/// Waits for the value on its right.
+/// A part of an expression that waits for the value on its right.
 #[derive(Clone, Copy)]
 enum Pending {
-    /// An operator at a place; the value on its left, if it has one, is the last.
+    /// An operator and its place. If it has a value on its left, that is the last value.
     Operator(Operator, usize),
     Parenthesis,
     Call(Call),
 }
 
-/// The names of a text's values.
+/// The values that have names in a text.
 #[derive(Clone, Copy)]
 enum Scope<'t> {
     Inputs(&'t [Input<'t>]),
-    /// The names of a function's formula: its arguments, and the values of earlier parts.
+    /// In a function's formula: its arguments, and the values of its earlier parts.
     Values(&'t [(&'static str, Value)]),
 }
 
@@ -102,14 +100,14 @@ struct Parser<'t> {
     place: usize,
     scope: Scope<'t>,
     builder: &'t mut Builder,
-    /// The values that no operator has yet.
+    /// The values that no operator has taken.
     values: Vec<Value>,
     pending: Vec<Pending>,
-    /// The number of those pending that nest: all but comparisons and binary operators.
+    /// The number of pending parts that nest: all except comparisons and binary operators.
     depth: usize,
     /// The keyword argument of the reduction that ends next.
     ddof: i32,
-    /// The contents of the formula, and of each reduction that is being read, without the contents of inner reductions.
+    /// The contents of the formula and of each reduction that is being read, without the contents of inner reductions.
     contents: Vec<Contents>,
 }
 
@@ -121,7 +119,7 @@ struct Contents {
 }
 
 impl Contents {
-    /// True if there is one value, which is computed of reductions.
+    /// True if there is only one value, which is computed from reductions.
     const fn are_one_value(self) -> bool {
         self.has_reduction && !self.has_array
     }
@@ -173,7 +171,7 @@ impl<'t> Parser<'t> {
         parser.builder.key(value)
     }
 
-    /// Reads what separates a formula from the `read` ones before it.
+    /// Reads the separator between a formula and the `read` formulas before it.
     fn separator(&mut self, read: usize) -> Result<()> {
         let place = self.place;
         self.advance()?;
@@ -207,7 +205,7 @@ impl<'t> Parser<'t> {
         Ok(parser.values[0])
     }
 
-    /// Reads up to the end of a formula, where the only value is the output.
+    /// Reads up to the end of a formula. The only value is then the output.
     fn read(&mut self) -> Result<()> {
         loop {
             let value = self.operand()?;
@@ -218,7 +216,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads a value, and all signs, parentheses and functions in front of it, which then wait for it.
+    /// Reads a value, and all signs, parentheses and functions before it, which then wait for it.
     fn operand(&mut self) -> Result<Value> {
         loop {
             let place = self.place;
@@ -250,7 +248,7 @@ impl<'t> Parser<'t> {
         self.nest(Pending::Operator(Operator::Sign(op), place), place)
     }
 
-    /// Reads a literal, or a bool.
+    /// Reads a literal or a bool.
     fn constant(&mut self) -> Result<Value> {
         let place = self.place;
         let value = match self.token {
@@ -274,7 +272,7 @@ impl<'t> Parser<'t> {
         Ok(value)
     }
 
-    /// An input, or a constant that has a name.
+    /// The input or the constant of a name.
     fn input(&mut self, name: &str, place: usize) -> Result<Value> {
         let inputs = match self.scope {
             Scope::Inputs(inputs) => inputs,
@@ -340,8 +338,8 @@ impl<'t> Parser<'t> {
         fault(self.place, format!("{}, not {}", call.callee.takes(), self.arguments(call)))
     }
 
-    /// Ends the value that is the last, as far as the next token lets it: returns true if it is the whole
-    /// formula. If it is not, an operand follows.
+    /// Gives the last value to the operators, calls and parentheses that the next token ends. Returns true if the value
+    /// is then the whole formula. Otherwise an operand follows.
     fn end_of_value(&mut self) -> Result<bool> {
         loop {
             if let Some(operator) = Operator::infix(self.token) {
@@ -367,7 +365,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads what follows an argument: says whether another one begins.
+    /// Reads the text after an argument. Returns true if another argument begins.
     fn next_argument(&mut self, call: Call) -> Result<bool> {
         if self.token == Token::Symbol(",") {
             let has_ddof =
@@ -415,7 +413,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Calls a function of the last values.
+    /// Applies a function to the last values.
     fn call(&mut self, Call { callee, place, first, .. }: Call) -> Result<()> {
         let arguments = &self.values[first..];
         let value = match callee {
@@ -443,11 +441,12 @@ impl<'t> Parser<'t> {
         self.push(value)
     }
 
-    /// Reads an operator behind the last value, for which it then waits with those that bind less strongly.
+    /// Reads an operator after the last value. Applies the stronger operators that wait; the new operator then waits,
+    /// too.
     fn infix(&mut self, operator: Operator) -> Result<()> {
         let place = self.place;
         match operator {
-            // It binds more strongly than all that wait.
+            // It is stronger than all operators that wait.
             Operator::Power => {
                 self.advance()?;
                 return self.nest(Pending::Operator(operator, place), place);
@@ -466,7 +465,7 @@ impl<'t> Parser<'t> {
         self.advance()
     }
 
-    /// Applies the operators that wait and bind at least that strongly, the last one first.
+    /// Applies the operators that wait and are at least that strong, the last one first.
     fn apply_pending(&mut self, strength: u8) -> Result<()> {
         while let Some(&Pending::Operator(operator, place)) = self.pending.last()
             && operator.strength() >= strength
@@ -501,8 +500,8 @@ impl<'t> Parser<'t> {
         self.push(value)
     }
 
-    /// Applies the comparison that waits for the last value, which then is the left operand of the next:
-    /// says whether there is one.
+    /// Applies the comparison that waits for the last value, if there is one. The value is then also the left operand
+    /// of the next comparison. Returns true if there was one.
     fn link(&mut self) -> Result<bool> {
         let Some(&Pending::Operator(Operator::Comparison(comparison), place)) = self.pending.last()
         else {
@@ -514,8 +513,8 @@ impl<'t> Parser<'t> {
         Ok(true)
     }
 
-    /// Replaces the operands of a comparison by its chain so far, which holds if each comparison does.
-    /// Returns the operand on the right.
+    /// Replaces the operands of a comparison by the result of its chain, which is true if every comparison is. Returns
+    /// the right operand.
     fn compare(&mut self, comparison: Comparison, place: usize) -> Result<Value> {
         let [left, right] = self.take();
         let operands = if comparison.is_swapped { [right, left] } else { [left, right] };
@@ -582,7 +581,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The value of a function that is a formula of its arguments. Errors are at `place`.
+/// Applies a function that is a formula of its arguments. Errors are at `place`.
 fn expanded(
     builder: &mut Builder, formula: &Formula, arguments: &[Value], place: usize,
 ) -> Result<Value> {

@@ -1,4 +1,4 @@
-//! Passes: reductions inside formulas are computed first, and are scalars of later passes.
+//! Passes: reductions inside formulas are computed in earlier passes, and are scalars of later passes.
 
 use crate::error::Error;
 use crate::program::needed;
@@ -7,8 +7,8 @@ use crate::{
     Source,
 };
 
-/// The program of outputs after the passes of the reductions that these need. The nodes have the results of
-/// reductions as inputs behind the largest number of declared ones.
+/// Makes the program of the outputs, and the passes of the reductions that they need. In `nodes`, the result of
+/// reduction i is input `MAX_INPUTS` + i.
 pub(crate) fn program(
     inputs: &[Input<'_>], mut nodes: Vec<Node>, reductions: &[(Output, NodeId)],
     mut outputs: Vec<Output>,
@@ -57,7 +57,7 @@ pub(crate) fn too_many_operations() -> String {
     format!("the expression has more than {MAX_NODES} operations: split it")
 }
 
-/// The level of each reduction: above those on which it depends.
+/// The level of each reduction: above the levels of the reductions on which it depends.
 fn levels(nodes: &[Node], reductions: &[(Output, NodeId)]) -> Vec<usize> {
     let mut of_nodes = vec![0; nodes.len()];
     let mut levels = Vec::with_capacity(reductions.len());
@@ -76,7 +76,7 @@ fn levels(nodes: &[Node], reductions: &[(Output, NodeId)]) -> Vec<usize> {
     levels
 }
 
-/// The number of the reduction whose result a node is.
+/// The number of the reduction that has the node as its result, if there is one.
 fn result_of(node: &Node) -> Option<usize> {
     match node.source {
         Source::Input(input) => usize::from(input).checked_sub(MAX_INPUTS),
@@ -84,7 +84,7 @@ fn result_of(node: &Node) -> Option<usize> {
     }
 }
 
-/// Says of each reduction whether outputs need its result.
+/// Marks the reductions that the outputs need.
 fn needed_by(nodes: &[Node], reductions: &[(Output, NodeId)], outputs: &[Output]) -> Vec<bool> {
     let mut is_needed = vec![false; reductions.len()];
     let mut wanted = outputs.to_vec();

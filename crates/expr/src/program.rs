@@ -1,4 +1,4 @@
-//! Programs: typed nodes, each of which uses earlier ones.
+//! Programs: typed nodes, which use earlier nodes.
 
 use crate::{Element, Op, Reduction, Type, half};
 use std::collections::TryReserveError;
@@ -7,16 +7,16 @@ use std::fmt;
 /// The form of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// As many elements as the call has.
+    /// An element for each element of the call.
     Array,
     /// One value, which is read at the call.
     Scalar,
-    /// The same, an f64 or i64 that takes the type of its partner, as a literal does.
+    /// One value of f64 or i64, which takes the type of the other operand, as a literal does.
     Number,
 }
 
 impl Form {
-    /// Its name in the program's text.
+    /// The name in the program's text.
     const fn name(self) -> &'static str {
         match self {
             Form::Array => "array",
@@ -43,7 +43,7 @@ pub type NodeId = u16;
 /// The source of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A constant of the node's type, its bits in the low end. A NaN is the quiet one.
+    /// A constant of the node's type, with its bits in the low end. A NaN is the one quiet NaN.
     Constant(u64),
     /// The input of this index, widened.
     Input(u8),
@@ -62,14 +62,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node with operands, whose number is the operation's arity.
+    /// A node with the operands of its operation. Other sources have none.
     pub(crate) fn new(source: Source, ty: Type, nodes: &[NodeId]) -> Node {
         let mut operands = [0; 3];
         operands[..nodes.len()].copy_from_slice(nodes);
         Node { source, ty, operands }
     }
 
-    /// The operands, all of which come earlier in the program.
+    /// The operands. They come earlier in the program.
     #[must_use]
     pub fn operands(&self) -> &[NodeId] {
         match self.source {
@@ -79,12 +79,12 @@ impl Node {
     }
 }
 
-/// The kind of an output: the number of its elements, and how they follow from its operands.
+/// The kind of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputKind {
-    /// As many elements as the call has: the only operand's.
+    /// An element for each element of the call: the value of the only operand.
     Elementwise,
-    /// One result for each index of the axes that are not reduced. If all axes are reduced, this is one value.
+    /// One result for each index of the axes that are not reduced, and so one value if all axes are reduced.
     Reduced {
         /// The reduction of the operands.
         reduction: Reduction,
@@ -99,7 +99,7 @@ pub enum OutputKind {
         /// As for `Reduced`.
         ddof: i32,
     },
-    /// One value that is computed of scalars, however many elements the call has.
+    /// One value that is computed from scalars, whatever the number of elements of the call.
     Single,
 }
 
@@ -118,14 +118,15 @@ pub struct Output {
 }
 
 impl Output {
-    /// An output of operands: the reduction's, or the two halves of an integer, and a key.
+    /// An output. The operands may be the two halves of an integer. A grouped output has its key as the last one.
     pub(crate) fn new(kind: OutputKind, ty: Type, element: Element, nodes: &[NodeId]) -> Output {
         let mut operands = [0; 3];
         operands[..nodes.len()].copy_from_slice(nodes);
         Output { kind, ty, element, operands, count: nodes.len() as u8 }
     }
 
-    /// The reduction that computes the output, if one does. It returns the only element of an output of one value.
+    /// The reduction that computes the output, if there is one. For an output of one value, a reduction returns that
+    /// value from equal elements.
     #[must_use]
     pub fn reduction(&self) -> Option<Reduction> {
         match self.kind {
@@ -135,14 +136,14 @@ impl Output {
             }
             OutputKind::Single => Some(match (self.ty, self.element) {
                 (Type::Bool, _) => Reduction::Any,
-                // The largest i64 would be converted from the order of i64 to the order of u64.
+                // The result of Max would be converted from the order of i64 to the order of u64.
                 (_, Element::U64) => Reduction::Sum,
                 _ => Reduction::Max,
             }),
         }
     }
 
-    /// Replaces an operand of u64, which reductions do not take, by the i64 of the same bits.
+    /// Replaces an operand of u64, which reductions do not take, by the i64 with the same bits.
     pub(crate) fn make_signed(&mut self, nodes: &mut Vec<Node>) {
         if self.ty == Type::U64 {
             let id = nodes.len() as NodeId;
@@ -151,8 +152,9 @@ impl Output {
         }
     }
 
-    /// The exact sums from which the result is computed, if there are several: the reduction of each, and the places of
-    /// its operands among the output's. An integer of 64 bits is the sum of two operands, halves that are exact in f64.
+    /// The exact sums from which the result is computed, if there are several: the reduction of each sum, and the
+    /// places of its operands among the output's operands. An integer of 64 bits is the sum of two operands, halves
+    /// that are exact in f64.
     #[must_use]
     pub fn sums(&self) -> &'static [(Reduction, &'static [usize])] {
         use Reduction::{Dot, Mean, Norm, Std, Sum, Var};
@@ -167,7 +169,7 @@ impl Output {
         }
     }
 
-    /// The outputs of a kernel each: the sums from which the result is computed, or else the output itself.
+    /// The outputs that have a kernel each: the sums from which the result is computed, or the output itself.
     fn of_kernels(&self) -> Vec<Output> {
         let of_sum = |&(reduction, places): &(Reduction, &[usize])| {
             let values = places.iter().map(|&place| self.operands[place]);
@@ -184,13 +186,13 @@ impl Output {
         if sums.is_empty() { vec![*self] } else { sums }
     }
 
-    /// The same output without rounding to a float of 16 bits: a result that formulas use.
+    /// The same output without rounding to a float of 16 bits, for formulas that use the result.
     pub(crate) fn unrounded(self) -> Output {
         let element = if self.element.is_half() { self.ty.element() } else { self.element };
         Output { element, ..self }
     }
 
-    /// Returns the conversion of the bits of a reduction's result to its type in memory, if that is another one.
+    /// The conversion of the bits of a reduction's result to its type in memory, if that is another type.
     #[must_use]
     pub fn conversion(&self) -> Option<fn(u64) -> u64> {
         match (self.element, self.reduction()) {
@@ -233,13 +235,13 @@ impl Output {
     }
 }
 
-/// Formulas of the same inputs, checked and typed. Immutable; two of the same text and inputs are equal.
+/// Formulas of the same inputs, checked and typed. Programs of the same text and inputs are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     inputs: Vec<(String, Element, Form)>,
     nodes: Vec<Node>,
     outputs: Vec<Output>,
-    /// The number of inputs that the caller declared. Those behind them are results of earlier passes.
+    /// The number of inputs that the caller declared. The inputs after these are results of earlier passes.
     declared: usize,
     before: Vec<Program>,
 }
@@ -270,7 +272,7 @@ impl Program {
         Ok(program)
     }
 
-    /// The inputs, as they were declared; not every one need be used.
+    /// The inputs, as they were declared. Some may not be used.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Input<'_>> {
         self.inputs.iter().map(|(name, element, form)| Input {
             name,
@@ -279,13 +281,13 @@ impl Program {
         })
     }
 
-    /// The same program after passes whose results are its inputs behind the first `declared` ones.
+    /// Puts passes before the program. Their results are the inputs after the first `declared` inputs.
     pub(crate) fn after(self, before: Vec<Program>, declared: usize) -> Program {
         Program { before, declared, ..self }
     }
 
-    /// The programs of earlier passes, which have the same inputs. Each output is a reduction of all elements, and is
-    /// the value of a scalar behind the declared inputs, in the order of passes and their outputs.
+    /// The programs of earlier passes, which have the same inputs. Each output is a reduction of all elements. In the
+    /// order of passes and outputs, these are the values of the scalars after the declared inputs.
     #[must_use]
     pub fn before(&self) -> &[Program] {
         &self.before
@@ -296,7 +298,7 @@ impl Program {
         self.inputs().take(self.declared)
     }
 
-    /// The nodes, each after its operands. Every one is used, and no two are equal.
+    /// The nodes, each after its operands. All are used, and no two are equal.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -308,7 +310,7 @@ impl Program {
         &self.outputs
     }
 
-    /// The reduction to one result, and the type of what it takes, if that is the only output.
+    /// The reduction that is the only output, and the type of the values that it takes. `None` for other programs.
     #[must_use]
     pub fn reduction(&self) -> Option<(Reduction, Type)> {
         let [output] = self.outputs[..] else { return None };
@@ -320,23 +322,23 @@ impl Program {
         }
     }
 
-    /// The program of these outputs alone, given by their indices, of the same inputs.
+    /// The program with the same inputs but only these outputs, given by their indices.
     ///
     /// # Errors
     ///
-    /// If memory is too short.
+    /// If there is too little memory.
     pub fn of_outputs(&self, outputs: &[usize]) -> Result<Program, TryReserveError> {
         let inputs: Vec<Input<'_>> = self.inputs().collect();
         let outputs = outputs.iter().map(|&output| self.outputs[output]).collect();
         Program::new(&inputs, &self.nodes, outputs)
     }
 
-    /// The program with the sums from which outputs are computed in place of these, and for each of its outputs the
-    /// number of that to which it belongs.
+    /// The program in which an output that is computed from several sums is replaced by these sums, and for each of its
+    /// outputs the number of the original output.
     ///
     /// # Errors
     ///
-    /// If memory is too short.
+    /// If there is too little memory.
     pub fn of_sums(&self) -> Result<(Program, Vec<usize>), TryReserveError> {
         let inputs: Vec<Input<'_>> = self.inputs().collect();
         let numbered = self.outputs.iter().enumerate();

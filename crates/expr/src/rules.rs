@@ -1,4 +1,4 @@
-//! The classes of values that operations and reductions take, and the errors for others.
+//! The classes of values that operations and reductions take, and the errors for other classes.
 
 use crate::builder::{Value, common};
 use crate::types::Class;
@@ -12,7 +12,7 @@ impl Op {
 }
 
 impl Rule {
-    /// The class to which operands of a common class are converted, or nothing if they are refused.
+    /// The class to which operands of a common class are converted. `None` if they are refused.
     pub(crate) fn operand(self, common: Class) -> Option<Class> {
         match (self, common) {
             (Rule::Comparison, Class::BOOL) => Some(Class::of(Type::I32)),
@@ -32,8 +32,9 @@ impl Rule {
 }
 
 impl Reduction {
-    /// The reduction that programs do, the type of its operands, and the type of its output in memory; `None` if values of
-    /// this class are refused. Integers of u64 are reduced as integers of i64 with the same bits or in the same order.
+    /// The reduction that programs contain, the type of its operands, and the type of its output in memory. `None` if
+    /// values of this class are refused. Integers of u64 are reduced as integers of i64 with the same bits or in the
+    /// same order.
     pub(crate) fn types(self, class: Class) -> Option<(Reduction, Type, Element)> {
         use Reduction::{
             All, Any, ArgMax, ArgMin, Count, Dot, Max, Mean, Min, Norm, Prod, Std, Sum, Var,
@@ -64,7 +65,7 @@ impl Reduction {
         matches!(self, Min | Max | ArgMin | ArgMax)
     }
 
-    /// True if its result is a float of integers that an f64 may not hold.
+    /// True if the reduction computes a float from integers that may not be exact in f64.
     pub(crate) const fn has_halves(self, class: Class) -> bool {
         use Reduction::{Mean, Norm, Std, Var};
         let is_wide = matches!(class, Class::Of(Element::I64 | Element::U64) | Class::WeakInt);
@@ -72,7 +73,7 @@ impl Reduction {
     }
 }
 
-/// The error for values that an operation does not take, with what to write.
+/// The error for values that an operation does not take, with advice on what to write.
 pub(crate) fn refused(op: Op, values: &[Value]) -> String {
     let (name, element) = (op.spelling(), common(values).element());
     let ty = element.name();
@@ -100,14 +101,14 @@ pub(crate) fn refused(op: Op, values: &[Value]) -> String {
     }
 }
 
-/// The error for bools, with what to write.
+/// The error for bools, with advice on what to write.
 pub(crate) fn numbers_wanted(name: &str) -> String {
     format!(
         "{name} takes numbers, not bools: write i32(x) or f32(x) for numbers, & and | for logic"
     )
 }
 
-/// The error for values of a type that a reduction does not take, with what to write.
+/// The error for values of a type that a reduction does not take, with advice on what to write.
 pub(crate) fn refused_reduction(reduction: Reduction, element: Element) -> String {
     let (name, ty) = (reduction.name(), element.name());
     match (reduction, element.widened()) {

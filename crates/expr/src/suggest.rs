@@ -1,8 +1,8 @@
-//! Advice for names that are not known: it never changes what a formula means.
+//! Advice for unknown names. It never changes the meaning of a formula.
 
 use crate::{Element, MAX_NAME};
 
-/// Names of NumPy, numexpr, Python and C with what to write here for the same result.
+/// Names of NumPy, numexpr, Python and C, with what to write here for the same result.
 const EQUIVALENTS: &[(&str, &str)] = &[
     ("around", "round(x)"),
     ("average", "mean(x) for equal weights"),
@@ -32,8 +32,8 @@ const EQUIVALENTS: &[(&str, &str)] = &[
     ("vecdot", "dot(x, y) for arrays of one dimension"),
 ];
 
-/// Names of NumPy, numexpr, Python, C and CUDA that are not misspellings of names in the language. Advice is only for
-/// names that the language does not know, so one that it gains may stay in this list.
+/// Names of NumPy, numexpr, Python, C and CUDA that are not misspellings of names in the language. A name that the
+/// language gains may stay in this list, since only unknown names get advice.
 const MISSING: &str = "\
     acot acoth allclose angle arange argpartition argsort argwhere array_equal bincount \
     bitwise_count choose comb complex conj conjugate contains convolve corrcoef correlate cospi \
@@ -54,11 +54,12 @@ pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -
     nearest(name, known).map_or(String::new(), |known| format!(": did you mean '{known}'?"))
 }
 
-/// Returns the advice for a function. A name that contains the nearest one is another function's, as hypot3.
+/// Returns the advice for a function. A name that contains the nearest known name is the name of another function, such
+/// as hypot3.
 pub(crate) fn function_suggestion<'k>(
     name: &str, known: impl Iterator<Item = &'k str> + Clone,
 ) -> String {
-    // C's functions of float have an f behind their names.
+    // The names of C's functions of float end with f.
     let stem = name.strip_suffix('f').unwrap_or(name);
     for name in [name, stem] {
         if known.clone().any(|known| known == name) {
@@ -75,7 +76,7 @@ pub(crate) fn function_suggestion<'k>(
     suggestion(name, near.into_iter())
 }
 
-/// Returns what to write for the cast of an integer to a type that only inputs have.
+/// Returns the formula that casts integers to a type that only inputs have.
 pub(crate) const fn cast_of_integers(element: Element) -> &'static str {
     match element {
         Element::U8 => "i32(x) % 256",
@@ -87,7 +88,7 @@ pub(crate) const fn cast_of_integers(element: Element) -> &'static str {
     }
 }
 
-/// Finds the nearest name, at most a third of its characters away.
+/// Finds the nearest name, with a distance of at most a third of the name's length.
 fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     if name.len() > MAX_NAME {
         return None;
@@ -99,7 +100,7 @@ fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k s
         .map(|(_, known)| known)
 }
 
-/// Counts the insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
+/// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut before = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

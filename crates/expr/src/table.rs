@@ -1,21 +1,20 @@
-//! The table of operations: a row for each, with what both back ends and the parser need to know.
-//!
-//! A back end matches on the operation and the types of its operands.
+//! The table of operations. A row has the properties that both back ends and the parser need. A back end matches on the
+//! operation and the types of its operands.
 
-/// The type rule of an operation: the operands that it takes, promoted to one type, and its result.
+/// The type rule of an operation: the operands that it takes, which are promoted to one type, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Numbers of any type; the result has that type.
     Number,
-    /// Numbers of any type; integers are their own result, without a node.
+    /// Numbers of any type. The result for an integer is the integer itself, without a node.
     Rounding,
     /// Numbers; integers become f64.
     Quotient,
     /// Numbers. Integers become f64; integers of 8 and 16 bits become f32.
     Float,
-    /// Floats alone: what NumPy does with integers needs another spelling.
+    /// Only floats. NumPy's operation on integers has another spelling.
     FloatOnly,
-    /// Anything, bools as i32; the result is a bool.
+    /// Values of any type, bools as i32; the result is a bool.
     Comparison,
     /// Bools; the result is a bool.
     Logic,
@@ -82,12 +81,12 @@ operations! {
         Sub "sub" "-" 2 Number "`a - b`; integers wrap.";
         Mul "mul" "*" 2 Number "`a * b`; integers wrap.";
         Div "div" "/" 2 Quotient "`a / b`.";
-        FloorDiv "floordiv" "//" 2 Number "`a // b`, toward minus infinity; by the integer 0 it is 0. Of \
-            floats q = floor(a / b); if |q| < 2^24 (f64: 2^53) and fma(-q, b, a), for an infinite b a \
-            itself, is neither 0 nor of b's sign, a / b was rounded up to q, and the result is q - 1.";
-        Mod "mod" "%" 2 Number "`a % b`, with the sign of b; by the integer 0 it is 0. Of floats the exact \
-            remainder r of a / b rounded toward zero (C's fmod): r + b, rounded, if r is neither 0 nor \
-            of b's sign; a zero has b's sign.";
+        FloorDiv "floordiv" "//" 2 Number "`a // b`, toward minus infinity; 0 for the integer divisor 0. For \
+            floats q = floor(a / b) or q - 1. It is q - 1 if a / b was rounded up to q: if |q| < 2^24 (f64: 2^53) \
+            and fma(-q, b, a), or a itself for an infinite b, is not 0 and does not have b's sign.";
+        Mod "mod" "%" 2 Number "`a % b`, with the sign of b; 0 for the integer divisor 0. For floats the exact \
+            remainder r of a / b rounded toward zero (C's fmod), or r + b, rounded, if r is not 0 and does not have \
+            b's sign. A zero has b's sign.";
         Less "less" "<" 2 Comparison "`a < b`; `b > a` is the same node.";
         LessEqual "less_equal" "<=" 2 Comparison "`a <= b`; `b >= a` is the same node.";
         Equal "equal" "==" 2 Comparison "`a == b`.";
@@ -95,23 +94,23 @@ operations! {
         And "and" "&" 2 Bits "`a & b`.";
         Or "or" "|" 2 Bits "`a | b`.";
         Xor "xor" "^" 2 Bits "`a ^ b`.";
-        Not "not" "~" 1 Logic "`~a`; of integers it is `a ^ -1`.";
+        Not "not" "~" 1 Logic "`~a`; for integers it is `a ^ -1`.";
         Shl "shl" "<<" 2 Integer "`a << b`; 0 for a b that is negative or at least the number of bits.";
         Shr "shr" ">>" 2 Integer "`a >> b`, with copies of the sign; 0, or -1 for a negative a, for a b that \
             is negative or at least the number of bits.";
-        Cast "cast" "cast" 1 Cast "`f32(a)` and the like: floats are rounded to nearest; from floats \
-            to integers toward zero, saturated, NaN to 0; integers wrap; a bool is `a != 0`.";
-        RoundOdd "round_odd" "cast" 1 Cast "The f32 of an f64 toward zero, with the last bit set if it is not \
-            exact. Rounded to a shorter float, it is the f64 rounded once.";
-        RoundF16 "round_f16" "f16" 1 Cast "The f16 that is nearest to an f32, as an f32.";
-        RoundBf16 "round_bf16" "bf16" 1 Cast "The bf16 that is nearest to an f32, as an f32.";
+        Cast "cast" "cast" 1 Cast "`f32(a)` and the like. Floats are rounded to nearest; floats become integers \
+            toward zero, saturated, and NaN becomes 0; integers wrap; a bool is `a != 0`.";
+        RoundOdd "round_odd" "cast" 1 Cast "Rounds an f64 to f32 toward zero, and sets the last bit if the result is \
+            not exact. Rounding it to a shorter float gives the f64 rounded once.";
+        RoundF16 "round_f16" "f16" 1 Cast "The nearest f16 to an f32, as an f32.";
+        RoundBf16 "round_bf16" "bf16" 1 Cast "The nearest bf16 to an f32, as an f32.";
     }
     functions {
         Where "where" 3 Select "`where(condition, a, b)`: a where the condition holds, else b.";
         Fma "fma" 3 Float "`a * b + c`, rounded once.";
         Sqrt "sqrt" 1 Float "The square root.";
         Cbrt "cbrt" 1 Float "The cube root.";
-        Abs "abs" 1 Number "The magnitude; that of the least integer wraps.";
+        Abs "abs" 1 Number "The magnitude. The least integer stays negative.";
         Sign "sign" 1 Number "-1, 0 or 1; +0 for zeros, NaN for NaN.";
         Minimum "minimum" 2 Number "IEEE 754-2019's minimum: NaN wins, and -0 < +0.";
         Maximum "maximum" 2 Number "IEEE 754-2019's maximum: NaN wins, and -0 < +0.";
@@ -148,7 +147,7 @@ operations! {
 
 macro_rules! reductions {
     ($($reduction:ident $name:literal $arity:literal $doc:literal;)+) => {
-        /// The reductions, each of one value from all elements.
+        /// The reductions. Each computes one value from all elements.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reduction {
             $(#[doc = $doc] $reduction,)+
@@ -174,16 +173,16 @@ macro_rules! reductions {
 }
 
 reductions! {
-    Sum "sum" 1 "The sum: exact and rounded once for floats, of integers an i64 that wraps. That of \
+    Sum "sum" 1 "The sum: exact and rounded once for floats, an i64 that wraps for integers. The sum of \
         bools is their `Count`.";
     Mean "mean" 1 "The exact sum divided by the number of elements, rounded once; NaN for no elements. The mean of integers and \
         bools is an f64.";
-    Dot "dot" 2 "The sum of `a * b`: exact and rounded once for floats, of integers an i64 that wraps.";
+    Dot "dot" 2 "The sum of `a * b`: exact and rounded once for floats, an i64 that wraps for integers.";
     Prod "prod" 1 "The product of integers, an i64 that wraps.";
     Norm "norm" 1 "The square root of the exact sum of squares, rounded once. The norm of integers is an f64.";
-    Var "var" 1 "The variance: of n elements the sum of the squares of their differences from the mean, divided by \
-        n - ddof. It is exact and rounded once. NaN for no elements, and for equal ones if n - ddof is not positive; \
-        others then have an infinite variance. The variance of integers and bools is an f64.";
+    Var "var" 1 "The variance of n elements: the sum of the squares of their differences from the mean, divided by \
+        n - ddof. It is exact and rounded once. It is NaN for no elements. If n - ddof is not positive, it is NaN for \
+        equal elements, and infinite for others. The variance of integers and bools is an f64.";
     Std "std" 1 "The standard deviation: the square root of the exact variance, rounded once.";
     Min "min" 1 "The smallest element; NaN wins, and -0 < +0.";
     Max "max" 1 "The largest element; NaN wins, and -0 < +0.";

@@ -12,7 +12,7 @@ pub enum Type {
     /// An integer of 64 bits, which wraps.
     I64,
     /// An unsigned integer of 64 bits, which wraps. Programs compare its values as values of i64 in the same order, and
-    /// convert f32 to f64 first.
+    /// cast f32 to it by way of f64.
     U64,
     /// IEEE 754's binary32.
     F32,
@@ -30,7 +30,7 @@ impl Type {
         self.element().name()
     }
 
-    /// The type of an element that stores such a value, as outputs do.
+    /// The element type that stores values of the type.
     #[must_use]
     pub const fn element(self) -> Element {
         match self {
@@ -49,7 +49,7 @@ impl Type {
         self.element().bytes()
     }
 
-    /// True of integers.
+    /// True for integers.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self, Type::I32 | Type::I64 | Type::U64)
@@ -74,7 +74,7 @@ macro_rules! elements {
             /// Every type of element.
             pub const ALL: &[Element] = &[$(Element::$element,)+];
 
-            /// The type's name. Not inlined, which would copy the names.
+            /// The type's name. Not inlined, since that would copy the names.
             #[must_use]
             #[inline(never)]
             pub const fn name(self) -> &'static str {
@@ -87,7 +87,7 @@ macro_rules! elements {
                 match self { $(Element::$element => $bytes,)+ }
             }
 
-            /// The type of the value that is loaded.
+            /// The type of the values into which the elements are widened when they are loaded.
             #[must_use]
             pub const fn widened(self) -> Type {
                 match self { $(Element::$element => Type::$widened,)+ }
@@ -113,19 +113,19 @@ elements! {
 }
 
 impl Element {
-    /// True if results may have this type, to which the language has a cast. Only inputs have the other types.
+    /// True if results may have this type. The language has a cast to it. Only inputs have the other types.
     #[must_use]
     pub const fn is_of_results(self) -> bool {
         self.is_half() || self as u8 == self.widened().element() as u8
     }
 
-    /// True of floats of 16 bits, which are computed as f32 and rounded where they are stored.
+    /// True for floats of 16 bits. They are computed as f32, and rounded when they are stored.
     #[must_use]
     pub const fn is_half(self) -> bool {
         matches!(self, Element::F16 | Element::Bf16)
     }
 
-    /// The type of what is computed from such values.
+    /// The type of results that are computed from such values.
     const fn computed(self) -> Element {
         if self.is_half() { self } else { self.widened().element() }
     }
@@ -138,8 +138,8 @@ impl Element {
         matches!(self, Element::U8 | Element::U16 | Element::U32 | Element::U64)
     }
 
-    /// NumPy's promotion, but for integers of less than 32 bits: two such types have such a type in common, whose values
-    /// are computed as i32.
+    /// NumPy's promotion, except for two types of integers of less than 32 bits. Their common type is the wider one,
+    /// with values that are computed as i32.
     fn promote(self, other: Element) -> Element {
         use Element::{Bool, F32, F64, I64, U64};
         let is_integer = |element: Element| element.widened().is_integer();
@@ -150,7 +150,7 @@ impl Element {
             (U64, a) | (a, U64) if is_integer(a) => F64,
             (a, b) if a.is_narrow() && b.is_narrow() && a.bytes() < b.bytes() => b,
             (a, b) if a.is_narrow() && b.is_narrow() => a,
-            // A narrow integer has a place in any float of more bits.
+            // A float of more bits holds any narrow integer.
             (a, half) | (half, a) if a.is_narrow() && half.is_half() && a.bytes() == 1 => half,
             (a, half) | (half, a) if a.is_narrow() && half.is_half() => F32,
             (narrow, a) | (a, narrow) if narrow.is_narrow() => a,
@@ -161,14 +161,14 @@ impl Element {
     }
 }
 
-/// An operand, as far as promotion needs to know it.
+/// The properties of an operand that promotion depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// A Python integer, which takes the type of its partner.
+    /// A Python integer, which takes the type of the other operand.
     WeakInt,
-    /// A Python float, which takes the type of a float that is its partner.
+    /// A Python float, which takes the type of the other operand if that is a float.
     WeakFloat,
-    /// A value of a type that NumPy has, too.
+    /// A value of a NumPy type.
     Of(Element),
 }
 
@@ -180,7 +180,7 @@ impl Class {
         Class::Of(ty.element())
     }
 
-    /// The class of what is computed from such values.
+    /// The class of results that are computed from such values.
     pub(crate) const fn computed(self) -> Class {
         match self {
             Class::Of(element) => Class::Of(element.computed()),
@@ -188,7 +188,7 @@ impl Class {
         }
     }
 
-    /// The type of such a value in memory, if no partner decides otherwise.
+    /// The type of such a value in memory, unless another operand decides it.
     pub(crate) const fn element(self) -> Element {
         match self {
             Class::WeakInt => Element::I64,
@@ -197,12 +197,12 @@ impl Class {
         }
     }
 
-    /// The type in which such a value is computed, if no partner decides otherwise.
+    /// The type in which such a value is computed, unless another operand decides it.
     pub(crate) const fn value_type(self) -> Type {
         self.element().widened()
     }
 
-    /// True of integers that may be negative.
+    /// True for integers that may be negative.
     pub(crate) const fn is_signed(self) -> bool {
         match self {
             Class::WeakInt => true,
@@ -215,8 +215,7 @@ impl Class {
         matches!(self, Class::WeakInt | Class::WeakFloat)
     }
 
-    /// The class of what `classes` have in common. Python's numbers come last, since those yield
-    /// to every number that has a type.
+    /// The common class of several. Python's numbers come last, since they take the type of any other number.
     pub(crate) fn common(classes: impl Iterator<Item = Class> + Clone) -> Class {
         let typed = classes.clone().filter(|class| !class.is_weak());
         let weak = classes.filter(|class| class.is_weak());
@@ -247,7 +246,7 @@ impl Class {
         }
     }
 
-    /// The class of a quotient: as NumPy's, f64 for integers of any size.
+    /// The class of a quotient: f64 for integers of any size, as in NumPy.
     pub(crate) const fn quotient(self) -> Class {
         match self {
             Class::Of(element) if element.is_narrow() => Class::Of(Element::F64),

@@ -79,7 +79,7 @@ driver_functions! {
         free(address.addr(), &[Kind::Host])?;
     }
 
-    /// Page-locks existing host memory: whole pages, none of which may be locked already.
+    /// Page-locks the pages of existing host memory. Fails if one of them is locked already.
     fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, _flags: c_uint) {
         let (ordinal, start) = (context::current_device()?, address.expose_provenance());
         let pages = pages_of(start, bytes).filter(is_mapped).ok_or(INVALID_VALUE)?;

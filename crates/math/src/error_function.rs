@@ -53,8 +53,8 @@ const FAR: [f64; 27] = [
 
 /// The error function.
 ///
-/// An odd polynomial up to 1, and a polynomial about 2.5 up to 4, where it is 1 in f32.
-/// Both are fitted by tools/minimax.py (Muller, Elementary Functions). Wrong for 0 of 2^32 inputs.
+/// An odd polynomial up to 1, and a polynomial about 2.5 up to 4, where the result is 1 in f32. Both are fitted by
+/// tools/minimax.py (Muller, Elementary Functions). Wrong for 0 of 2^32 inputs.
 #[inline(always)]
 pub fn erf<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);

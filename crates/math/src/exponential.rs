@@ -1,8 +1,8 @@
 //! Exponential and hyperbolic functions.
 //!
-//! All reduce the argument to x = k ln 2 + r with |r| ≤ ½ ln 2, ln 2 in two parts (Cody and Waite,
-//! Software Manual for the Elementary Functions), and share two polynomials: sinh r = r + r³ SINH(r²)
-//! and cosh r = 1 + r² COSH(r²), fitted by tools/minimax.py (Muller, Elementary Functions).
+//! All reduce the argument to x = k ln 2 + r with |r| ≤ ½ ln 2 and ln 2 in two parts (Cody and Waite, Software Manual
+//! for the Elementary Functions). They share two polynomials, sinh r = r + r³ SINH(r²) and cosh r = 1 + r² COSH(r²),
+//! fitted by tools/minimax.py (Muller, Elementary Functions).
 
 use crate::Machine;
 use crate::sequence::{at_most, clamp, except, magnitude, nearest, polynomial, with_sign_of};
@@ -26,10 +26,10 @@ pub(crate) const COSH: [f64; 6] = [
 ];
 
 pub(crate) const LN_2: f64 = std::f64::consts::LN_2;
-/// ln 2 less `LN_2`.
+/// ln 2 minus `LN_2`.
 pub(crate) const LN_2_LOW: f64 = 2.3190468138462996e-17;
 
-/// Inputs of `exp2` and `sinh` whose results are too close to the middle of two floats.
+/// Inputs of `exp2` and `sinh` with results too close to the middle of two floats.
 const EXP2_EXCEPTIONS: [(u32, u32); 2] = [(0x3b42_9d37, 0x3f80_4385), (0xbcf3_a937, 0x3f7a_c6b1)];
 const SINH_EXCEPTION: [(u32, u32); 1] = [(0x3a12_85ff, 0x3a12_85ff)];
 
@@ -94,9 +94,9 @@ pub(crate) fn exponential<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     reduced.power * (m.f64(1.0) + reduced.expm1(m))
 }
 
-/// 2^x = 2^k e^r, where r is ln 2 times the exact rest of x.
+/// 2^x = 2^k e^r, where r is ln 2 times the exact x - k.
 ///
-/// Wrong for 0 of 2^32 inputs: two are replaced.
+/// Wrong for 0 of 2^32 inputs: two results are replaced.
 #[inline(always)]
 pub fn exp2<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = clamp(m, m.widen(x), -160.0, 130.0);
@@ -134,7 +134,7 @@ fn hyperbolic<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
 
 /// The hyperbolic sine.
 ///
-/// Wrong for 0 of 2^32 inputs: one and its negative are replaced.
+/// Wrong for 0 of 2^32 inputs: one result and its negative are replaced.
 #[inline(always)]
 pub fn sinh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);

@@ -38,17 +38,17 @@ pub(crate) const ARC_SINE: [f64; 13] = [
     0.032697872744445244,
 ];
 
-/// The binomial series of (1 + h)^(-1/3), divided by h, but for 1 / h.
+/// The coefficients of the binomial series of (1 + h)^(-1/3) from h on.
 const CBRT_SERIES: [f64; 5] = [-1.0 / 3.0, 2.0 / 9.0, -14.0 / 81.0, 35.0 / 243.0, -91.0 / 729.0];
-/// The high word of an encoding, divided by -3 and added to this, is the high word of an approximation
-/// to x^(-1/3) with an error of 3.5 %.
+/// The high word of an encoding divided by -3, plus this, is the high word of an approximation of x^(-1/3) with an
+/// error of 3.5 %.
 const CBRT_START: f64 = TO_INTEGER + 1_430_186_664.0;
 
-/// Inputs whose results are too close to the middle of two floats.
+/// Inputs with results too close to the middle of two floats.
 const ATAN_EXCEPTION: [(u32, u32); 1] = [(0x3d8d_6b23, 0x3d8d_31c3)];
 const ACOS_EXCEPTIONS: [(u32, u32); 2] = [(0x3288_85a3, 0x3fc9_0fdb), (0x3982_6222, 0x3fc9_07b5)];
 
-/// π less the double nearest to it, relative to π: the same for its halves.
+/// π minus the nearest double, relative to π: the same for half and a quarter of π.
 pub(crate) const PI_REST: f64 = 3.8981718325193755e-17;
 
 /// base + t + t³p, where the base is a multiple of π/4.
@@ -60,7 +60,7 @@ fn onto<M: Machine>(m: &M, base: M::F64, t: M::F64, square: M::F64, p: M::F64) -
 /// The inverse tangent.
 ///
 /// atan x = π/4 + atan((x - 1) / (x + 1)) = π/2 - atan(1/x) leaves arguments below tan π/8 = √2 - 1.
-/// Wrong for 0 of 2^32 inputs: one and its negative are replaced.
+/// Wrong for 0 of 2^32 inputs: one result and its negative are replaced.
 #[inline(always)]
 pub fn atan<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
@@ -69,8 +69,8 @@ pub fn atan<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     m.narrow(with_sign_of(m, except(m, size, y, &ATAN_EXCEPTION), x))
 }
 
-/// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
-/// if the sign of `side` is set; by a polynomial for the arc tangent.
+/// The angle of a point that is `height` above and `width` > 0 beside the origin, to the left if the sign of `side` is
+/// set. `arc_tangent` is the polynomial for the arc tangent.
 #[inline(always)]
 pub(crate) fn angle<M: Machine>(
     m: &M, height: M::F64, width: M::F64, side: M::F64, arc_tangent: &[f64],
@@ -89,9 +89,9 @@ pub(crate) fn angle<M: Machine>(
     onto(m, base, t, square, polynomial(m, square, arc_tangent))
 }
 
-/// An argument t of arc sines of at most ½: asin x = π/2 - 2 asin √((1 - x) / 2) for greater x.
+/// An argument t of the arc sine of at most ½. For greater x, asin x = π/2 - 2 asin √((1 - x) / 2).
 struct HalfAngle<M: Machine> {
-    /// x is below ½, and t is x.
+    /// True if x is below ½, and t is x.
     near: M::Bool,
     /// x, or -2 √((1 - x) / 2).
     t: M::F64,
@@ -123,7 +123,7 @@ pub fn asin<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 
 /// The inverse cosine: acos x = π/2 - asin x.
 ///
-/// Wrong for 0 of 2^32 inputs: two are replaced.
+/// Wrong for 0 of 2^32 inputs: two results are replaced.
 #[inline(always)]
 pub fn acos<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
@@ -150,8 +150,8 @@ pub fn cbrt<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 
 /// x^(-1/3) for x > 0, with an error of a few last bits.
 ///
-/// Starts by arithmetic on the exponent, and takes two steps of the binomial series of (1 + h)^(-1/3)
-/// with h = x y³ - 1 (Muller, Elementary Functions).
+/// Starts with arithmetic on the exponent, followed by two steps of the binomial series of (1 + h)^(-1/3) with
+/// h = x y³ - 1 (Muller, Elementary Functions).
 #[inline(always)]
 pub(crate) fn inverse_cube_root<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let high = m.float(m.shift_right(m.bits(x), 32) | m.i64((1023 + 52) << 52));

@@ -1,6 +1,5 @@
-//! Inverse hyperbolic functions, by log(1 + u) for a u that is exact but for a few last bits of an f64.
-//!
-//! That suffices for all 2^32 inputs.
+//! Inverse hyperbolic functions as log(1 + u), with an error in u of a few last bits of an f64, which suffices for all
+//! 2^32 inputs.
 
 use crate::Machine;
 use crate::logarithm::one_plus;
@@ -13,7 +12,7 @@ use crate::sequence::{magnitude, with_sign_of};
 pub fn asinh<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let (x, one) = (m.widen(x), m.f64(1.0));
     let size = magnitude(m, x);
-    // u of an infinite argument is infinite, too, with 0 in place of its square.
+    // With 0 in place of the square, an infinite argument has an infinite u.
     let square = m.select(m.less(size, m.f64(f64::INFINITY)), x * x, m.f64(0.0));
     let u = size + square / (one + m.sqrt(one + square));
     m.narrow(with_sign_of(m, one_plus(m, u), x))

@@ -1,11 +1,11 @@
 //! The functions of expressions, written once for every processor: functions of f32 here, functions of f64 in
 //! [`double`].
 //!
-//! A function is a branch-free sequence of operations of a [`Machine`], so a core and a GPU that run
-//! the same sequence have the same bits. Every function of f32 is correctly rounded. A function of one argument is
-//! computed in f64 with an error far below an f32's last bit; the few inputs for which that is
-//! not enough are known, because all 2^32 have been tried. A function of two arguments detects such inputs by a
-//! bound of its error, and has a more exact sequence for them.
+//! A function is a branch-free sequence of operations of a [`Machine`], so a core and a GPU that run the same sequence
+//! return the same bits. Every function of f32 is correctly rounded. A function of one argument is computed in f64 with
+//! an error far below an f32's last bit. The few inputs for which that is not enough are known, because all 2^32 inputs
+//! have been tried. A function of two arguments detects such inputs by a bound on its error, and has a more exact
+//! sequence for them.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Logarithms.
 //!
-//! x = 2^k (1 + f) with 1 + f in [√½, √2). With s = f / (2 + f), log(1 + f) = 2 artanh s, a series whose
-//! largest part is the exact f - f²/2 (Tang, Table-driven implementation of the logarithm function; fdlibm's
-//! log): log(1 + f) = f + s (f²/2 + s² ARTANH(s²)) - f²/2.
+//! x = 2^k (1 + f) with 1 + f in [√½, √2). With s = f / (2 + f), log(1 + f) = 2 artanh s is a series, and its largest
+//! part is the exact f - f²/2 (Tang, Table-driven implementation of the logarithm function; fdlibm's log): log(1 + f) =
+//! f + s (f²/2 + s² ARTANH(s²)) - f²/2.
 
 use crate::Machine;
 use crate::sequence::{polynomial, sum_to_odd, two_to, with_sign_of};
@@ -18,7 +18,7 @@ pub(crate) const ARTANH: [f64; 7] = [
     0.1479569526275811,
 ];
 
-/// ln 2 in a part whose products with exponents are exact, and the rest (Cody and Waite).
+/// ln 2 in two parts: the products of the first part with exponents are exact (Cody and Waite).
 pub(crate) const LN_2: f64 = f64::from_bits(0x3fe62e42fefa3800);
 pub(crate) const LN_2_LOW: f64 = f64::from_bits(0x3d2ef35793c76730);
 /// log10 2, likewise.
@@ -45,7 +45,7 @@ fn rest<M: Machine>(m: &M, f: M::F64) -> M::F64 {
     rest_of(m, f, m.quotient(f, m.f64(2.0) + f))
 }
 
-/// The same by s = f / (2 + f).
+/// The same, given s = f / (2 + f).
 #[inline(always)]
 fn rest_of<M: Machine>(m: &M, f: M::F64, s: M::F64) -> M::F64 {
     let z = s * s;
@@ -64,7 +64,7 @@ pub(crate) fn special<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
 
 /// The natural logarithm, k ln 2 + log(1 + f).
 ///
-/// Wrong for 0 of 2^32 inputs; its last sum is rounded to odd.
+/// Wrong for 0 of 2^32 inputs. The last sum is rounded to odd.
 #[inline(always)]
 pub fn log<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
@@ -78,8 +78,8 @@ pub fn log<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 #[inline(always)]
 pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let (k, f) = split(m, x);
-    // On GPUs this division has a jump. Without it powers of several elements would be computed at the same time, by
-    // more registers than a thread has.
+    // Not `quotient`: on GPUs this division has a jump, which keeps the compiler from computing the powers of several
+    // elements at the same time, with more registers than a thread has.
     let s = f / (m.f64(2.0) + f);
     let low = m.fma(k, m.f64(LN_2_LOW), rest_of(m, f, s));
     let y = m.fma(k, m.f64(LN_2), f + low);
@@ -89,19 +89,19 @@ pub(crate) fn natural<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 
 /// log(1 + x).
 ///
-/// Wrong for 0 of 2^32 inputs; the last sum is rounded to odd.
+/// Wrong for 0 of 2^32 inputs. The last sum is rounded to odd.
 #[inline(always)]
 pub fn log1p<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);
     m.narrow(with_sign_of(m, one_plus(m, x), x))
 }
 
-/// log(1 + x), as the logarithm of 1 + x in f64, whose last sum has three terms and is rounded to odd.
+/// log(1 + x), as the logarithm of 1 + x in f64. The last sum has three terms and is rounded to odd.
 #[inline(always)]
 pub(crate) fn one_plus<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let above = m.f64(1.0) + x;
     let (k, f) = split(m, above);
-    // 1 + x is inexact where x is below the last bit of 1: then f is x.
+    // If x is below the last bit of 1, 1 + x is inexact, and f is x.
     let f = m.select(m.equal(k, m.f64(0.0)), x, f);
     let rest = rest(m, f);
     let power = k * m.f64(LN_2);
@@ -124,7 +124,7 @@ pub fn log2<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 
 /// The logarithm to base 10, k log10 2 + log(1 + f) / ln 10.
 ///
-/// Wrong for 0 of 2^32 inputs; its last sum is rounded to odd.
+/// Wrong for 0 of 2^32 inputs. The last sum is rounded to odd.
 #[inline(always)]
 pub fn log10<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = m.widen(x);

@@ -1,4 +1,4 @@
-//! The elementary operations that functions use. Cores and GPUs return the same bits for each of them.
+//! The elementary operations of functions. Cores and GPUs return the same bits for each of them.
 
 use std::cell::Cell;
 use std::num::Wrapping;
@@ -6,9 +6,8 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Sub};
 
 /// A processor on which a function is a branch-free sequence of operations.
 ///
-/// Every operation is IEEE 754's, rounded to nearest with ties to even, with subnormals, and without
-/// contraction. A value is an element, a vector, or the name of a register: a machine may compute or
-/// write a program. [`Machine::F64`] and [`Machine::I64`] have the operators.
+/// Every operation is IEEE 754's, rounded to nearest with ties to even, with subnormals, and without contraction. A
+/// value is an element, a vector, or the name of a register: a machine computes, or it writes a program.
 pub trait Machine {
     /// A number of 32 bits: an argument or a result.
     type F32: Copy;
@@ -39,10 +38,10 @@ pub trait Machine {
     fn i64(&self, value: i64) -> Self::I64;
     /// a · b + c, rounded once.
     fn fma(&self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
-    /// a / b, where a, b and the quotient are far from the ends of the range of numbers: between 2^−700 and 2^700 in
-    /// magnitude. Or a is 0 and b positive and not as far, or one of them is NaN.
+    /// a / b. Either a, b and the quotient are between 2^−700 and 2^700 in magnitude, or a is 0 and b positive and in
+    /// this range, or one of them is NaN.
     ///
-    /// A machine may take fewer operations for it than for all quotients.
+    /// A machine may need fewer operations for this than for other quotients.
     #[inline(always)]
     fn quotient(&self, a: Self::F64, b: Self::F64) -> Self::F64 {
         a / b
@@ -66,7 +65,7 @@ pub trait Machine {
 
     /// `rare` where the condition holds, which is seldom, else `usual`.
     ///
-    /// A machine may leave the rare sequence out where the condition holds nowhere.
+    /// A machine may skip the rare sequence if the condition holds nowhere.
     #[inline(always)]
     fn rarely<const N: usize>(
         &self, condition: Self::Bool, usual: [Self::F64; N], rare: impl FnOnce() -> [Self::F64; N],
@@ -75,10 +74,10 @@ pub trait Machine {
         std::array::from_fn(|i| self.select(condition, rare[i], usual[i]))
     }
 
-    /// The value of 32 bits nearest to each number from one end to the other, as there is one for nearly
-    /// all ends, else the one nearest to `exact`; NaN if the ends are.
+    /// The value of 32 bits that is nearest to every number from one end to the other, if there is one, as for nearly
+    /// all ends, else the value nearest to `exact`. NaN if the ends are.
     ///
-    /// A machine may leave the exact sequence out where it is needed nowhere.
+    /// A machine may skip the exact sequence if it is needed nowhere.
     fn rounded(&self, ends: [Self::F64; 2], exact: impl FnOnce() -> Self::F64) -> Self::F32;
 }
 
@@ -86,21 +85,21 @@ pub trait Machine {
 #[derive(Clone, Copy, Debug)]
 pub struct Scalar;
 
-/// Rust's own numbers without rare sequences: a third of the time for the sine of f64.
+/// Rust's own numbers without rare sequences, which takes a third of the time for the sine of f64.
 ///
-/// If [`Usual::missed`] says so, some results since `default` are wrong: [`Scalar`] has all.
+/// If [`Usual::missed`] is true, some results since `default` may be wrong, and [`Scalar`] computes the right ones.
 #[derive(Debug, Default)]
 pub struct Usual(Cell<bool>);
 
 impl Usual {
-    /// True if an argument needed a rare sequence, which this machine leaves out.
+    /// True if an argument needed a rare sequence.
     #[inline(always)]
     pub fn missed(&self) -> bool {
         self.0.get()
     }
 }
 
-/// The value of 32 bits nearest to one of two ends, and whether the other end has another one.
+/// The value of 32 bits nearest to the second end, and true if another value is nearest to the first end.
 #[inline(always)]
 fn narrowed(ends: [f64; 2]) -> (f32, bool) {
     let [low, high] = ends.map(|end| end as f32);

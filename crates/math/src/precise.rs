@@ -1,8 +1,8 @@
-//! Angles and powers of f32 with errors below 2^-99 and 2^-91, for results that are so close to the middle of two floats
-//! that a number of 64 bits does not say on which side they are.
+//! Angles and powers of f32 with errors below 2^-99 and 2^-91, for results so close to the middle of two floats that a
+//! number of 64 bits does not show on which side they are.
 //!
-//! Numbers have two parts (Dekker), series the exact rational coefficients of Taylor's. The errors are derived by
-//! tools/function_bounds/two_arguments.py, which repeats the operations here with a bound for each.
+//! Numbers have two parts (Dekker). Series have the exact rational coefficients of Taylor's series.
+//! tools/function_bounds/two_arguments.py derives the errors: it repeats the operations here with a bound for each.
 
 use crate::Machine;
 use crate::double::pair::{Pair, any_sum, multiply, product, quotient, sum};
@@ -34,9 +34,9 @@ const FACTORIALS: [(f64, f64); 23] = {
     factorials
 };
 
-/// ln 2 less the two parts in crate::logarithm.
+/// ln 2 minus the two parts in crate::logarithm.
 const LN_2_LOWEST: f64 = f64::from_bits(0x398f_97b5_7a07_9a19);
-/// The error of a power before its exponent: a smaller rest is zero (crate::two_arguments::pow).
+/// The error of a power before it is scaled. A smaller rest counts as zero (crate::two_arguments::pow).
 const EXACT_BELOW: f64 = two_to(-91);
 
 /// 1 / n in two parts, for a double n below 2^71.
@@ -56,7 +56,7 @@ fn add<M: Machine>(m: &M, a: Pair<M>, b: Pair<M>) -> Pair<M> {
     (high, rest + (a.1 + b.1))
 }
 
-/// The sum of a series' first terms by Horner's rule, with two parts where they count: for the first `pairs`.
+/// The sum of a series' first terms by Horner's rule. The first `pairs` terms are computed in two parts.
 #[inline(always)]
 fn series<M: Machine>(m: &M, x: Pair<M>, coefficients: &[(f64, f64)], pairs: usize) -> Pair<M> {
     let (pairs, rest) = coefficients.split_at(pairs);
@@ -68,8 +68,8 @@ fn series<M: Machine>(m: &M, x: Pair<M>, coefficients: &[(f64, f64)], pairs: usi
         .fold((rest, zero), |sum, &(c, low)| add(m, (m.f64(c), m.f64(low)), multiply(m, x, sum)))
 }
 
-/// The angle of a point that is `height` above and `width` to the side of the origin, to the left if the sign of
-/// `side` is set: rounded to odd.
+/// The angle of a point that is `height` above and `width` beside the origin, to the left if the sign of `side` is set,
+/// rounded to odd.
 ///
 /// The reduction is the same as for the angle in 64 bits: |t| ≤ tan π/8.
 #[inline(always)]
@@ -97,8 +97,8 @@ fn natural<M: Machine>(m: &M, x: M::F64) -> Pair<M> {
     sum(m, high, low)
 }
 
-/// x to the power y, for positive finite x and powers from 2^-160 to 2^130: rounded to odd, and exact where the
-/// power is a number of few bits.
+/// x to the power y, for positive finite x and powers from 2^-160 to 2^130, rounded to odd. Exact if the power has few
+/// bits.
 #[inline(always)]
 pub(crate) fn power<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     let (product_high, product_low) = multiply(m, (y, m.f64(0.0)), natural(m, x));

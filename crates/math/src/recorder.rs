@@ -1,8 +1,8 @@
 //! The machine that records functions as data, from which other crates write programs.
 //!
-//! A recording is a row of steps: a byte for the [`Step`], then its operands in LEB128. Values are numbered
-//! as steps make them, after the arguments. An operand that is a value is said by how many were made since,
-//! so that equal sequences of different functions are equal bytes, which pack well.
+//! A recording is a sequence of steps: a byte for the [`Step`], then its operands in LEB128. The arguments and then the
+//! steps' values are numbered in order. A value as an operand is stored as the number of values since then, so that
+//! equal sequences in different functions have equal bytes, which compress well.
 
 use crate::Machine;
 use crate::fast::Machine32;
@@ -20,7 +20,8 @@ macro_rules! steps {
 
         impl Step {
             const ALL: &[Step] = &[$(Step::$step,)*];
-            /// The operands that are values, then those that are numbers; and whether it makes a value.
+            /// For each step, the number of operands that are values, the number of those that are numbers, and true if
+            /// it makes a value.
             const SHAPES: &[(usize, usize, bool)] = &[$(($values, $numbers, $makes),)*];
 
             /// The number of its operands.
@@ -34,8 +35,8 @@ macro_rules! steps {
 }
 
 steps! {
-    Float 0 1 true "The float whose encoding is in the table of constants at a place.";
-    Bits 0 1 true "The 64 bits in that table at a place.";
+    Float 0 1 true "The float with the encoding at a place in the table of constants.";
+    Bits 0 1 true "The 64 bits at a place in that table.";
     NegFloat 1 0 true "-a.";
     AddFloat 2 0 true "a + b.";
     SubFloat 2 0 true "a - b.";
@@ -58,14 +59,14 @@ steps! {
     Less 2 0 true "[`Machine::less`].";
     Equal 2 0 true "[`Machine::equal`].";
     Select 3 0 true "a where c holds, else b.";
-    Differ 2 0 true "Whether a < b or a > b, of 32 bits.";
-    Copy 1 0 true "A number that `Set` may change.";
+    Differ 2 0 true "a < b or a > b, of 32 bits.";
+    Copy 1 0 true "A copy of a, which `Set` may change.";
     SkipUnless 1 0 false "Skips the steps before `End` unless a holds.";
-    Set 2 0 false "Makes the value a, a copy, equal to b.";
-    End 0 0 false "The end of what is skipped.";
-    Return 1 0 false "The result is a: the recording ends.";
-    Float32 0 1 true "The f32 whose encoding is in the table of constants at a place.";
-    Bits32 0 1 true "The 32 bits in that table at a place.";
+    Set 2 0 false "Sets a, a copy, to b.";
+    End 0 0 false "Ends the skipped steps.";
+    Return 1 0 false "Ends the recording with the result a.";
+    Float32 0 1 true "The f32 with the encoding at a place in the table of constants.";
+    Bits32 0 1 true "The 32 bits at a place in that table.";
     AddFloat32 2 0 true "a + b.";
     SubFloat32 2 0 true "a - b.";
     MulFloat32 2 0 true "a · b.";
@@ -87,14 +88,14 @@ steps! {
     ShiftLeft32 1 1 true "a, shifted by a number.";
     Less32 2 0 true "[`Machine32::less`].";
     Equal32 2 0 true "[`Machine32::equal`].";
-    Both 2 0 true "Whether a and b hold.";
+    Both 2 0 true "a and b hold.";
     Lookup16 1 1 true "[`Machine32::lookup`] at a, in the table of 16 with a number.";
     Lookup32 1 1 true "[`Machine32::lookup`] at a, in the table of 32 with a number.";
-    ReturnIf 2 0 false "The result is a, and it is right where b holds: the recording ends.";
+    ReturnIf 2 0 false "Ends the recording with the result a, which is right where b holds.";
 }
 
-/// Reads the steps of a recording of a function of some arguments, each with its operands. An operand that is
-/// a value is given by the value's number.
+/// Reads the steps of a function's recording, each with its operands. An operand that is a value is given by the
+/// value's number.
 pub fn steps(recording: &[u8], arguments: usize) -> impl Iterator<Item = (Step, [usize; 3])> {
     let mut bytes = recording.iter();
     let mut made = arguments;
@@ -121,7 +122,7 @@ pub fn steps(recording: &[u8], arguments: usize) -> impl Iterator<Item = (Step, 
     })
 }
 
-/// Records functions, one behind the other.
+/// Records functions, one after another.
 #[derive(Debug, Default)]
 pub struct Recorder {
     bytes: RefCell<Vec<u8>>,
@@ -130,18 +131,18 @@ pub struct Recorder {
     made: Cell<usize>,
 }
 
-/// Recordings, and the constants and the tables that they share.
+/// Recordings with the constants and the tables that they share.
 #[derive(Debug)]
 pub struct Recordings {
     /// The steps of all functions.
     pub steps: Vec<u8>,
-    /// Encodings, in the low end.
+    /// Encodings, in the low ends of words.
     pub constants: Vec<u64>,
-    /// The tables, each of 16 or 32.
+    /// The tables, of 16 or 32 entries.
     pub tables: Vec<&'static [f32]>,
 }
 
-/// A value of a function that is recorded, of a kind.
+/// A value of a recorded function.
 #[derive(Debug)]
 pub struct Value<'r, Kind> {
     recorder: &'r Recorder,
@@ -187,7 +188,8 @@ impl Recorder {
         start
     }
 
-    /// Records a fast function, which says where it is right, and returns the place where the recording begins.
+    /// Records a fast function, which also returns where its result is right. Returns the place where the recording
+    /// begins.
     pub fn record_fast<'r, const N: usize>(
         &'r self,
         function: impl FnOnce([Value<'r, OfF32>; N]) -> (Value<'r, OfF32>, Value<'r, OfBool>),
@@ -244,7 +246,7 @@ impl Recorder {
     }
 }
 
-/// The place of an item in a list, to which it is added if it is new.
+/// The place of an item in a list. Adds the item if it is new.
 fn place_in<T: PartialEq>(list: &RefCell<Vec<T>>, item: T) -> usize {
     let list = &mut *list.borrow_mut();
     list.iter().position(|known| *known == item).unwrap_or_else(|| {
@@ -294,7 +296,7 @@ impl<'r> Neg for Float<'r> {
     }
 }
 
-/// Defines operations that are one step each, with their arguments as its operands.
+/// Defines operations that are one step each, with their arguments as operands.
 macro_rules! records {
     ($($name:ident($($x:ident: $X:ident),+) -> $Result:ident: $step:ident;)+) => {
         $(fn $name(&self, $($x: $X<'r>),+) -> $Result<'r> {
@@ -403,7 +405,7 @@ impl<'r> Machine32 for &'r Recorder {
         Machine32::fma(self, negative, b, c)
     }
 
-    /// GPUs need a register less so.
+    /// Saves a register on GPUs.
     fn minus_or_twice(
         &self, condition: Truth<'r>, _: Float32<'r>, unit: Float32<'r>,
     ) -> Float32<'r> {

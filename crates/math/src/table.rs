@@ -1,12 +1,12 @@
 //! The table of functions: one row each.
 
-/// Calls a macro with the table's rows, after the tokens that are given for it.
+/// Calls a macro with the given tokens, followed by the table's rows.
 ///
-/// A row has the function's operation in the language (crates/expr/src/table.rs), its name in this crate, for f32, and
-/// in [`double`](crate::double), for f64, and its arguments; then the kind of its loops on cores (`seldom`, with a rare
-/// sequence, if any; `fast`, with a faster sequence for most f32); the cost of an element on a core, for f32 and f64, in
-/// picoseconds, measured on a core of 2023 with AVX-512 (`benches/bench.py`, `formulas-core` and `functions`); and
-/// CORE-MATH's function of f32, which rounds correctly.
+/// A row has the function's operation in the language (crates/expr/src/table.rs), its name in this crate for f32 and in
+/// [`double`](crate::double) for f64, and its arguments. The kind of its loops on cores follows: `fast` with a faster
+/// sequence for most f32, else `seldom`. Then the cost of an element on a core in picoseconds, for f32 and f64,
+/// measured on a core of 2023 with AVX-512 (`benches/bench.py`, `formulas-core` and `functions`). The last entry is
+/// CORE-MATH's correctly rounded function of f32.
 #[macro_export]
 macro_rules! functions {
     ($with:ident! $($given:tt)*) => {

@@ -1,10 +1,9 @@
 //! Trigonometric functions.
 //!
-//! The argument is reduced to a quadrant and |f| ≤ ½ quarter-turns as Payne and Hanek do (Radian
-//! Reduction for Trigonometric Functions), in floats: f32 times 28 bits of 2/π is exact in f64, and
-//! multiples of four quarter-turns are taken away from a product exactly. Of 2/π only those bits are
-//! used that count for the argument's exponent. sin(fπ/2) and cos(fπ/2) are polynomials fitted by
-//! tools/minimax.py (Muller, Elementary Functions).
+//! The argument is reduced to a quadrant and |f| ≤ ½ quarter-turns by the method of Payne and Hanek (Radian Reduction
+//! for Trigonometric Functions), in floats: f32 times 28 bits of 2/π is exact in f64, and subtracting multiples of four
+//! quarter-turns from a product is exact. Only the bits of 2/π that count for the argument's exponent are used.
+//! sin(fπ/2) and cos(fπ/2) are polynomials fitted by tools/minimax.py (Muller, Elementary Functions).
 
 use crate::Machine;
 use crate::sequence::{TO_INTEGER, except, magnitude, nearest, polynomial, two_to};
@@ -43,10 +42,10 @@ const TWO_OVER_PI: [f64; 6] = [
 /// The rest of 2/π after three, four, five and six parts.
 const REST: [f64; 4] =
     [2.52682603558315e-26, 1.668286766860824e-34, 1.1588713353428143e-43, 7.053959263504975e-52];
-/// Above each of these magnitudes, one part more is a multiple of four quarter-turns.
+/// Above each of these magnitudes, one more part contributes only multiples of four quarter-turns.
 const SKIPPED: [f64; 3] = [two_to(53), two_to(81), two_to(109)];
 
-/// Cosines so close to the middle of two floats that the sequence is wrong.
+/// Inputs of the cosine with results too close to the middle of two floats.
 const COS_EXCEPTIONS: [(u32, u32); 2] = [(0x5f18_b878, 0x3f7f_14bb), (0x6115_cb11, 0x3f78_142f)];
 
 /// An angle: `quadrant` in the low bits, and f quarter-turns.
@@ -74,7 +73,7 @@ fn reduce<M: Machine>(m: &M, x: M::F64) -> Angle<M> {
     let a = turns - ((turns + to_four) - to_four);
     let (b, c) = (x * b, x * c);
     let (n, shifted) = nearest(m, (a + b) + c);
-    // Each sum is exact where it cancels.
+    // Each sum is exact if its terms cancel.
     let f = m.fma(x, rest, ((a - n) + b) + c);
     Angle { quadrant: m.bits(shifted), f }
 }
@@ -92,7 +91,7 @@ impl<M: Machine> Angle<M> {
         m.fma(square, polynomial(m, square, &COSINE), m.f64(1.0))
     }
 
-    /// The sine of the angle, after `quarters` quarter-turns more.
+    /// The sine of the angle plus `quarters` quarter-turns.
     #[inline(always)]
     fn sine_after(&self, m: &M, quarters: i64) -> M::F64 {
         let square = self.f * self.f;
@@ -104,14 +103,14 @@ impl<M: Machine> Angle<M> {
     }
 }
 
-/// True if the quadrant is odd; also as the sign bit of a number.
+/// True if the quadrant is odd, and the same as the sign bit of a number.
 #[inline(always)]
 pub(crate) fn is_odd<M: Machine>(m: &M, quadrant: M::I64) -> (M::Bool, M::I64) {
     let sign = m.shift_left(quadrant, 63);
     (m.less(m.float(sign | m.i64(1023 << 52)), m.f64(0.0)), sign)
 }
 
-/// The sine of an angle, after `quarters` quarter-turns more.
+/// The sine of an angle plus `quarters` quarter-turns.
 #[cfg(test)]
 pub(crate) fn sine<M: Machine>(m: &M, x: M::F64, quarters: i64) -> M::F64 {
     reduce(m, x).sine_after(m, quarters)
@@ -128,7 +127,7 @@ pub fn sin<M: Machine>(m: &M, x: M::F32) -> M::F32 {
 
 /// The cosine.
 ///
-/// Wrong for 0 of 2^32 inputs: two and their negatives are replaced.
+/// Wrong for 0 of 2^32 inputs: two results, and the results of the negative inputs, are replaced.
 #[inline(always)]
 pub fn cos<M: Machine>(m: &M, x: M::F32) -> M::F32 {
     let x = magnitude(m, m.widen(x));

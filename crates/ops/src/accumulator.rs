@@ -1,12 +1,11 @@
 //! The accumulators of reductions: their states merge in any order.
 //!
-//! A state stands for a set of elements, and the states of two sets merge to the state of both: exactly, so
-//! that the result depends on the data alone, and not on chunks, threads, devices or the order in which
-//! they were done.
+//! A state stands for a set of elements, and the states of two sets merge exactly to the state of both. So the result
+//! depends only on the elements, not on chunks, threads, devices or the order of merges.
 
 use crate::Element;
 use bytemuck::Pod;
-use gpuvec_exact::{Dot, Kind, State, Sum, mean, norm};
+use gpuvec_exact::{Dot, Kind, State, Sum, mean, root};
 use std::marker::PhantomData;
 
 /// An accumulator of a reduction.
@@ -19,35 +18,14 @@ pub trait Accumulator: 'static {
     type Result: Element;
     /// The state of no elements.
     const IDENTITY: Self::State;
-    /// True if the identity is a valid result, for no elements.
+    /// True if there is a result for no elements: the result of the identity.
     const HAS_EMPTY_RESULT: bool;
     /// Adds the elements of another state.
     fn merge(state: &mut Self::State, other: &Self::State);
-    /// The state that a kernel wrote.
+    /// Converts a state that a kernel wrote.
     fn from_words(words: Self::Words) -> Self::State;
     /// The result for the state's elements, as it is stored.
     fn finish(state: &Self::State) -> Self::Result;
-}
-
-/// The exact sums, rounded once.
-impl<K: Kind<Words: Pod, Element: Element>> Accumulator for K {
-    type State = State<K>;
-    type Words = K::Words;
-    type Result = K::Element;
-    const IDENTITY: State<K> = State::ZERO;
-    const HAS_EMPTY_RESULT: bool = true;
-
-    fn merge(state: &mut State<K>, other: &State<K>) {
-        state.merge(other);
-    }
-
-    fn from_words(words: K::Words) -> State<K> {
-        State::from_words(words)
-    }
-
-    fn finish(state: &State<K>) -> K::Element {
-        state.value()
-    }
 }
 
 /// The sum of integers, wrapping; also the number of bools that are true.
@@ -62,12 +40,18 @@ pub struct Min<T>(PhantomData<T>);
 /// The largest value: IEEE 754-2019's maximum (section 9.6), in which NaN wins and -0 < +0.
 pub struct Max<T>(PhantomData<T>);
 
+/// True if any bool is true. The state is the number of true elements.
+pub struct Any;
+
+/// True if every bool is true. The state is the number of false elements.
+pub struct All;
+
 macro_rules! values {
-    ($($accumulator:ty: $value:ty, $identity:expr, $is_result:literal, $merge:expr;)+) => {
+    ($($accumulator:ty: $value:ty, $identity:expr, $is_result:literal, $merge:expr, $result:ty, $finish:expr;)+) => {
         $(impl Accumulator for $accumulator {
             type State = $value;
             type Words = $value;
-            type Result = $value;
+            type Result = $result;
             const IDENTITY: $value = $identity;
             const HAS_EMPTY_RESULT: bool = $is_result;
 
@@ -80,24 +64,26 @@ macro_rules! values {
                 words
             }
 
-            fn finish(state: &$value) -> $value {
-                state.canonical()
+            fn finish(state: &$value) -> $result {
+                $finish(*state)
             }
         })+
     };
 }
 
 values! {
-    WrappingSum: i64, 0, true, i64::wrapping_add;
-    WrappingProduct: i64, 1, true, i64::wrapping_mul;
-    Min<f32>: f32, f32::INFINITY, false, |x: f32, y| select(x, y, less(x, y, x.is_sign_negative()));
-    Min<f64>: f64, f64::INFINITY, false, |x: f64, y| select(x, y, less(x, y, x.is_sign_negative()));
-    Min<i32>: i32, i32::MAX, false, i32::min;
-    Min<i64>: i64, i64::MAX, false, i64::min;
-    Max<f32>: f32, f32::NEG_INFINITY, false, |x, y: f32| select(x, y, less(y, x, y.is_sign_negative()));
-    Max<f64>: f64, f64::NEG_INFINITY, false, |x, y: f64| select(x, y, less(y, x, y.is_sign_negative()));
-    Max<i32>: i32, i32::MIN, false, i32::max;
-    Max<i64>: i64, i64::MIN, false, i64::max;
+    WrappingSum: i64, 0, true, i64::wrapping_add, i64, |sum| sum;
+    WrappingProduct: i64, 1, true, i64::wrapping_mul, i64, |product| product;
+    Min<f32>: f32, f32::INFINITY, false, |x, y| select(x, y, less(x, y, f32::is_sign_negative(x))), f32, f32::canonical;
+    Min<f64>: f64, f64::INFINITY, false, |x, y| select(x, y, less(x, y, f64::is_sign_negative(x))), f64, f64::canonical;
+    Min<i32>: i32, i32::MAX, false, i32::min, i32, |least| least;
+    Min<i64>: i64, i64::MAX, false, i64::min, i64, |least| least;
+    Max<f32>: f32, f32::NEG_INFINITY, false, |x, y| select(x, y, less(y, x, f32::is_sign_negative(y))), f32, f32::canonical;
+    Max<f64>: f64, f64::NEG_INFINITY, false, |x, y| select(x, y, less(y, x, f64::is_sign_negative(y))), f64, f64::canonical;
+    Max<i32>: i32, i32::MIN, false, i32::max, i32, |most| most;
+    Max<i64>: i64, i64::MIN, false, i64::max, i64, |most| most;
+    Any: i64, 0, true, |x, y| x + y, bool, |trues| trues > 0;
+    All: i64, 0, true, |x, y| x + y, bool, |falses| falses == 0;
 }
 
 /// The mean: the exact sum divided by the number of elements, rounded once.
@@ -107,8 +93,8 @@ pub struct Mean<T>(PhantomData<T>);
 pub struct Norm<T>(PhantomData<T>);
 
 macro_rules! of_exact_sums {
-    ($($accumulator:ident<$value:ty> of $kind:ty, $finish:expr;)+) => {
-        $(impl Accumulator for $accumulator<$value> {
+    ($($accumulator:ty: $value:ty, of $kind:ty, $finish:expr;)+) => {
+        $(impl Accumulator for $accumulator {
             type State = State<$kind>;
             type Words = <$kind as Kind>::Words;
             type Result = $value;
@@ -131,10 +117,14 @@ macro_rules! of_exact_sums {
 }
 
 of_exact_sums! {
-    Mean<f32> of Sum<f32>, mean;
-    Mean<f64> of Sum<f64>, mean;
-    Norm<f32> of Dot<f32>, norm;
-    Norm<f64> of Dot<f64>, norm;
+    Sum<f32>: f32, of Sum<f32>, State::value;
+    Sum<f64>: f64, of Sum<f64>, State::value;
+    Dot<f32>: f32, of Dot<f32>, State::value;
+    Dot<f64>: f64, of Dot<f64>, State::value;
+    Mean<f32>: f32, of Sum<f32>, mean;
+    Mean<f64>: f64, of Sum<f64>, mean;
+    Norm<f32>: f32, of Dot<f32>, root;
+    Norm<f64>: f64, of Dot<f64>, root;
 }
 
 /// The index of the first smallest value. NaN wins over numbers, and zeros are equal.
@@ -143,19 +133,18 @@ pub struct ArgMin<T>(PhantomData<T>);
 /// The index of the first largest value. NaN wins over numbers, and zeros are equal.
 pub struct ArgMax<T>(PhantomData<T>);
 
-/// A value and its index: the state of [`ArgMin`] and [`ArgMax`].
-///
-/// Its words are the value's bits, in the low end, and the index.
+/// A value and its index: the state of [`ArgMin`] and [`ArgMax`]. Its words are the value's bits, in the low end, and
+/// the index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Indexed<T> {
     /// The value.
     pub value: T,
-    /// The index, which is less than the identity's index.
+    /// The index. The identity has the greatest index.
     pub index: i64,
 }
 
 impl<T: Element> Indexed<T> {
-    /// Adopts the other value if it wins, or is equal and has the smaller index.
+    /// Replaces the value by the other if that wins, or if that is equal and has the smaller index.
     #[inline(always)]
     fn merge(&mut self, other: &Self, wins: impl Fn(T, T) -> bool) {
         let (loses, is_earlier) = (wins(self.value, other.value), other.index < self.index);
@@ -201,42 +190,7 @@ indexed! {
     ArgMax<i64>: i64::MIN, |x, y| x > y;
 }
 
-/// True if any bool is true. The state is the number of true elements.
-pub struct Any;
-
-/// True if every bool is true. The state is the number of false elements.
-pub struct All;
-
-macro_rules! of_counts {
-    ($($accumulator:ty: $is_true:expr;)+) => {
-        $(impl Accumulator for $accumulator {
-            type State = i64;
-            type Words = i64;
-            type Result = bool;
-            const IDENTITY: i64 = 0;
-            const HAS_EMPTY_RESULT: bool = true;
-
-            fn merge(state: &mut i64, other: &i64) {
-                *state += other;
-            }
-
-            fn from_words(words: i64) -> i64 {
-                words
-            }
-
-            fn finish(&state: &i64) -> bool {
-                $is_true(state)
-            }
-        })+
-    };
-}
-
-of_counts! {
-    Any: |count| count > 0;
-    All: |count| count == 0;
-}
-
-/// Orders -0 before +0; a NaN is not less than anything. Without branches, for vector code.
+/// True if x < y, or if both are zeros and x is negative. Without branches, for vector code.
 #[inline(always)]
 fn less<T: PartialOrd>(x: T, y: T, x_is_negative: bool) -> bool {
     (x < y) | ((x == y) & x_is_negative)
@@ -244,7 +198,7 @@ fn less<T: PartialOrd>(x: T, y: T, x_is_negative: bool) -> bool {
 
 /// Returns `x` if it is wanted or NaN, else `y`.
 #[inline(always)]
-#[expect(clippy::eq_op, reason = "true of NaN alone")]
+#[expect(clippy::eq_op, reason = "true only for NaN")]
 fn select<T: PartialEq>(x: T, y: T, wants_x: bool) -> T {
     if wants_x | (x != x) { x } else { y }
 }

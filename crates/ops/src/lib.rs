@@ -1,7 +1,7 @@
-//! The operations: what each computes, on which element types, and how a reduction accumulates.
+//! The operations: their formulas, their element types, and the accumulators of reductions.
 //!
-//! A crate of its own, which knows nothing of the rest: the tests' fake driver runs the same table in
-//! the place of the kernels.
+//! The crate depends on nothing that runs operations, so that the tests' fake driver can run the same table in place of
+//! the kernels.
 
 mod accumulator;
 mod element;

@@ -1,10 +1,10 @@
 // The operations: a row for each, with a line for each element type.
 //
-// A row has the documentation of its functions in C; the name, the number of input arrays, and the formula as the text
+// A row has the documentation of its functions in C, the name, the number of input arrays, and the formula, as the text
 // of an expression and as the one step of its program. A line has the formula in Rust, for the loop of a core.
 //
-// Two macros read the rows: the one of table.rs makes types of them, and the one of build/operations.rs writes the
-// exported functions, the declarations of gpuvec.hpp, the package's table and the lists of functions.
+// Two macros read the rows. One in table.rs turns them into types. One in build/operations.rs writes the exported
+// functions, the declarations of gpuvec.hpp, the package's table and the lists of functions.
 
 operations! {
     elementwise {

@@ -1,6 +1,5 @@
-//! The table of operations: types and their traits, made from the rows of rows.rs.
-//!
-//! To add an operation, see docs/contributing/adding.md.
+//! The table of operations: types and traits, made from the rows of rows.rs. To add an operation, see
+//! docs/contributing/adding.md.
 
 use crate::{Accumulator, Element, Max, Min, WrappingSum};
 use gpuvec_exact::{Dot, Kind, State, Sum, Windowed};
@@ -9,23 +8,23 @@ use gpuvec_expr::{Form, Input, Program, compile};
 /// The one step of an operation's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// `out[i]` from the inputs' elements `i`.
+    /// Computes `out[i]` from element `i` of each input.
     Map(gpuvec_expr::Op),
-    /// One value from all elements of the inputs.
+    /// Computes one value from all elements of the inputs.
     Reduce(gpuvec_expr::Reduction),
 }
 
-/// A row of the table, as a type: what the backends are generic over. Its field, if it has one, is
-/// the number by which it multiplies.
+/// A line of the table, as a type, over which the backends are generic. The type has a field if the operation
+/// multiplies by a number.
 pub trait Operation: Copy + Send + Sync + 'static {
-    /// The row's place in [`Op::ALL`].
+    /// The value of [`Op`] for the type.
     const OP: Op;
     /// The type of the inputs' elements.
     type Element: Element;
     /// The type of the output's elements.
     type Output: Element;
 
-    /// The number's bits, as the kernel takes it; 0 where there is none.
+    /// The number's bits, as the kernel takes them; 0 if there is none.
     fn alpha(self) -> u64 {
         0
     }
@@ -36,7 +35,7 @@ pub trait Operation: Copy + Send + Sync + 'static {
 
 /// An operation on each element alone.
 pub trait Elementwise: Operation<Output = <Self as Operation>::Element> {
-    /// One element of the output, before its NaN is made canonical. With one input `b` is `a`.
+    /// Computes one element of the output, before a NaN is made canonical. With one input, `b` is `a`.
     fn apply(self, a: Self::Element, b: Self::Element) -> Self::Element;
 }
 
@@ -46,11 +45,11 @@ pub trait Reduction: Operation {
     type Accumulator: Accumulator<Result = Self::Output>;
 }
 
-/// A reduction whose state is a value of the output's type.
+/// A reduction with a state that is one value of the output's type.
 pub trait Fold:
     Reduction<Accumulator: Accumulator<State = Self::Output, Words = Self::Output>>
 {
-    /// Adds an element to the state. With one input `b` is `a`.
+    /// Adds an element to the state. With one input, `b` is `a`.
     fn fold(self, state: &mut Self::Output, a: Self::Element, b: Self::Element);
 }
 
@@ -65,19 +64,19 @@ pub trait Exact: Reduction<Accumulator = Self::Kind> {
         >;
 }
 
-/// Runs code that is generic over the operation's type, for an operation known only at run time.
+/// Code that is generic over an operation's type, for operations known only at run time.
 pub trait Visitor {
     /// The code's result.
     type Result;
-    /// For an elementwise operation.
+    /// Runs for an elementwise operation.
     fn elementwise<O: Elementwise>(self, op: O) -> Self::Result;
-    /// For a reduction whose state is one value.
+    /// Runs for a reduction with a state of one value.
     fn fold<O: Fold>(self, op: O) -> Self::Result;
-    /// For an exact sum.
+    /// Runs for an exact sum.
     fn exact<O: Exact>(self, op: O) -> Self::Result;
 }
 
-/// Implements a row's traits: a reduction with a formula folds, one without is an exact sum.
+/// Implements a reduction's traits. A reduction with a formula folds; a reduction without one is an exact sum.
 macro_rules! reduction {
     ($op:ident of $type:ident => $out:ident by $accumulator:ty) => {
         impl Exact for $op {
@@ -127,7 +126,7 @@ macro_rules! operations {
         }
 
         impl Op {
-            /// Every row, in the table's order.
+            /// Every operation, in the table's order.
             pub const ALL: &[Op] = &[$($(Op::$e,)+)+ $($(Op::$r,)+)+];
 
             /// The name of the operation's kernel, and of its function after `gpuvec_`.
@@ -139,8 +138,8 @@ macro_rules! operations {
                 }
             }
 
-            /// The operation as an expression: of its arrays `a` and `b`, and of the number `alpha` by
-            /// which it multiplies.
+            /// The operation as an expression of its arrays `a` and `b` and of the number `alpha` by which it
+            /// multiplies.
             #[must_use]
             pub const fn formula(self) -> &'static str {
                 match self {
@@ -176,7 +175,7 @@ macro_rules! operations {
                 }
             }
 
-            /// True if the operation multiplies by a factor of the call.
+            /// True if the operation multiplies by a number.
             #[must_use]
             pub const fn has_alpha(self) -> bool {
                 match self {
@@ -227,7 +226,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Runs the visitor's code for the row's type; `bits` are the bits of its number.
+            /// Runs the visitor's code for the operation's type. `bits` are the bits of its number.
             #[inline(always)]
             pub fn visit<V: Visitor>(self, bits: u64, visitor: V) -> V::Result {
                 match self {
@@ -299,10 +298,10 @@ macro_rules! operations {
 include!("rows.rs");
 
 impl Op {
-    /// Its program, whose inputs are the arrays and then, if it multiplies by a number, that number.
+    /// The operation's program. The inputs are the arrays and, if the operation multiplies by a number, that number.
     ///
     /// # Panics
-    /// If the row's formula is not an expression. (The tests compile each of them.)
+    /// If the row's formula is not an expression. (The tests compile each formula.)
     #[must_use]
     pub fn program(self) -> Program {
         let element = self.element();

@@ -1,10 +1,10 @@
-//! The functions: of f32 CORE-MATH's, which round correctly; of f64, whose bits another implementation need not
-//! have, the library's own sequences, whose errors have tests of their own.
+//! The functions. For f32 they are CORE-MATH's, which round correctly. For f64 they are the library's own sequences,
+//! since other implementations may have other bits; tests of their own check the errors of these sequences.
 
 use gpuvec_expr::Op;
 use gpuvec_math::{Scalar, double};
 
-/// A NaN that does not signal: CORE-MATH's functions of two numbers tell them apart, as IEEE 754 does.
+/// Makes a NaN quiet. CORE-MATH's functions of two numbers treat signaling NaNs differently, as IEEE 754 does.
 fn quiet(x: f32) -> f32 {
     if x.is_nan() { f32::NAN } else { x }
 }

@@ -1,6 +1,6 @@
-//! Conversions of floats of 16 bits, by arithmetic that rounds as they do, or not at all.
+//! Conversions of floats of 16 bits, by arithmetic that rounds as the conversions do, or not at all.
 
-/// The value of an f16; a NaN has a sign and a payload.
+/// The value of an f16. A NaN has a sign and a payload.
 #[must_use]
 pub fn f32_of_f16(bits: u16) -> f32 {
     let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1F), f32::from(bits & 0x3FF));
@@ -21,7 +21,7 @@ pub fn f16_bits(x: f32) -> u16 {
     }
     let sign = u16::from(x.is_sign_negative()) << 15;
     let magnitude = f64::from(x.abs());
-    // Numbers of a binade, and all below the normal ones, are equally far apart.
+    // The numbers of a binade are equally far apart, and so are all numbers below the normal ones.
     let exponent = (-14..=16).rev().find(|&e| magnitude >= 2_f64.powi(e)).unwrap_or(-14);
     let units = (magnitude / 2_f64.powi(exponent - 10)).round_ties_even();
     // The mantissa's first bit adds to the exponent.
@@ -48,7 +48,7 @@ pub fn bf16_bits(x: f32) -> u16 {
     if x.is_nan() { 0x7FC0 } else { below + u16::from(is_up) }
 }
 
-/// The f32 of an f64 toward zero, or of the two next to it the one whose last bit is set.
+/// Rounds an f64 to odd: a number that is not exact becomes the one of its two neighbours with the last bit set.
 #[must_use]
 pub fn to_odd(x: f64) -> f32 {
     let below = toward_zero(x);

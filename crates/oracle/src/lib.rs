@@ -1,8 +1,7 @@
-//! Runs programs of expressions one element at a time, by Rust's own operators.
+//! Runs programs of expressions one element at a time, with Rust's operators.
 //!
-//! Used by tests, which compare both back ends with it; not a part of the library. It shares no code with
-//! them, but for the functions that have no other oracle with equal bits (`function.rs`), and the deposits of
-//! exact sums.
+//! The crate is not a part of the library: tests compare both back ends with it. It shares no code with them, except
+//! for the functions that have no other oracle with equal bits (`function.rs`), and the deposits of exact sums.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +15,7 @@ mod value;
 pub use reduction::reduced;
 pub use value::Value;
 
-use gpuvec_expr::{Element, Output, Program, Reduction, Source};
+use gpuvec_expr::{Element, Output, OutputKind, Program, Reduction, Source};
 
 /// The results of a program for one element; `inputs` has the bits of each input's element.
 #[must_use]
@@ -37,8 +36,8 @@ pub fn results(program: &Program, inputs: &[u64]) -> Vec<Value> {
     program.results().map(|result| values[usize::from(result)]).collect()
 }
 
-/// The bits of a program's outputs for elements, of each of which `elements` has the inputs' bits: one for each
-/// element, or one for a reduction, unless the reduction has no value for no elements.
+/// The bits of a program's outputs. `elements` has the bits of the inputs for each element. An output has a value for
+/// each element, or one for a reduction, or none for a reduction without a value for no elements.
 #[must_use]
 pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
     let all: Vec<Vec<Value>> = elements.iter().map(|inputs| results(program, inputs)).collect();
@@ -47,9 +46,12 @@ pub fn outputs(program: &Program, elements: &[Vec<u64>]) -> Vec<Vec<u64>> {
         let operands = first..first + output.operands().len();
         first = operands.end;
         let values: Vec<Vec<Value>> = all.iter().map(|of| of[operands.clone()].to_vec()).collect();
-        match output.reduction() {
-            Some(reduction) => reduced(reduction, output.ty, &values).into_iter().collect(),
-            None => values.iter().map(|of_element| of_element[0]).collect::<Vec<_>>(),
+        let of_all = |reduction| reduced(reduction, output.ty, &values);
+        match output.kind {
+            OutputKind::Elementwise => values.iter().map(|of_element| of_element[0]).collect(),
+            OutputKind::Reduced { .. } | OutputKind::Single => {
+                output.reduction().and_then(of_all).into_iter().collect()
+            }
         }
     };
     let values: Vec<Vec<Value>> = program.outputs().iter().map(of_output).collect();

@@ -167,7 +167,7 @@ macro_rules! floats {
 floats!(unary_f32, binary_f32, f32, F32, function::of_f32);
 floats!(unary_f64, binary_f64, f64, F64, function::of_f64);
 
-/// The quotient a / b, rounded toward zero, where `rest` is the remainder: (a - rest) / b is whole.
+/// The quotient a / b, rounded toward zero. `rest` is the remainder, so that (a - rest) / b is whole.
 fn toward_zero(a: f64, rest: f64, b: f64) -> f64 {
     if b.is_infinite() {
         return 0.0;

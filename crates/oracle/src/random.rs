@@ -33,7 +33,7 @@ pub const fn array(name: &str, element: Element) -> Input<'_> {
     Input { name, element, form: Form::Array }
 }
 
-/// An integer that an i32 lacks.
+/// An integer beyond the range of i32.
 const LARGE: &str = "3000000000";
 
 /// The functions of one number.
@@ -43,10 +43,10 @@ static OF_MORE: LazyLock<Vec<(&str, usize)>> = LazyLock::new(|| {
     let of = |count| functions(count, false).into_iter().map(move |name| (name, count));
     of(2).chain(of(3)).collect()
 });
-/// The functions of one number whose result is a bool.
+/// The functions of one number that return a bool.
 static PREDICATES: LazyLock<Vec<&str>> = LazyLock::new(|| functions(1, true));
 
-/// Returns the language's functions of `count` numbers whose result is a bool, or those whose result is a number.
+/// Returns the language's functions of `count` numbers that return a bool, or the ones that return a number.
 fn functions(count: usize, is_bool: bool) -> Vec<&'static str> {
     let arguments = INPUTS.map(|input| input.name)[..count].join(", ");
     let returns_it = |name: &&str| {
@@ -57,7 +57,7 @@ fn functions(count: usize, is_bool: bool) -> Vec<&'static str> {
     of_count.map(|(name, _)| name).filter(returns_it).collect()
 }
 
-/// The strengths with which expressions bind, in the order of Python's reference.
+/// The precedences of expressions, in the order of Python's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
     Comparison,
@@ -88,13 +88,13 @@ impl Text {
         Text { fewest: text.into(), all: text.into(), strength: Atom }
     }
 
-    /// The text with the fewest parentheses, where it must bind at least as strongly as `strength`.
+    /// The text with the fewest parentheses for a place that needs at least the precedence `strength`.
     fn within(&self, strength: Strength) -> String {
         if self.strength < strength { format!("({})", self.fewest) } else { self.fewest.clone() }
     }
 }
 
-/// Makes expressions of bytes, which are its choices; when they end, it ends.
+/// Makes expressions from bytes, which are its choices. Without further bytes, it ends the expression.
 #[derive(Clone, Debug)]
 pub struct Generator<'b>(std::slice::Iter<'b, u8>);
 
@@ -109,7 +109,7 @@ impl<'b> Generator<'b> {
         choices[usize::from(self.0.next().copied().unwrap_or(0)) % choices.len()]
     }
 
-    /// One formula to four with `;` between them, values or reductions of values that are not deeper than this.
+    /// One to four formulas with `;` between them: values, or reductions of values, that are not deeper than `depth`.
     pub fn formulas(&mut self, depth: usize) -> String {
         let count = self.choose(&[1, 2, 2, 3, 3, 4]);
         let formulas: Vec<String> = (0..count).map(|_| self.formula(depth).fewest).collect();

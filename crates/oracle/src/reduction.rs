@@ -1,10 +1,10 @@
 //! The reductions.
 
 use crate::Value::{self, Bool, F32, F64, I64};
-use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, quotient};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, quotient, root};
 use gpuvec_expr::{Reduction, Type};
 
-/// The reduction of the results of each element; none if it has no value for no elements.
+/// The reduction of the results of all elements. `None` if it has no value for no elements.
 #[must_use]
 pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option<Value> {
     let first: Vec<Value> = results.iter().map(|values| values[0]).collect();
@@ -29,7 +29,7 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
         (Reduction::Sum, _) => F64(sum::<Sum<f64>>(&f64s(&first), &f64s(&last)).value()),
         (Reduction::Dot, _) => F64(sum::<Dot<f64>>(&f64s(&first), &f64s(&last)).value()),
         (Reduction::Mean, Type::F32) => F32(mean(&sum::<Sum<f32>>(&f32s(&first), &f32s(&first)))),
-        (Reduction::Norm, Type::F32) => F32(norm(&sum::<Dot<f32>>(&f32s(&first), &f32s(&first)))),
+        (Reduction::Norm, Type::F32) => F32(root(&sum::<Dot<f32>>(&f32s(&first), &f32s(&first)))),
         (Reduction::Mean, _) => {
             let halves: Vec<f64> = results.iter().flat_map(|values| f64s(values)).collect();
             F64(quotient(&sum::<Sum<f64>>(&halves, &halves), first.len() as u64))
@@ -41,7 +41,7 @@ pub fn reduced(reduction: Reduction, ty: Type, results: &[Vec<Value>]) -> Option
                 halves.iter().flat_map(|x| halves.iter().map(|y| (*x, *y))).collect::<Vec<_>>()
             };
             let (a, b): (Vec<f64>, Vec<f64>) = results.iter().flat_map(pairs).unzip();
-            F64(norm(&sum::<Dot<f64>>(&a, &b)))
+            F64(root(&sum::<Dot<f64>>(&a, &b)))
         }
         (Reduction::Var | Reduction::Std, _) => {
             unreachable!("tests of their own compare them with rationals")
@@ -85,7 +85,7 @@ fn f64s(values: &[Value]) -> Vec<f64> {
     values.iter().map(float).collect()
 }
 
-/// The index of the first NaN, or else of the first of the best values.
+/// The index of the first NaN or, without one, of the first best value.
 fn winner(
     values: &[Value], best: impl Fn(std::vec::IntoIter<i128>) -> Option<i128>,
 ) -> Option<usize> {
@@ -111,7 +111,7 @@ fn ordered(x: f64) -> i128 {
     if x < 0.0 { -magnitude } else { magnitude }
 }
 
-/// The winner; of equal zeros the one with the smaller or greater sign.
+/// The value at `index`. A zero has the sign that wins among all zeros.
 fn zero(values: Vec<Value>, index: usize, is_min: bool) -> Value {
     let has = |negative: bool| {
         values.iter().any(|value| match value {

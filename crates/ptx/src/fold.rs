@@ -7,7 +7,7 @@ use crate::halves;
 use crate::operation::{constant, quiet_nan};
 use crate::placeholder::Placeholder;
 use crate::writer::{Class, Operand, Writer, ptx};
-use gpuvec_expr::{Element, Program, Reduction, Type};
+use gpuvec_expr::{Element, OutputKind, Program, Reduction, Type};
 
 /// An element of a batch.
 pub(crate) struct Item {
@@ -34,7 +34,12 @@ impl Fold {
     pub(crate) fn of(program: &Program) -> Option<Fold> {
         let [output] = program.outputs() else { return None };
         let converted = output.conversion().map(|_| output.element);
-        Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
+        match output.kind {
+            OutputKind::Elementwise => None,
+            OutputKind::Reduced { .. } | OutputKind::Single => {
+                Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
+            }
+        }
     }
 
     const fn is_float(self) -> bool {

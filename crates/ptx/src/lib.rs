@@ -84,7 +84,7 @@ pub use shared_tile::tile_side;
 pub use strided_loop::{Order, Variant, vector_bytes};
 
 use fold::Fold;
-use gpuvec_expr::Program;
+use gpuvec_expr::{OutputKind, Program};
 use partitioned::PartitionedProgram;
 
 /// The name of the kernels of expressions. Kernels of operations have the operations' names.
@@ -96,9 +96,9 @@ pub const NAME: &str = "expression";
 pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
     let (mut kernels, mut stored) = (Vec::new(), Vec::new());
     for (number, output) in program.outputs().iter().enumerate() {
-        match output.reduction() {
-            Some(_) => kernels.push(vec![number]),
-            None => stored.push(number),
+        match output.kind {
+            OutputKind::Elementwise => stored.push(number),
+            OutputKind::Reduced { .. } | OutputKind::Single => kernels.push(vec![number]),
         }
     }
     kernels.extend((!stored.is_empty()).then_some(stored));

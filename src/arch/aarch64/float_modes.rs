@@ -17,12 +17,12 @@ impl FloatModes {
     /// Returns the calling thread's modes and flags.
     #[inline(always)]
     pub(crate) fn get() -> Self {
-        // Miri supports the default modes only.
+        // Miri supports only the default modes.
         if cfg!(miri) {
             return Self::IEEE;
         }
         let (control, status);
-        // SAFETY: reads two registers, which any code may read.
+        // SAFETY: any code may read these two registers.
         unsafe {
             asm!("mrs {}, fpcr", "mrs {}, fpsr", out(reg) control, out(reg) status, options(nomem, nostack));
         }
@@ -33,7 +33,7 @@ impl FloatModes {
     #[inline(always)]
     pub(crate) fn set(self) {
         let FloatModes { control, status } = self;
-        // SAFETY: writes what was read from the two registers, or zeros.
+        // SAFETY: the values were read from these registers, or are zeros.
         unsafe {
             asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status, options(nostack))
         };
@@ -47,7 +47,7 @@ impl FloatModes {
 
 #[cfg(test)]
 impl FloatModes {
-    /// Subnormal results are flushed to zero; other results are rounded up.
+    /// Flush subnormal results to zero, and round other results up.
     pub(crate) const FLUSH_AND_ROUND_UP: FloatModes =
         FloatModes { control: 1 << 24 | 1 << 22, status: 0 };
 

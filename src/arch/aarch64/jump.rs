@@ -1,7 +1,7 @@
-//! Functions that jump to where a static variable points.
+//! Functions that jump to the address in a static variable.
 
-/// Defines a hidden function with C's name `$name`, which jumps to the function whose address is in `$slot`, an
-/// `AtomicPtr`. No register is changed but x16, which the procedure call standard leaves to such code.
+/// Defines a hidden function with the C name `$name`. It jumps to the address in `$slot`, an `AtomicPtr`, and changes
+/// no register but x16, which the procedure call standard reserves for such code.
 macro_rules! jump {
     ($name:ident, $slot:path) => {
         std::arch::global_asm!(

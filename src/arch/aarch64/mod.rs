@@ -1,4 +1,4 @@
-//! AArch64: NEON (Advanced SIMD), which every processor has, with FMA.
+//! AArch64: NEON (Advanced SIMD), which every processor has. It includes FMA.
 
 pub(crate) mod float_modes;
 mod jump;
@@ -14,7 +14,7 @@ use vector32::Machine4;
 
 /// The values of GPUVEC_VECTORS, from the oldest instruction set.
 pub(crate) const VECTORS: [&str; 1] = ["portable"];
-/// The values of GPUVEC_VECTORS, as an error lists them.
+/// The same values, as an error text lists them.
 pub(crate) const VECTORS_IN_WORDS: &str = "portable";
 
 /// NEON.
@@ -31,7 +31,7 @@ impl InstructionSet for Neon {
     const FOLD_LANES: usize = 32;
 
     fn machine(self) -> Pair<Machine4> {
-        Pair(Machine4::new(self))
+        Pair(Machine4(self))
     }
 
     #[inline(always)]

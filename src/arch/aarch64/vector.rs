@@ -25,7 +25,7 @@ vector! {
     magnitudes |least, most, x| {
         let size = vabsq_f64(x);
         let not_zero = vbslq_f64(vceqzq_f64(size), vdupq_n_f64(f64::INFINITY), size);
-        // The instruction returns the other operand if one is a quiet NaN, as sums of NaNs are.
+        // If one operand is a quiet NaN, the instruction returns the other. A NaN that arithmetic made is quiet.
         [vminnmq_f64(not_zero, least), vmaxnmq_f64(size, most)]
     },
     Add add vaddq_f64, Sub sub vsubq_f64, Mul mul vmulq_f64

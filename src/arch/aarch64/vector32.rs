@@ -1,31 +1,31 @@
-//! Vectors of 32 bits, as the machine of fast functions.
+//! Vectors of four 32-bit lanes, as a machine of fast functions.
 
 use super::Neon;
 use crate::arch::{Pair, Vectors, pair::Two, vector32::machine32};
 use gpuvec_math::fast::Tables;
 use std::arch::aarch64::*;
 
-/// Shifts to the left.
+/// Shifts all lanes to the left.
 #[inline(always)]
 fn shift<const COUNT: u32>(x: int32x4_t) -> int32x4_t {
     // SAFETY: every processor has NEON.
     unsafe { vshlq_s32(x, vdupq_n_s32(COUNT as i32)) }
 }
 
-/// The entries of a table of 16 or 32 at places: its bytes, by their offsets.
+/// Looks up the entries of a table of 16 or 32 at places. The instruction looks up bytes, by their offsets.
 #[inline(always)]
 fn lookup<const N: usize>(table: &'static [f32; N], places: int32x4_t) -> float32x4_t {
     const { assert!(N == 16 || N == 32) };
     // SAFETY: every processor has NEON; the table has the entries.
     unsafe {
         let places = vandq_u32(vreinterpretq_u32_s32(places), vdupq_n_u32(N as u32 - 1));
-        // Four times the place in each byte, and the byte's number.
+        // The offset of a byte is four times the place plus the byte's number in its entry.
         let offsets = vmlaq_u32(vdupq_n_u32(0x0302_0100), places, vdupq_n_u32(0x0404_0404));
         let offsets = vreinterpretq_u8_u32(offsets);
         let bytes = table.as_ptr().cast::<u8>();
         let mut entries = vqtbl4q_u8(vld1q_u8_x4(bytes), offsets);
         if N == 32 {
-            // Offsets below 64 have become greater ones, and leave the entries as they are.
+            // Offsets below 64 wrap to values beyond the table, for which the instruction keeps the entries.
             let offsets = vsubq_u8(offsets, vdupq_n_u8(64));
             entries = vqtbx4q_u8(entries, vld1q_u8_x4(bytes.add(64)), offsets);
         }
@@ -33,10 +33,10 @@ fn lookup<const N: usize>(table: &'static [f32; N], places: int32x4_t) -> float3
     }
 }
 
-/// The entries of up to four tables at places, by loads of rows, which are transposed.
+/// Looks up the entries of up to four tables at places. Loads whole rows and transposes them.
 #[inline(always)]
 fn lookups(rows: &'static [[f32; 4]; 32], places: int32x4_t) -> [float32x4_t; 4] {
-    // SAFETY: every processor has NEON; the places are numbers of rows.
+    // SAFETY: every processor has NEON; the mask makes each place the number of a row.
     unsafe {
         let places = vandq_u32(vreinterpretq_u32_s32(places), vdupq_n_u32(rows.len() as u32 - 1));
         let places: [u32; 4] = std::mem::transmute(places);
@@ -53,7 +53,7 @@ fn lookups(rows: &'static [[f32; 4]; 32], places: int32x4_t) -> [float32x4_t; 4]
     }
 }
 
-/// An estimate of the reciprocal with an error of 2^-8, and Newton's step, which leaves 2^-16.
+/// An estimate of the reciprocal with an error of 2^-8, and a Newton step, which reduces the error to 2^-16.
 #[inline(always)]
 fn rough_reciprocal(x: float32x4_t) -> float32x4_t {
     // SAFETY: every processor has NEON.
@@ -63,8 +63,8 @@ fn rough_reciprocal(x: float32x4_t) -> float32x4_t {
     }
 }
 
-/// The same with a second step, which leaves 2^-32 and roundings: 2^-23 of the step and of its product. (A division
-/// would occupy the processor's only divider for several cycles.)
+/// The rough reciprocal and a second Newton step, which reduces the error to 2^-32. The roundings of the step and of
+/// its product add 2^-23. (A division would occupy the processor's only divider for several cycles.)
 #[inline(always)]
 fn reciprocal(x: float32x4_t) -> float32x4_t {
     let y = rough_reciprocal(x);
@@ -72,8 +72,8 @@ fn reciprocal(x: float32x4_t) -> float32x4_t {
     unsafe { vmulq_f32(y, vrecpsq_f32(x, y)) }
 }
 
-/// The root and its reciprocal: an estimate with an error of 2^-8, and two of Newton's steps, which leave 2^-15.4 and
-/// 2^-30, and roundings below 2^-22.4; the root has 2^-24 more.
+/// The square root and its reciprocal. An estimate has an error of 2^-8. Two Newton steps reduce it to 2^-15.4 and
+/// 2^-30, and add roundings below 2^-22.4. The error of the root is greater by 2^-24.
 #[inline(always)]
 fn roots(x: float32x4_t) -> (float32x4_t, float32x4_t) {
     // SAFETY: every processor has NEON.
@@ -110,7 +110,7 @@ machine32! {
     // SAFETY: every processor has NEON.
     always unsafe { vdupq_n_u32(u32::MAX) },
     select |mask, yes, no| vbslq_f32(mask, yes, no), lookup lookup,
-    // NaN, if one is.
+    // The result is NaN if one operand is.
     min vminq_f32, reciprocal reciprocal, roots roots,
 
     #[inline(always)]
@@ -129,7 +129,7 @@ machine32! {
     }
 }
 
-/// Two vectors have the bits of a byte.
+/// A pair of vectors has eight lanes, so that a mask of them is a byte.
 impl Vectors for Pair<Machine4> {
     const LANES: usize = 8;
     type Elements = [[f32; 4]; 2];
@@ -137,13 +137,13 @@ impl Vectors for Pair<Machine4> {
 
     #[inline(always)]
     fn load(&self, [first, second]: &Self::Elements) -> Self::F32 {
-        // SAFETY: every processor has NEON; the arrays have a vector's elements.
+        // SAFETY: every processor has NEON; each array has the elements of a vector.
         unsafe { Two(F32x4(vld1q_f32(first.as_ptr())), F32x4(vld1q_f32(second.as_ptr()))) }
     }
 
     #[inline(always)]
     fn store(&self, x: Self::F32, [first, second]: &mut Self::Elements) {
-        // SAFETY: every processor has NEON; the arrays have a vector's elements.
+        // SAFETY: every processor has NEON; each array has the elements of a vector.
         unsafe {
             vst1q_f32(first.as_mut_ptr(), x.0.0);
             vst1q_f32(second.as_mut_ptr(), x.1.0);
@@ -153,7 +153,7 @@ impl Vectors for Pair<Machine4> {
     #[inline(always)]
     fn holding(&self, condition: Self::Bool) -> u8 {
         const BITS: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-        // SAFETY: every processor has NEON; the array has a vector's elements.
+        // SAFETY: every processor has NEON; the array has the elements of a vector.
         unsafe {
             let halves = vcombine_u16(vmovn_u32(condition.0.0), vmovn_u32(condition.1.0));
             vaddvq_u16(vandq_u16(halves, vld1q_u16(BITS.as_ptr()))) as u8

@@ -14,7 +14,7 @@ impl FloatModes {
     /// Returns the calling thread's modes and flags.
     #[inline(always)]
     pub(crate) fn get() -> Self {
-        // Miri supports the default modes only.
+        // Miri supports only the default modes.
         if cfg!(miri) {
             return Self::IEEE;
         }
@@ -27,8 +27,8 @@ impl FloatModes {
     /// Sets the calling thread's modes and flags.
     #[inline(always)]
     pub(crate) fn set(self) {
-        // SAFETY: ldmxcsr reads four bytes from a local, which are IEEE or were read by stmxcsr, and so have no
-        // reserved bit. (It changes MXCSR's exception flags, which `preserves_flags` would deny.)
+        // SAFETY: ldmxcsr reads four bytes from a local. They are IEEE or were read by stmxcsr, and so have no reserved
+        // bit. (`preserves_flags` would be wrong, since ldmxcsr changes the exception flags.)
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack)) };
     }
 
@@ -40,7 +40,7 @@ impl FloatModes {
 
 #[cfg(test)]
 impl FloatModes {
-    /// Subnormal results are flushed to zero; other results are rounded up.
+    /// Flush subnormal results to zero, and round other results up.
     pub(crate) const FLUSH_AND_ROUND_UP: FloatModes = FloatModes(Self::IEEE.0 | 1 << 15 | 2 << 13);
 
     /// True if an operand or a result was subnormal.

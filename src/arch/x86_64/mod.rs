@@ -15,7 +15,7 @@ use vector32::{Machine8, Machine16};
 
 /// The values of GPUVEC_VECTORS, from the oldest instruction set.
 pub(crate) const VECTORS: [&str; 3] = ["portable", "avx2", "avx512"];
-/// The values of GPUVEC_VECTORS, as an error lists them.
+/// The same values, as an error text lists them.
 pub(crate) const VECTORS_IN_WORDS: &str = "portable, avx2 or avx512";
 
 /// SSE2, which every x86-64 processor has.
@@ -58,7 +58,7 @@ impl InstructionSet for Avx2 {
     const FOLD_LANES: usize = 32;
 
     fn machine(self) -> Machine8 {
-        Machine8::new(self)
+        Machine8(self)
     }
 
     #[inline(always)]
@@ -82,7 +82,7 @@ impl InstructionSet for Avx512 {
     const FOLD_LANES: usize = 128;
 
     fn machine(self) -> Machine16 {
-        Machine16::new(self)
+        Machine16(self)
     }
 
     #[inline(always)]

@@ -1,11 +1,11 @@
-//! Vectors of f64, of three instruction sets.
+//! Vectors of f64 of three instruction sets.
 
 use super::{Avx2, Avx512, Sse2};
 use crate::arch::vector::vector;
 use std::arch::x86_64::*;
 
-/// `a` where it is greater than `b` as an unsigned integer, else `b`, or the other way round. SSE2 compares signed
-/// ones.
+/// The greater of `a` and `b` as unsigned integers, or the smaller if `is_greatest` is false. SSE2 compares only signed
+/// integers.
 #[inline(always)]
 fn extreme(is_greatest: bool, a: __m128i, b: __m128i) -> __m128i {
     // SAFETY: every processor has SSE2.
@@ -23,7 +23,7 @@ vector! {
     load_f32 |from| _mm512_cvtps_pd(_mm256_loadu_ps(from)), load_f64 _mm512_loadu_pd,
     multiply_add _mm512_fmadd_pd, multiply_subtract _mm512_fmsub_pd,
     flag_changes |flags, x, y| {
-        // The truth table of flags | (x ^ y): one instruction, of which LLVM makes one and a half.
+        // The truth table of flags | (x ^ y), as one instruction. LLVM would emit more.
         const OR_XOR: i32 = 0xf6;
         let [flags, x, y] = [flags, x, y].map(|bits| _mm512_castpd_si512(bits));
         _mm512_castsi512_pd(_mm512_ternarylogic_epi64::<OR_XOR>(flags, x, y))

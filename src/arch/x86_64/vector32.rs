@@ -1,4 +1,4 @@
-//! Vectors of 32 bits of two instruction sets, as the machines of fast functions.
+//! Vectors of 32-bit lanes of two instruction sets, as machines of fast functions.
 
 use super::{Avx2, Avx512};
 use crate::arch::Vectors;
@@ -6,23 +6,24 @@ use crate::arch::vector32::{instructions, machine32};
 use gpuvec_math::fast::{EXP_POWERS, Tables};
 use std::arch::x86_64::*;
 
-/// Shifts to the left; here the instruction's count is not a constant.
+/// Shifts all lanes to the left. This instruction takes its count from a register.
 #[inline(always)]
 fn shift_avx2<const COUNT: u32>(x: __m256i) -> __m256i {
     // SAFETY: a vector proves the instructions.
     unsafe { _mm256_sll_epi32(x, _mm_cvtsi32_si128(COUNT as i32)) }
 }
 
-/// Shifts to the left.
+/// Shifts all lanes to the left.
 #[inline(always)]
 fn shift_avx512<const COUNT: u32>(x: __m512i) -> __m512i {
     // SAFETY: a vector proves the instructions.
     unsafe { _mm512_slli_epi32::<COUNT>(x) }
 }
 
-/// The entries of a table of 16 or 32 at places. Bits 3 and 4 of a place choose between eighths or quarters by masks,
-/// which several tables share: on some processors that takes half as many operations as blends. (Not with closures, which
-/// are not always inlined.)
+/// Looks up the entries of a table of 16 or 32 at places. A permutation takes the lowest three bits of a place. Masks
+/// of bits 3 and 4 choose between the permutations of each eight entries. Several tables share the masks, so that on
+/// some processors they take half the operations of blends. (No closures here: the compiler does not always inline
+/// them.)
 #[inline(always)]
 fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m256 {
     const { assert!(N == 16 || N == 32) };
@@ -48,17 +49,18 @@ fn lookup_avx2<const N: usize>(table: &'static [f32; N], places: __m256i) -> __m
     }
 }
 
-/// The entries of up to four tables at places, by loads of rows, which are transposed: at most eight shuffles, instead
-/// of four for each table and masks.
+/// Looks up the entries of up to four tables at places. Loads whole rows and transposes them: at most eight shuffles,
+/// instead of four for each table and masks.
 #[inline(always)]
 fn lookups_avx2(rows: &'static [[f32; 4]; 32], places: __m256i) -> [__m256; 4] {
-    // SAFETY: a vector proves the instructions; offsets are of rows.
+    // SAFETY: a vector proves the instructions; the mask makes each offset the offset of a row.
     unsafe {
         let mask = _mm256_set1_epi32(size_of_val(rows) as i32 - 16);
         let offsets = _mm256_and_si256(_mm256_slli_epi32::<4>(places), mask);
         let offsets: [u32; 8] = std::mem::transmute(offsets);
         macro_rules! row {
-            // Volatile, so that offsets go through memory: instructions that extract them take the shuffles' units.
+            // Volatile, so that offsets go through memory. Instructions that extract them would compete with the
+            // shuffles for the same units.
             ($i:expr) => {
                 rows.as_ptr().byte_add((&raw const offsets[$i]).read_volatile() as usize).cast()
             };
@@ -84,7 +86,7 @@ fn lookups_avx2(rows: &'static [[f32; 4]; 32], places: __m256i) -> [__m256; 4] {
     }
 }
 
-/// The entries of a table of 16 or 32 at places.
+/// Looks up the entries of a table of 16 or 32 at places.
 #[inline(always)]
 fn lookup_avx512<const N: usize>(table: &'static [f32; N], places: __m512i) -> __m512 {
     const { assert!(N == 16 || N == 32) };
@@ -99,8 +101,8 @@ fn lookup_avx512<const N: usize>(table: &'static [f32; N], places: __m512i) -> _
     }
 }
 
-/// An estimate with an error of 2^-14, and Newton's step, which leaves 2^-28 and roundings. A division of 16 numbers
-/// takes three times as long.
+/// An estimate of the reciprocal with an error of 2^-14, and a Newton step, which reduces the error to 2^-28 and
+/// roundings. A division of 16 numbers takes three times as long.
 #[inline(always)]
 fn reciprocal_avx512(x: __m512) -> __m512 {
     // SAFETY: a vector proves the instructions.
@@ -110,8 +112,8 @@ fn reciprocal_avx512(x: __m512) -> __m512 {
     }
 }
 
-/// The root and its reciprocal: an estimate with an error of 1.5 · 2^-12, and Newton's step (Goldschmidt), which leaves
-/// 2^-22.2 and roundings below 2^-23.
+/// The square root and its reciprocal. An estimate has an error of 1.5 · 2^-12. A Newton step (in Goldschmidt's form)
+/// reduces it to 2^-22.2, and adds roundings below 2^-23.
 #[inline(always)]
 fn roots_avx2(x: __m256) -> (__m256, __m256) {
     // SAFETY: a vector proves the instructions.
@@ -124,7 +126,8 @@ fn roots_avx2(x: __m256) -> (__m256, __m256) {
     }
 }
 
-/// The same: an estimate with an error of 2^-14, and a step, which leaves 2^-27.4 and roundings below 2^-23.
+/// The same for AVX-512. The estimate has an error of 2^-14. The step reduces it to 2^-27.4, and adds roundings below
+/// 2^-23.
 #[inline(always)]
 fn roots_avx512(x: __m512) -> (__m512, __m512) {
     // SAFETY: a vector proves the instructions.
@@ -137,8 +140,9 @@ fn roots_avx512(x: __m512) -> (__m512, __m512) {
     }
 }
 
-/// x - 1, rounded down, so that it is -0 where x is 1, and what it has too much (Dekker): 1, which is added again, is a
-/// multiple of the last bits of numbers below 2^24. Greater ones are the difference, which then has 1 too much.
+/// x - 1, and the difference between that and the exact value (Dekker). Rounded down, so that 1 - 1 is -0. The
+/// difference is exact for x below 2^24, since 1 is a multiple of the last bit of such numbers. For a greater x the
+/// results are x and 1.
 #[inline(always)]
 fn less_one_avx512(x: __m512) -> [__m512; 2] {
     const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
@@ -152,7 +156,7 @@ fn less_one_avx512(x: __m512) -> [__m512; 2] {
     }
 }
 
-/// The vectors of a machine in memory, by instructions.
+/// Implements [`Vectors`] by instructions.
 macro_rules! vectors {
     (
         $name:ident($lanes:literal) of $F32:ident and $Bool:ident: load $load:ident, store $store:ident,
@@ -211,7 +215,7 @@ machine32! {
     less |a, b| _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), equal |a, b| _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b),
     // SAFETY: a vector proves the instructions.
     always unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-1)) },
-    // Fewer operations than a blend if both are constants, or one is 0.
+    // It takes fewer operations than a blend if both are constants, or one is 0.
     select |mask, yes, no| _mm256_xor_ps(no, _mm256_and_ps(mask, _mm256_xor_ps(yes, no))),
     lookup lookup_avx2, min _mm256_min_ps,
     // A division takes fewer instructions than an estimate and Newton's step.
@@ -277,7 +281,7 @@ machine32! {
     ) -> (F32x16, Bool16) {
         // SAFETY: a vector proves the instructions.
         unsafe {
-            // A subnormal result would take a hundred times as long; one that overflows is right.
+            // A subnormal result would take a hundred times as long. A result that overflows is right.
             let least = _mm512_set1_ps(-125.0);
             let y = _mm512_scalef_ps(y.0, _mm512_max_ps(k.0, least));
             (F32x16(y), Bool16(_mm512_mask_cmp_ps_mask::<_CMP_GE_OQ>(is_right.0, k.0, least)))
@@ -293,7 +297,8 @@ machine32! {
 
     #[inline(always)]
     fn bounded(&self, x: F32x16, least: f32, _greatest: f32) -> (F32x16, Bool16) {
-        // SAFETY: a vector proves the instructions; the second operand is the result if one is NaN.
+        // The result is the second operand if one is a NaN.
+        // SAFETY: a vector proves the instructions.
         (F32x16(unsafe { _mm512_max_ps(_mm512_set1_ps(least), x.0) }), Bool16(u16::MAX))
     }
 
@@ -313,7 +318,7 @@ machine32! {
     ) -> [F32x16; 3] {
         let [less_one, too_much] = less_one_avx512(x.0);
         let y = self.fma(a, b, F32x16(less_one));
-        // The difference is +0, and what y lacks -0, where the product is -0.
+        // If the product is -0, the difference is +0, and the rest that y lacks is -0.
         [y, self.fms(a, b, y - F32x16(less_one)), self.fma(excess, x, F32x16(too_much))]
     }
 
@@ -323,7 +328,8 @@ machine32! {
         let [exponent, significand] = unsafe {
             [_mm512_getexp_ps(x.0), _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_NAN>(x.0)]
         };
-        // NaN for negative numbers, an infinite exponent for 0 and infinity; right for subnormal numbers.
+        // The significand of a negative number is NaN; 0 and infinity have an infinite exponent. Subnormal numbers are
+        // right.
         (F32x16(exponent), F32x16(significand), Bool16(u16::MAX))
     }
 }

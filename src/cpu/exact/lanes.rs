@@ -1,16 +1,16 @@
 //! Exact sums in lanes: of columns, and of short rows.
 //!
-//! A lane holds the sum of n terms of p bits in one f64, or in two, high + low, and the sizes of the smallest term that
-//! is not 0 and of the largest. Let these be at least 2^e and below 2^(E+1), and n ≤ 2^l. Terms are multiples of
-//! 2^(e−p+1), and so are all sums, and the errors of sums. In any order, the sum is exact
+//! A lane holds the sum of n ≤ 2^l terms of p bits in one f64, or in two, high + low. It also holds the magnitudes of
+//! the smallest term that is not 0, at least 2^e, and of the largest, below 2^(E+1). All terms are multiples of
+//! 2^(e−p+1). So are all sums, and the rounding errors of sums. In any order of additions, the sum is exact
 //!
 //! - in one f64 if E − e ≤ 53 − p − l: all sums are below 2^(l+E+1), and so have at most 53 bits;
-//! - in two f64 if E − e ≤ 104 − p − 2l: high takes each term by TwoSum (Knuth), whose error low takes. An error is at
-//!   most half a unit in the last place of a sum, so that low is at most 2^(l + l+E+1−53), which is below
+//! - in two f64 if E − e ≤ 104 − p − 2l: TwoSum (Knuth) adds each term to high, and its rounding error is added to low.
+//!   An error is at most half a unit in the last place of a sum, so that low is at most 2^(l + l+E+1−53), which is below
 //!   2^(e−p+1 + 53).
 //!
-//! Sums of sums count as one addition each, so that lanes merge under the same condition. Where it fails, terms go to a
-//! state.
+//! The addition of two sums counts as one addition, so that lanes merge under the same condition. If it fails, the
+//! terms are added to a state.
 
 use super::{Columns, Inputs, Vectorised};
 use crate::arch::{InstructionSet, Isa, Vector, Vectorized, stay_a_loop};
@@ -20,25 +20,26 @@ use gpuvec_exact::{Dot, Float, Kind, State, Sum, Value};
 use std::collections::TryReserveError;
 use std::ops::{Add, Range, Sub};
 
-/// The most terms of a lane, 2^12: with more, terms would have to be of too similar sizes.
+/// The most terms of a lane, 2^12. With more, few terms would have magnitudes that are similar enough.
 const LOG_TERMS: u32 = 12;
 
 /// The most terms of a row.
 const LONGEST_ROW: usize = 1 << LOG_TERMS;
 
-/// A kind of sums that lanes hold.
+/// A kind of sums that lanes can hold.
 pub(crate) trait LaneKind: Vectorised {
-    /// The size of a term.
+    /// The magnitude of a term.
     type Size: Copy + Send + Sync + 'static;
-    /// The least and the largest size of no terms.
+    /// The least and the greatest size of no terms.
     const NONE: [Self::Size; 2];
-    /// One f64 holds sums of terms whose sizes do not differ much.
+    /// One f64 holds the sum of terms of similar magnitudes.
     const MAY_BE_SINGLE: bool = Self::TERM_BITS <= f32::PRECISION;
 
-    /// The least and the largest size with one more term, of the element x.
+    /// The least and the greatest size after one more term, which the element x gives.
     fn include(sizes: [Self::Size; 2], x: Self::Element, term: f64) -> [Self::Size; 2];
 
-    /// True if a sum is exact for terms whose sizes lie between these and whose exponents may differ by `range`.
+    /// True if a sum is exact, for terms with the least and the greatest size `sizes` and exponents that may differ by
+    /// `range`.
     fn is_exact(sizes: [Self::Size; 2], sum: f64, range: u32) -> bool;
 }
 
@@ -88,7 +89,7 @@ of_pairs! {
     Dot<f32>: f32;
 }
 
-/// Sums of lanes that follow each other.
+/// Adjacent lanes.
 struct AdjacentLanes<'a, K: LaneKind> {
     high: &'a mut [f64],
     low: &'a mut [f64],
@@ -107,7 +108,7 @@ impl<K: LaneKind> AdjacentLanes<'_, K> {
         let [a, b] = [rows.map(|row| &row.a()[..len]), rows.map(|row| &row.b()[..len])];
         for i in 0..len {
             if !S::HAS_FMA {
-                // Few processors have the baseline alone, for which vector code would be the largest.
+                // Few processors have only the baseline, for which the vector code would be the longest.
                 stay_a_loop();
             }
             let (mut sum, mut sizes) = ([high[i], low[i]], [least[i], most[i]]);
@@ -139,22 +140,22 @@ fn added<const SINGLE: bool, F: Copy + Add<Output = F> + Sub<Output = F>>(
     [sum, low + ((high - (sum - of_term)) + (term - of_term))]
 }
 
-/// The range of the exponents of at most that number of terms whose sum is exact, in one f64 or in two.
+/// The most that the exponents of `terms` terms may differ by, so that their sum is exact in one f64 or in two.
 #[inline(always)]
 fn exact_range<K: LaneKind>(is_single: bool, terms: usize) -> u32 {
     let log = terms.next_power_of_two().ilog2();
     if is_single { 53 - K::TERM_BITS - log } else { 104 - K::TERM_BITS - 2 * log }
 }
 
-/// True if a sum is exact for terms of these magnitudes, whose exponents may differ by `range`.
+/// True if a sum is exact, for terms with this least and greatest magnitude and exponents that may differ by `range`.
 #[inline(always)]
 fn holds(magnitudes: [f64; 2], sum: f64, range: u32) -> bool {
     let [least, most] = magnitudes.map(|size| (size.to_bits() >> 52) as u32);
-    // A NaN has no magnitude, but a sum that is NaN. TwoSum of larger terms may overflow.
+    // A NaN among the terms changes no magnitude, but makes the sum NaN. TwoSum of larger terms may overflow.
     sum.is_finite() & (most < 1023 + 960) & (most.saturating_sub(least) <= range)
 }
 
-/// The sum of a row in one or two f64, if that is exact.
+/// The sum of a row in one or two f64; `None` if these are not exact.
 // Not inlined, to keep the library small.
 #[inline(never)]
 pub(crate) fn row<K: LaneKind>(isa: Isa, inputs: Inputs<'_, K::Element>) -> Option<[f64; 2]> {
@@ -190,14 +191,14 @@ impl<K: LaneKind, const SINGLE: bool> Vectorized for Row<'_, K, SINGLE> {
     }
 }
 
-/// The vectors of lanes of a row, and the most lanes.
+/// The number of vectors of lanes of a row, and the most lanes.
 const CHAINS: usize = 4;
 const MOST_LANES: usize = CHAINS * 8;
 
 /// The sums of a row in vectors of lanes.
 struct RowSums<S: InstructionSet, const SINGLE: bool> {
     sums: [[S::F64; 2]; CHAINS],
-    /// The least magnitude and the largest.
+    /// The least and the greatest magnitudes.
     sizes: [[S::F64; 2]; CHAINS],
 }
 
@@ -208,7 +209,7 @@ impl<S: InstructionSet, const SINGLE: bool> RowSums<S, SINGLE> {
         RowSums { sums: [[zero; 2]; CHAINS], sizes: [[infinity, zero]; CHAINS] }
     }
 
-    /// Adds the first terms, one for each lane.
+    /// Adds one term to each lane.
     #[inline(always)]
     fn add<K: LaneKind>(&mut self, set: S, a: &[K::Element], b: &[K::Element]) {
         for (chain, (sum, sizes)) in self.sums.iter_mut().zip(&mut self.sizes).enumerate() {
@@ -222,7 +223,7 @@ impl<S: InstructionSet, const SINGLE: bool> RowSums<S, SINGLE> {
         }
     }
 
-    /// The sum of all lanes, if it is exact, which depends on the range of the terms' exponents.
+    /// The sum of all lanes; `None` if the exponents of the terms differ by more than `range`.
     #[inline(always)]
     fn sum(self, range: u32) -> Option<[f64; 2]> {
         let [mut sum, mut sizes] = [self.sums[0], self.sizes[0]];
@@ -271,9 +272,9 @@ pub(super) fn add_parts<K: Kind>(state: &mut State<K>, parts: [f64; 2], terms: u
     }
 }
 
-/// The lanes beside states of a type. By default there are none.
+/// The lanes beside states of type `S`. By default there are none.
 pub(crate) trait Lanes<S>: Default + Send + Sync {
-    /// Makes lanes without terms.
+    /// Allocates lanes without terms.
     fn reserve(&mut self, _lanes: usize) -> Result<(), TryReserveError> {
         Ok(())
     }
@@ -281,7 +282,8 @@ pub(crate) trait Lanes<S>: Default + Send + Sync {
     /// Forgets all terms.
     fn clear(&mut self) {}
 
-    /// The sums of the first lanes, in two parts, and the most terms of one, if there are lanes.
+    /// The sums of the first lanes, in two parts, and the greatest number of terms of one of them. `None` if there are
+    /// no lanes.
     fn sums(&self, _lanes: usize) -> Option<([&[f64]; 2], u32)> {
         None
     }
@@ -299,14 +301,14 @@ impl<S> Lanes<S> for NoLanes {}
 /// The sums of columns, a lane each.
 pub(crate) struct LaneSums<K: LaneKind> {
     sums: Sums<K>,
-    /// The sums before the rows that were added last, if there were terms before.
+    /// The sums before the last rows were added, if there were any.
     before: Sums<K>,
     had_terms: bool,
-    /// A row of zeros, which complete the last rows.
+    /// A row of zeros, which fills up the last four rows.
     zeros: Vec<K::Element>,
     /// No lane has more terms.
     most_terms: usize,
-    /// Two f64 hold a sum, not one.
+    /// True if two f64 hold a sum, false if one does.
     has_pairs: bool,
 }
 
@@ -316,7 +318,7 @@ struct Sums<K: LaneKind> {
     low: Vec<f64>,
     least: Vec<K::Size>,
     most: Vec<K::Size>,
-    /// The terms of each.
+    /// The number of terms of each lane.
     terms: Vec<u32>,
 }
 
@@ -368,8 +370,8 @@ impl<K: LaneKind> LaneSums<K> {
         self.most_terms + terms <= LONGEST_ROW
     }
 
-    /// Adds columns to the lanes from number `first` on, which have room for the rows. Returns the number of lanes
-    /// whose sums are not exact. If these are many, lanes hold sums in two f64 from then on.
+    /// Adds columns to the lanes from number `first` on, which have room for the rows. If the sums of many lanes are
+    /// not exact, changes to sums in two f64. Returns the number of lanes with sums that are not exact.
     // Not inlined, to keep the library small.
     #[inline(never)]
     pub(crate) fn add(
@@ -390,7 +392,7 @@ impl<K: LaneKind> LaneSums<K> {
         self.add_as_is(isa, first, columns)
     }
 
-    /// Adds columns to the lanes from number `first` on. Returns the number of lanes whose sums are not exact.
+    /// Adds columns to the lanes from number `first` on. Returns the number of lanes with sums that are not exact.
     fn add_as_is(&mut self, isa: Isa, first: usize, columns: Columns<'_, K::Element>) -> usize {
         let range = self.range();
         let (sums, zeros) = (&mut self.sums, &self.zeros[..columns.len()]);
@@ -400,19 +402,18 @@ impl<K: LaneKind> LaneSums<K> {
         }
     }
 
-    /// The range of the terms' exponents in which sums are exact.
+    /// The most that the exponents of the terms of an exact sum may differ by.
     fn range(&self) -> u32 {
         exact_range::<K>(!self.has_pairs, self.most_terms)
     }
 
-    /// True if the sum of the lane is exact.
     pub(crate) fn is_exact(&self, lane: usize) -> bool {
         let (sums, range) = (&self.sums, self.range());
         let sizes = [sums.least[lane], sums.most[lane]];
         K::is_exact(sizes, sums.high[lane] + sums.low[lane], range)
     }
 
-    /// Forgets what was added last to lanes.
+    /// Removes the terms that were added last from lanes.
     pub(crate) fn restore(&mut self, lanes: Range<usize>) {
         if self.had_terms {
             self.sums.copy_from(&self.before, lanes);
@@ -475,7 +476,7 @@ struct AddColumns<'a, K: LaneKind, const SINGLE: bool> {
     zeros: &'a [K::Element],
     first: usize,
     columns: Columns<'a, K::Element>,
-    /// The range of the terms' exponents in which sums are exact.
+    /// The most that the exponents of the terms of an exact sum may differ by.
     range: u32,
 }
 

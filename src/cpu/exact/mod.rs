@@ -1,12 +1,12 @@
 //! Exact sums and dot products on one core, vectorised.
 //!
-//! The method, and why it is exact, is in crates/exact/src/window.rs: floating-point windows, whose levels hold
-//! sums as integers. One window holds ordinary blocks of terms, and stays the same from block to
-//! block (`window.rs`). Most blocks of f32 have such similar exponents that no addition needs a test
-//! (`uniform_exponent.rs`). Blocks that fit no window are added as integers, at a rate that does not depend on
-//! the data ([`Bins`]). The state's normalised words are the same as after [`State::deposit`] of each term.
+//! crates/exact/src/window.rs describes the method and proves that it is exact: the levels of floating-point windows
+//! hold sums as integers. One window holds ordinary blocks of terms, and stays the same from block to block
+//! (`window.rs`). Most blocks of f32 have such similar exponents that no addition needs a test (`uniform_exponent.rs`).
+//! Blocks that fit no window are added as integers, at a rate that does not depend on the data ([`Bins`]). The state's
+//! normalised words are the same as after [`State::deposit`] of each term.
 //!
-//! Results that need no state are faster: dot products whose error bound decides the rounding (`bounded.rs`),
+//! Results that need no state are faster: dot products with an error bound that decides the rounding (`bounded.rs`),
 //! sums of a few terms (`short_sum.rs`), and sums of rows and columns along axes (`lanes.rs`).
 //! docs/explanation/exact_sums.md has a table of what each method gains.
 //!
@@ -49,7 +49,7 @@ pub(crate) trait Vectorised: Windowed {
 
 impl<K: Windowed> Vectorised for K {}
 
-/// Elements, or pairs of elements. A sum of one array has it as both.
+/// Pairs of elements of two arrays. A sum of one array has it as both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inputs<'a, T> {
     a: &'a [T],
@@ -95,7 +95,7 @@ impl<'a, T: Copy> Inputs<'a, T> {
     }
 }
 
-/// Columns of elements, or of pairs: contiguous rows of one length, at any distance from each other.
+/// Columns of pairs: contiguous rows of one length, at any distance from each other. A sum of one array has it as both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns<'a, T> {
     starts: [*const T; 2],
@@ -212,8 +212,8 @@ fn deposit_each<K: Vectorised>(state: &mut State<K>, terms: Inputs<'_, K::Elemen
     zip(terms.a, terms.b).for_each(|(&x, &y)| state.deposit(K::term_of(x, y)));
 }
 
-/// Adds a block in parts. Deposits parts that fit no window term by term, and stops after some of them. Returns the number
-/// of terms added.
+/// Adds a block in parts. Deposits parts that fit no window term by term, and stops after some of them. Returns the
+/// number of terms added.
 #[inline(never)]
 fn deposit_parts<K: Vectorised, C: Conditions>(
     isa: Isa, state: &mut State<K>, block: Inputs<'_, K::Element>,

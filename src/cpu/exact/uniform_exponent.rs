@@ -12,11 +12,11 @@ const CHAINS: usize = 4;
 
 /// A block's sum in a window of one level, in units of 2^unit, if the encodings of its terms allow it.
 ///
-/// Each lane of an accumulator begins at 1.5·2^(u+52) and takes at most 2^7 terms. If the terms are multiples of 2^u below
-/// 2^(u+44), the sums are multiples of 2^u, too, and stay in [2^(u+52), 2^(u+53)), where neighbouring f64 are 2^u apart.
-/// So additions are exact, and no witness is needed. A term with the exponent field e is below 2^(e−126) and a multiple
-/// of 2^(max(e, 1)−150). Both grow with e, so the greatest and the least encoding decide. (The test refuses some blocks
-/// that a window with witnesses holds: small terms whose last digits are zeros.)
+/// Each lane of an accumulator begins at 1.5·2^(u+52) and takes at most 2^7 terms. If the terms are multiples of 2^u
+/// below 2^(u+44), the sums are multiples of 2^u, too, and stay in [2^(u+52), 2^(u+53)), where neighbouring f64 are 2^u
+/// apart. So additions are exact, and no witness is needed. A term with the exponent field e is below 2^(e−126) and a
+/// multiple of 2^(max(e, 1)−150). Both grow with e, so the greatest and the least encoding decide. (The test refuses
+/// some blocks that a window with witnesses holds: with small terms that end in zeros.)
 ///
 /// # Panics
 /// If the terms are not whole rows.

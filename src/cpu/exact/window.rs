@@ -27,8 +27,8 @@ const MAX_WIDTH: usize = MAX_ROWS * 8 * MAX_CHAINS;
 /// The number of vectors that collect each kind of flags.
 const FLAGS: usize = 2;
 
-/// The most blocks before sums are moved to the state, so that the sum of a level stays below 2^63 units: a block has at
-/// most 2^5 lanes of at most 2^51 units. (The end of the array may be two short blocks.)
+/// The most blocks before the sums are moved to the state, so that the sum of a level stays below 2^63 units. A block
+/// adds at most 2^51 units in each of at most 2^5 lanes. (The end of the array may be two short blocks.)
 const MAX_BLOCKS: usize = 1 << 6;
 
 /// Levels for deposits below 2^TOO_LARGE have accumulators below 2^1023.
@@ -65,8 +65,8 @@ impl Window {
         self.unit = choose::<K, C>(isa, block, self.is_bounded);
     }
 
-    /// Takes the sums out of the window, if it was chosen: their total in units of the lowest level, and the exponent of
-    /// that unit.
+    /// Empties the window. Returns the total of its sums in units of the lowest level, and the exponent of that unit;
+    /// `None` if no window was chosen.
     pub(super) fn take<K: Vectorised>(&mut self) -> Option<(i128, i32)> {
         let unit = self.unit?;
         let sums = &mut self.sums[..levels::<K>(self.is_bounded)];
@@ -87,13 +87,13 @@ impl Window {
         }
     }
 
-    /// The rounded value of exact sums, if the window was chosen.
+    /// The total of exact sums, rounded once; `None` if no window was chosen.
     pub(super) fn value<K: Vectorised>(&self) -> Option<K::Element> {
         self.unit.map(|unit| round_window(&self.sums[..K::LEVELS], unit))
     }
 
-    /// Adds blocks of terms to the window, which is chosen first if it has no unit. Returns the number of terms
-    /// added: fewer than all if a block does not fit, or after [`MAX_BLOCKS`].
+    /// Adds blocks of terms to the window, and chooses its unit first, if it has none. Returns the number of terms
+    /// added: fewer than all if a block does not fit, or after [`MAX_BLOCKS`] blocks.
     // Not inlined, to keep the library small.
     #[inline(never)]
     pub(super) fn hold<K: Vectorised, C: Conditions>(
@@ -157,7 +157,7 @@ impl<K: Vectorised> Vectorized for Width<K> {
     }
 }
 
-/// Adds whole steps of terms to a window whose highest unit is 2^unit. Returns the number of terms added.
+/// Adds whole steps of terms to a window with the highest unit 2^unit. Returns the number of terms added.
 // Inlined: a call takes 5 % of a short sum's time.
 #[inline(always)]
 fn hold_in<K: Vectorised, C: Conditions>(
@@ -212,7 +212,7 @@ impl<K: Vectorised, C: Conditions, const BOUNDED: bool> Vectorized for Hold<'_, 
     }
 }
 
-/// Chooses the lowest window for terms of the sample's magnitude; `None` if terms are too large or not finite.
+/// Chooses the lowest window for terms of the sample's magnitude. `None` if terms are too large or not finite.
 // Not inlined, to keep the library small.
 #[inline(never)]
 fn choose<K: Vectorised, C: Conditions>(
@@ -221,8 +221,8 @@ fn choose<K: Vectorised, C: Conditions>(
     let largest = isa.run_as_short(Largest::<K>(sample));
     // Terms are below 2^exponent.
     let exponent = (largest >> 20) - 1022;
-    // The floor: a product below 2^−968, whose error may be wrong, is not a multiple of the lowest unit, so that
-    // the witness shows a remainder.
+    // Below 2^−968 the computed error of a product may be wrong. The floor keeps the lowest unit so high that such a
+    // product is not a multiple of it, and the witness shows a remainder.
     let floor = if C::GUARDS.floor { K::FLOOR } else { K::FLOOR.min(-1074) };
     let lowest = floor + LEVEL_BITS * (levels::<K>(is_bounded) as i32 - 1);
     Some((exponent - REACH).max(lowest)).filter(|_| exponent <= TOO_LARGE)
@@ -289,7 +289,8 @@ fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
     set: S, unit: i32, block: Inputs<'_, K::Element>,
 ) -> Option<[i64; MAX_LEVELS]> {
     let (chains, levels, ahead) = (chains::<K>(), levels::<K>(BOUNDED), cores::WINDOW_AHEAD);
-    // A sum reads the two halves of its block side by side, so that the processor fetches two streams, as for a product.
+    // A sum reads the two halves of its block side by side, so that the processor fetches two streams, as for a
+    // product.
     let streams = if K::PRODUCTS { 1 } else { 2 };
     let step = chains / streams * S::F64::LANES;
     let stream_len = block.len() / streams;
@@ -399,8 +400,8 @@ fn sums<K: Vectorised, C: Conditions, S: InstructionSet, const BOUNDED: bool>(
     Some(sums)
 }
 
-/// Deposits a part in a level, and returns the remainder. The last level records a remainder only as bits in `left`, the
-/// witness.
+/// Deposits a part in a level, and returns the remainder. The last level records a remainder only as bits in `left`,
+/// the witness.
 #[inline(always)]
 fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V) -> V {
     let sum = *accumulator + part;
@@ -413,7 +414,7 @@ fn deposit<V: Vector>(accumulator: &mut V, part: V, is_last: bool, left: &mut V)
     part - deposited
 }
 
-/// The union of the bits of all lanes.
+/// The bits that are set in any lane.
 #[inline(always)]
 fn any<V: Vector>(vectors: &[V]) -> u64 {
     let of_vector =

@@ -7,23 +7,23 @@ use crate::arch::Isa;
 use crate::call::{MAX_OUTPUTS, picoseconds as cost};
 use crate::policy::cores;
 use gpuvec_expr::{
-    Element, Form, Input, Node, NodeId, Op, Output, OutputKind, Program, Reduction, Source, Type,
+    Element, Form, Input, Node, NodeId, Op, Output, OutputKind, Program, Source, Type,
 };
 use std::collections::TryReserveError;
 
 /// A program as steps over blocks. Immutable; any number of threads run it at the same time.
 pub(crate) struct BlockProgram {
-    /// The element size in bytes of each input that is an array and is used, and 0 for other inputs; then the element
-    /// sizes of the elementwise outputs.
+    /// The element size in bytes of each input, or 0 if the input is a scalar or is not used; then the element sizes of
+    /// the elementwise outputs.
     pub(super) arrays: Vec<usize>,
     pub(super) inputs: usize,
     /// The buffers. Their places follow the places of arrays and outputs.
     pub(super) buffers: Vec<Buffer>,
     /// The values that are known before a run: constants and scalars.
     pub(super) known: Vec<Known>,
-    /// Steps on values that are the same for all elements.
+    /// The steps on uniform values.
     pub(super) uniform: Vec<Step>,
-    /// Steps on the elements of a block.
+    /// The steps on the elements of a block.
     pub(super) steps: Vec<Step>,
     /// The values that each reduction takes.
     pub(super) reduced: Vec<Reduced>,
@@ -33,11 +33,11 @@ pub(crate) struct BlockProgram {
     pub(super) block: usize,
     /// The time of a core for an element in its caches, in picoseconds.
     cost: u32,
-    /// The instructions for which the program was compiled.
+    /// The instruction set for which the program was compiled.
     pub(super) isa: Isa,
 }
 
-/// A value that is the same for all elements, before it is widened.
+/// A constant or a scalar, before it is widened.
 pub(super) struct Known {
     pub(super) place: Place,
     pub(super) bytes: usize,
@@ -46,11 +46,11 @@ pub(super) struct Known {
 
 pub(super) enum Bits {
     Constant(u64),
-    /// Of the scalar that is this input.
+    /// The value of the input of this number.
     Scalar(usize),
 }
 
-/// The place of values: an index into the list of a run's addresses. Arrays come first, in the inputs' order,
+/// The place of values: an index into the list of a run's addresses. Arrays come first, in the order of the inputs,
 /// then outputs, then buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
@@ -62,7 +62,7 @@ pub(super) struct Place {
 /// A buffer of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Buffer {
-    /// [`GRAIN`] times a value that is the same for all elements.
+    /// A uniform value, [`GRAIN`] times.
     Uniform,
     /// The values of a block.
     Register,
@@ -71,13 +71,13 @@ pub(super) enum Buffer {
 /// The values that a reduction takes.
 pub(super) struct Reduced {
     pub(super) ty: Type,
-    /// Their places; of one value, twice.
+    /// Their places. A reduction of one value has its place twice.
     pub(super) places: [Place; 2],
     /// The place of the keys, if each element has one.
     pub(super) keys: Option<Place>,
 }
 
-/// A loop and the places on which it works.
+/// A loop, and the places of its operands and results.
 pub(super) struct Step {
     pub(super) run: Loop,
     pub(super) operands: [Place; 3],
@@ -93,8 +93,8 @@ impl Step {
 }
 
 impl BlockProgram {
-    /// Compiles a [program of sums](Program::of_sums) for a set of vector instructions, which the processor has. Fails
-    /// if memory is too short.
+    /// Compiles a [program of sums](Program::of_sums) for an instruction set of the processor. Fails if there is too
+    /// little memory.
     pub(crate) fn new(program: &Program, isa: Isa) -> Result<Self, TryReserveError> {
         let mut compiler = Compiler::new(program, isa);
         for id in 0..program.nodes().len() {
@@ -104,7 +104,7 @@ impl BlockProgram {
         compiler.finish()
     }
 
-    /// The time of a core for an element in its caches, in picoseconds, as far as it is known beforehand.
+    /// An estimate of a core's time for an element in its caches, in picoseconds.
     pub(crate) fn cost(&self) -> u32 {
         self.cost
     }
@@ -113,13 +113,13 @@ impl BlockProgram {
 struct Compiler<'p> {
     program: &'p Program,
     pairs: Pairs,
-    /// The place of each node's value so far.
+    /// The places of the values of the nodes compiled so far.
     values: Vec<Place>,
     /// The last node that uses each node.
     last_uses: Vec<usize>,
     /// The last node that reads an array.
     last_read: usize,
-    /// Registers whose values are used no more.
+    /// The registers that hold no value that a later step uses.
     free: Vec<Place>,
     compiled: BlockProgram,
 }
@@ -154,7 +154,7 @@ impl<'p> Compiler<'p> {
         }
     }
 
-    /// The place of a node's value, which steps compute if need be.
+    /// Appends the steps that compute a node's value, if it needs any. Returns the value's place.
     fn node(&mut self, id: usize) -> Result<Place, TryReserveError> {
         let Node { source, ty, .. } = self.program.nodes()[id];
         match source {
@@ -202,7 +202,8 @@ impl<'p> Compiler<'p> {
         self.step(id, loops, cost::operation(op, from), &places[..number], operands)
     }
 
-    /// Appends the step that computes a node's value from what is in places, of nodes if there are any.
+    /// Appends the step that computes a node's value from the values at `places`, the values of `nodes`. Returns its
+    /// place.
     fn step(
         &mut self, id: usize, run: Loop, cost: u32, places: &[Place], nodes: &[NodeId],
     ) -> Result<Place, TryReserveError> {
@@ -224,8 +225,8 @@ impl<'p> Compiler<'p> {
         Ok(out)
     }
 
-    /// The output that a node's loop writes: none where arrays are read later, which may be that output, or where
-    /// it has elements of another type.
+    /// The output that a node's loop can write. `None` if the output has another type, or if a later loop reads an
+    /// array, which may be the same memory.
     fn output_of(&self, id: usize) -> Option<Place> {
         let number = stored(self.program).position(|output| {
             usize::from(output.operands()[0]) == id && output.element == output.ty.element()
@@ -237,14 +238,14 @@ impl<'p> Compiler<'p> {
         array(self.compiled.inputs + number)
     }
 
-    /// Frees the registers of a node's operands that no other node uses, if their size allows it: a loop may overwrite
-    /// operands whose elements are at least as large as the result's.
-    fn release(&mut self, id: usize, operands: &[NodeId], is_such: impl Fn(usize) -> bool) {
+    /// Frees the registers of a node's operands that no later node uses and that have the right size. Operands of at
+    /// least the result's size are freed before the result takes a register, since a loop may overwrite them.
+    fn release(&mut self, id: usize, operands: &[NodeId], is_right: impl Fn(usize) -> bool) {
         for (i, &operand) in operands.iter().enumerate() {
             let node = usize::from(operand);
             if self.last_uses[node] == id
                 && !operands[..i].contains(&operand)
-                && is_such(self.program.nodes()[node].ty.bytes())
+                && is_right(self.program.nodes()[node].ty.bytes())
                 && self.is_register(self.values[node])
             {
                 self.free.push(self.values[node]);
@@ -273,8 +274,9 @@ impl<'p> Compiler<'p> {
         // A copy of each value that is reduced or stored, and the store.
         self.compiled.steps.try_reserve(3 * MAX_OUTPUTS)?;
         for output in self.program.outputs() {
-            if let Some(reduction) = output.reduction() {
-                self.reduce(reduction, output);
+            match output.kind {
+                OutputKind::Elementwise => {}
+                OutputKind::Reduced { .. } | OutputKind::Single => self.reduce(output),
             }
         }
         self.store();
@@ -284,7 +286,7 @@ impl<'p> Compiler<'p> {
         Ok(self.compiled)
     }
 
-    fn reduce(&mut self, reduction: Reduction, output: &Output) {
+    fn reduce(&mut self, output: &Output) {
         let (ty, values) = (output.ty, output.values());
         let mut place = |ty, operand| {
             let place = self.values[usize::from(operand)];
@@ -293,11 +295,12 @@ impl<'p> Compiler<'p> {
         let places = [values[0], values[values.len() - 1]].map(|value| place(ty, value));
         let keys = output.key().map(|key| place(Type::I64, key));
         self.compiled.reduced.push(Reduced { ty, places, keys });
-        self.compiled.cost += cost::reduction(reduction, ty);
+        self.compiled.cost +=
+            output.reduction().map_or(0, |reduction| cost::reduction(reduction, ty));
     }
 
-    /// Writes the outputs that no loop has written. If there are several, outputs that are in input arrays are copied
-    /// first, because another output may overwrite the array.
+    /// Writes the outputs that no loop has written. If there are several, first copies the outputs that are inputs,
+    /// because another output may overwrite the array.
     fn store(&mut self) {
         let outputs: Vec<(Element, Place)> = stored(self.program)
             .map(|output| (output.element, self.values[usize::from(output.operands()[0])]))
@@ -319,7 +322,7 @@ impl<'p> Compiler<'p> {
         }
     }
 
-    /// A register with the values of a place.
+    /// Copies the values of a place to a register.
     fn copied(&mut self, ty: Type, place: Place) -> Place {
         let out = self.register(ty.bytes());
         let step = Step::new(copy(ty), &[place], out);
@@ -327,8 +330,8 @@ impl<'p> Compiler<'p> {
         out
     }
 
-    /// The elements of a block: all, if none is used twice while it is in a cache. (The results of one long loop are,
-    /// where they are searched for NaNs.)
+    /// The elements of a block: all elements, unless some are used twice while they are in a cache. (The results of a
+    /// single long loop are used twice if they are searched for NaNs.)
     fn block(&self) -> usize {
         let buffers = &self.compiled.buffers;
         let registers = buffers.iter().filter(|&&buffer| buffer == Buffer::Register).count();
@@ -365,13 +368,13 @@ fn array(input: usize) -> Place {
     Place { index: input as u16, is_uniform: false }
 }
 
-/// The outputs that are stored, not reduced.
+/// The elementwise outputs, which loops store.
 fn stored(program: &Program) -> impl Iterator<Item = &Output> {
     program.outputs().iter().filter(|output| output.kind == OutputKind::Elementwise)
 }
 
-/// The loops that load the elements of an array, unless other loops read them where they are. What a reduction
-/// takes beside outputs that are stored is loaded, since the array may be one of these outputs.
+/// The loop that loads the elements of an input, or `None` if other loops read the array in place. Beside elementwise
+/// outputs, the values that a reduction takes are loaded, since an output may overwrite their array.
 fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loop> {
     let is_reduced = || {
         let mut reductions = program.outputs().iter().filter(|output| output.reduction().is_some());
@@ -383,7 +386,7 @@ fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loop> {
     load(input.element).or_else(copies)
 }
 
-/// The last node whose loop reads an array; past all nodes if an output is what is in one.
+/// The last node with a loop that reads an array. It is after all nodes if an output is an input array.
 fn last_read(program: &Program, pairs: &Pairs) -> usize {
     let nodes = program.nodes();
     let inputs: Vec<Input<'_>> = program.inputs().collect();
@@ -393,7 +396,7 @@ fn last_read(program: &Program, pairs: &Pairs) -> usize {
         }
         _ => None,
     };
-    // Others are loaded by a loop of their own.
+    // Other arrays are loaded by a loop of their own.
     let is_in_place = |node: &NodeId| {
         let id = usize::from(*node);
         array(id).is_some_and(|input| load_loops(program, id, &input).is_none())
@@ -408,7 +411,7 @@ fn last_read(program: &Program, pairs: &Pairs) -> usize {
     (0..nodes.len()).filter(|&id| !pairs.is_absorbed(id)).rfind(reads).unwrap_or(0)
 }
 
-/// The last node that uses each node; the results are used for ever.
+/// The last node that uses each node. The results are never free.
 fn last_uses(program: &Program, pairs: &Pairs) -> Vec<usize> {
     let nodes = program.nodes();
     let mut last_uses = vec![0; nodes.len()];

@@ -1,4 +1,5 @@
-//! States of reductions without their types: for programs with several outputs, whose reductions go on together.
+//! States of reductions with their types erased, so that one pass over the arrays can compute reductions of several
+//! types.
 
 use super::reduce::{
     BlockReduction, ReductionVisitor, StateOf, States, ValueColumns, Values, visit,
@@ -10,9 +11,9 @@ use gpuvec_ops::{Accumulator, Element};
 use std::any::Any;
 use std::collections::TryReserveError;
 
-/// States of a reduction, whose type is erased. They are counted from 0.
+/// States of a reduction, numbered from 0, with their type erased.
 pub(crate) trait ErasedStates: Any + Send + Sync {
-    /// Returns `count` states of the same reduction without elements.
+    /// Makes `count` states of the same reduction without elements.
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedStates>, TryReserveError>;
 
     /// Resets all states to no elements.
@@ -28,13 +29,13 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// such values are left out.
     fn add_by_key(&mut self, groups: Groups, isa: Isa, values: Values<'_>) -> Option<usize>;
 
-    /// The bits of the result of values that are all elements.
+    /// The bits of the result of one row, which has all its elements in `values`.
     fn row(&self, isa: Isa, values: Values<'_>) -> u64;
 
-    /// Completes the states, before they are merged into others.
+    /// Moves all terms of lanes to the states, so that these can be merged into others.
     fn complete(&mut self);
 
-    /// Adds the elements of the first `count` of other states, which are complete, to the states from number `first` on.
+    /// Merges the first `count` of other states, which are complete, into the states from number `first` on.
     ///
     /// # Panics
     /// If the others have another type.
@@ -47,8 +48,8 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// If the others have another type.
     fn absorb(&mut self, first: usize, others: &mut dyn ErasedStates, count: usize);
 
-    /// Adds the elements of states that a kernel wrote, a state every `stride` bytes, to those from number `first` on.
-    /// Returns the bytes of a kernel's state.
+    /// Merges states that a kernel wrote, one every `stride` bytes, into the states from number `first` on. Returns the
+    /// bytes of a kernel's state.
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize;
 
     /// The bits of the result of a state.
@@ -86,17 +87,17 @@ impl Groups {
 }
 
 impl dyn ErasedStates {
-    /// No states of a reduction of values of a type, as a prototype of others. `conversion` converts the bits of a
-    /// result to the type in memory, if that is another one.
+    /// A prototype without states, for a reduction of values of a type. `conversion` converts the bits of a result to
+    /// the type of the output array, if that is another one.
     pub(super) fn of(reduction: Reduction, ty: Type, conversion: Option<Conversion>) -> Box<Self> {
-        visit(reduction, ty, Erase { conversion })
+        visit(reduction, ty, Erase(conversion))
     }
 }
 
 /// Converts the bits of a result.
 type Conversion = fn(u64) -> u64;
 
-/// The states with elements and their numbers, of states of a known type that are complete.
+/// The states that have elements, with their numbers. `states` must be complete.
 ///
 /// # Panics
 /// If the states have another type.
@@ -106,16 +107,14 @@ pub(crate) fn begun_states<R: BlockReduction>(
     StatesOf::<R>::of(states).slab.begun()
 }
 
-struct Erase {
-    conversion: Option<Conversion>,
-}
+struct Erase(Option<Conversion>);
 
 impl ReductionVisitor for Erase {
     type Result = Box<dyn ErasedStates>;
 
     fn visit<R: BlockReduction>(self) -> Self::Result {
         let slab = Slab::new(|| R::Accumulator::IDENTITY);
-        Box::new(StatesOf::<R> { slab, conversion: self.conversion })
+        Box::new(StatesOf::<R> { slab, conversion: self.0 })
     }
 }
 
@@ -126,7 +125,7 @@ pub(super) struct StatesOf<R: BlockReduction> {
 }
 
 impl<R: BlockReduction> StatesOf<R> {
-    /// A state with the terms of its lane.
+    /// Moves the terms of a state's lane to the state. Returns the state.
     ///
     /// # Panics
     /// If the states have another type.
@@ -145,7 +144,7 @@ impl<R: BlockReduction> StatesOf<R> {
         states.downcast_ref().expect("states of the same type")
     }
 
-    /// The bits of a result in memory.
+    /// The bits of a result in the output array.
     fn converted(&self, bits: u64) -> u64 {
         self.conversion.map_or(bits, |conversion| conversion(bits))
     }
@@ -195,7 +194,8 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
     }
 
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize {
-        let States { from_words, merge, word_bytes, .. } = States::of::<R::Accumulator>();
+        let States { from_words, merge, .. } = States::of::<R::Accumulator>();
+        let word_bytes = size_of::<<R::Accumulator as Accumulator>::Words>();
         for (state, words) in (first..).zip(words.chunks(stride)) {
             merge(self.slab.state(state), &from_words(&words[..word_bytes]));
         }

@@ -1,7 +1,7 @@
 //! Loops of functions of f32 that are fast for nearly all elements.
 //!
-//! A fast loop computes a block without a branch, and marks the elements for which its sequence does not suffice. They
-//! are few in most blocks, and wait for one another, so that the exact loop runs for vectors full of them.
+//! A fast loop computes a block without a branch, and marks the elements for which its sequence does not suffice. Most
+//! blocks have few such elements. They wait until a vector is full of them, for which the exact loop runs.
 
 use super::loops::{Args, Body, GRAIN, Operand, PerElement};
 use crate::arch::{InstructionSet, Isa, Pair, Vectorized, Vectors, stay_a_loop};
@@ -15,17 +15,18 @@ use std::ptr;
 const BLOCK: usize = 3 * cores::FAST_PART;
 /// The most elements that a fast loop computes at once.
 const MOST_LANES: usize = 2 * GRAIN;
-/// The words of a bit of each.
+/// The words with a bit for each element of a block.
 const WORDS: usize = BLOCK / 64;
 
-/// True if pairs of vectors need more than 16 registers: there they take up to 1.9 times as long as single ones, and
-/// pairs of other functions at most as long (AMD EPYC with AVX2).
+/// True if a function needs more than 16 registers for pairs of vectors. With 16 registers, its loop over pairs takes
+/// up to 1.9 times as long as its loop over single vectors. Loops of other functions are no slower over pairs (AMD EPYC
+/// with AVX2).
 const fn needs_registers(function: &str) -> bool {
     matches!(function.as_bytes(), b"sin" | b"cos" | b"sinh")
 }
 
-/// True if the latency of a function's operations makes four vectors at once faster than pairs.
-/// (More functions gain some 5 %: 1.2 KB each.)
+/// True if four vectors at once are faster than two, since they hide more of the latency of a function's operations.
+/// (Four vectors would make other functions about 5 % faster, for 1.2 KB of code each.)
 const fn is_long_chain(function: &str) -> bool {
     matches!(function.as_bytes(), b"tan" | b"tanh" | b"acosh")
 }
@@ -36,7 +37,7 @@ pub(super) trait Fast: PerElement<A = f32, Out = f32> {
     type Sequence: Halves;
 }
 
-/// The loop of a fast function. Without FMA, it runs the sequence of f64.
+/// The loop of a fast function. Without FMA it runs the exact sequence, in f64.
 pub(super) fn loop_of<K: Fast>(isa: Isa, args: &Args) {
     isa.run(FastLoop::<K>(args, PhantomData));
 }
@@ -60,12 +61,12 @@ impl<K: Fast> Vectorized for FastLoop<'_, K> {
     }
 }
 
-/// The elements that a fast loop computes at once, or a multiple.
+/// The number of elements that a fast loop computes at once, or a multiple of it.
 const fn lanes<S: InstructionSet, K: Fast>() -> usize {
     if S::REGISTERS > 16 && is_long_chain(K::NAME) { MOST_LANES } else { GRAIN }
 }
 
-/// A fast loop, for blocks of a multiple of `lanes` elements.
+/// A fast loop. The elements of a block must be a multiple of `lanes`.
 struct Loop<S> {
     block: fn(S, &mut Block),
     lanes: usize,
@@ -75,7 +76,7 @@ struct Block {
     x: Operand,
     out: *mut u8,
     len: usize,
-    /// A bit of each element, which the loop clears if its result is wrong.
+    /// A bit for each element. The loop clears it if the result is wrong.
     right: [u64; WORDS],
 }
 
@@ -98,7 +99,7 @@ impl<K: Fast> Vectorized for FastBody<'_, K> {
     }
 }
 
-/// The loop: begins and finishes the results of a vector.
+/// Computes the results of one vector after the other.
 #[inline(always)]
 fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
     for start in (0..block.len).step_by(M::LANES) {
@@ -108,7 +109,7 @@ fn fast_body<K: Fast, M: Vectors>(m: M, block: &mut Block) {
     }
 }
 
-/// The same, but begins the next vector before it finishes one.
+/// Does the same, but begins the next vector before it finishes one.
 #[inline(always)]
 fn body_ahead<K: Fast, M: Vectors>(m: M, block: &mut Block) {
     let last = block.len - M::LANES;
@@ -121,11 +122,11 @@ fn body_ahead<K: Fast, M: Vectors>(m: M, block: &mut Block) {
     }
 }
 
-/// Runs the exact loop from an operand to an address, for a number of elements. A function pointer, not a closure's type,
-/// so that its callers are compiled once.
+/// Runs the exact loop on an operand, and writes the results to an address, for a number of elements. A `dyn Fn`, so
+/// that its callers are compiled once.
 type RunExact<'a> = &'a dyn Fn(Operand, *mut u8, usize);
 
-/// Writes all results: of the fast loop, and of the exact loop where the fast one is wrong, such as for NaNs.
+/// Writes all results. The exact loop replaces the wrong results of the fast loop, such as the results for NaNs.
 #[inline(never)]
 fn run<S: InstructionSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Args)) {
     let Args { operands: [x, ..], out, len, .. } = *args;
@@ -164,7 +165,7 @@ fn run<S: InstructionSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Arg
         start += count;
         most = BLOCK;
         if 2 * crowded > count {
-            // Right behind such a block more are likely.
+            // The next elements probably need the exact loop, too.
             for _ in 0..cores::FAST_EXACT_PARTS {
                 let count = cores::FAST_PART.min(len - start);
                 run_exact(x.from(start), place(start), count);
@@ -179,7 +180,7 @@ fn run<S: InstructionSet>(set: S, args: &Args, fast: &Loop<S>, exact: fn(S, &Arg
     }
 }
 
-/// Runs a loop for [`GRAIN`] elements that stand for all, and repeats the results.
+/// Runs a loop on the [`GRAIN`] elements of a uniform operand, and repeats the results.
 fn repeat(len: usize, out: *mut u8, run: impl FnOnce(*mut u8)) {
     run(out);
     let results = out.cast::<[f32; GRAIN]>();
@@ -189,7 +190,7 @@ fn repeat(len: usize, out: *mut u8, run: impl FnOnce(*mut u8)) {
     }
 }
 
-/// Runs a loop of [`MOST_LANES`] elements for the [`GRAIN`] that are left, twice.
+/// Runs a loop that takes [`MOST_LANES`] elements on the last [`GRAIN`] elements, twice.
 fn run_rest(x: Operand, out: *mut u8, run: impl FnOnce(Operand, *mut u8)) {
     let mut results = [[0.0_f32; GRAIN]; 2];
     // SAFETY: `run`'s arguments promise these elements and room for as many.
@@ -202,7 +203,7 @@ fn run_rest(x: Operand, out: *mut u8, run: impl FnOnce(Operand, *mut u8)) {
 }
 
 impl Block {
-    /// The vector of elements from one on.
+    /// The vector of inputs that begins at an element.
     #[inline(always)]
     fn inputs<M: Vectors>(&self, start: usize) -> &M::Elements {
         debug_assert!(start + M::LANES <= self.len);
@@ -210,28 +211,28 @@ impl Block {
         unsafe { &*self.x.from(start).pointer.cast() }
     }
 
-    /// Stores a vector of results from one on, and whether they are right.
+    /// Stores the vector of results that begins at an element, and the bits of the right ones.
     #[inline(always)]
     fn store<M: Vectors>(&mut self, m: &M, start: usize, (y, is_right): (M::F32, M::Bool)) {
         debug_assert!(start + M::LANES <= self.len);
         let out = self.out.wrapping_add(start * size_of::<f32>());
         let right = self.right.as_mut_ptr().cast::<M::Lanes>();
-        // SAFETY: the arguments of `run` promise room for these results, to which nothing else refers; there is a bit for
-        // each.
+        // SAFETY: the arguments of `run` promise room for these results, to which nothing else refers; there is a bit
+        // for each.
         unsafe {
             m.store(y, &mut *out.cast());
             right.add(start / M::LANES).write(m.holding(is_right));
         }
     }
 
-    /// A bit of each word of bits, set if one of them is clear. No branch depends on that, as many would be mispredicted.
+    /// A bit for each word of `right`, set if some bit of the word is clear. Branches would often be mispredicted.
     fn words_with_wrong(&self) -> u32 {
         let words = self.right.iter().enumerate();
         words.fold(0, |all, (i, right)| all | u32::from(*right != u64::MAX) << i)
     }
 
-    /// Runs the exact loop for elements with many others near by, and makes the rest wait. Returns the number of the
-    /// first ones. Exact loops take a multiple of `lanes` elements.
+    /// Computes wrong results anew: runs the exact loop at once where many are close together, and makes other elements
+    /// wait. Returns the number of elements for which it ran. The exact loop takes a multiple of `lanes` elements.
     fn repair(&self, waiting: &mut Waiting, lanes: usize, run_exact: RunExact<'_>) -> usize {
         let place = |element: usize| self.out.wrapping_add(element * size_of::<f32>());
         let (mut words, mut crowded) = (self.words_with_wrong(), 0);
@@ -263,7 +264,7 @@ impl Block {
     }
 }
 
-/// True if many of 64 elements are wrong, so that the exact loop computes all 64 at once.
+/// True if more than a quarter of 64 results are wrong. The exact loop then computes all 64.
 #[inline(never)]
 fn is_crowded(wrong: u64) -> bool {
     wrong.count_ones() > 16
@@ -283,7 +284,7 @@ impl Waiting {
         self.count += 1;
     }
 
-    /// Writes the results by the exact loop, for a multiple of `lanes` elements.
+    /// Computes the results of all waiting elements by the exact loop, which takes a multiple of `lanes` elements.
     #[inline(never)]
     fn finish(&mut self, lanes: usize, run_exact: RunExact<'_>) {
         let mut results = [0.0_f32; GRAIN];

@@ -4,7 +4,7 @@ use super::loops::{Loop, element_loop, fast_loop};
 use gpuvec_expr::Op;
 use gpuvec_math::{Scalar, Usual, double};
 
-/// The loop of a function that has rare sequences.
+/// The loop of a function with sequences that only rare arguments need.
 macro_rules! seldom {
     ($Op:ident $T:ident, $module:ident, $function:ident($($x:ident)+)) => {
         element_loop!(Long, |$($x: $T),+| -> $T { $module::$function(&Scalar, $($x),+) } usually {
@@ -24,7 +24,7 @@ macro_rules! fast {
     };
 }
 
-/// The loops of all functions of a type, with the macro for those that are fast for f32.
+/// The loops of all functions of a type. `$fast` is the macro for the functions that have a fast sequence for f32.
 macro_rules! functions {
     ($of:ident $T:ident $module:ident $fast:ident
      $($op:ident $name:ident $arguments:tt $loops:ident $cost:tt $oracle:ident;)*) => {

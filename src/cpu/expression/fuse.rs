@@ -1,22 +1,22 @@
-//! Pairs of operations that one loop does, each rounded: `a * b + c` and the like.
+//! Pairs of operations in one loop, such as `a * b + c`. Each operation rounds.
 
 use super::loops::{Loop, element_loop};
 use crate::arch::Isa;
 use Arithmetic::{Add, Div, Mul, Sub};
 use gpuvec_expr::{Node, NodeId, Op, Program, Source, Type};
 
-/// A node's loop and operands, when pairs are one loop.
+/// The pairs of a program.
 pub(super) struct Pairs {
-    /// The operand that a node's loop computes as well: 0 or 1.
+    /// For each node, the operand, 0 or 1, that the node's loop computes as well.
     absorbed: Vec<Option<u8>>,
-    /// The nodes that are computed in the loop of another one.
+    /// True for each node that the loop of another node computes.
     is_absorbed: Vec<bool>,
 }
 
 impl Pairs {
-    /// Pairs each sum, difference, product and quotient of floats with an operand that is a sum, a
-    /// difference or a product and has no other use. Without AVX2 there are no pairs: for old processors
-    /// their loops are not worth the bytes.
+    /// Pairs each sum, difference, product and quotient of floats with an operand that is a sum, a difference or a
+    /// product and has no other use. Without AVX2 there are no pairs: their loops would make the library larger for old
+    /// processors.
     pub(super) fn of(program: &Program, isa: Isa) -> Self {
         let nodes = program.nodes();
         let mut uses = vec![0_u32; nodes.len()];
@@ -42,12 +42,11 @@ impl Pairs {
         pairs
     }
 
-    /// True if a node is computed in another node's loop.
     pub(super) fn is_absorbed(&self, id: usize) -> bool {
         self.is_absorbed[id]
     }
 
-    /// The operands of a node's loop: the operands of its pair, if it has one.
+    /// The operands of a node's loop, and their number. A pair has the operands of both operations.
     pub(super) fn operands(&self, nodes: &[Node], id: usize) -> ([NodeId; 3], usize) {
         let operands = nodes[id].operands();
         let mut all = [0; 3];
@@ -72,7 +71,7 @@ impl Pairs {
     }
 }
 
-/// The operations that are done in pairs.
+/// The operations that pairs consist of.
 #[derive(Clone, Copy)]
 enum Arithmetic {
     Add,

@@ -1,4 +1,4 @@
-//! Loops over blocks: an operation on each element, compiled for each set of vector instructions.
+//! Loops over blocks: an operation on each element, compiled for each instruction set.
 
 use super::value::{NanMasks, Value};
 use crate::arch::{InstructionSet, Isa, Vectorized, stay_a_loop};
@@ -7,44 +7,43 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// Every loop runs over a multiple of this many elements, so that it has no rest.
+/// Every loop runs over a multiple of this number of elements, so that no loop has a rest.
 pub(crate) const GRAIN: usize = 32;
 
-/// An operation on one element. Operands that it does not take are of no size.
+/// An operation on one element. An operand that it does not take has the type `()`.
 pub(super) trait PerElement {
     type A: Copy;
     type B: Copy;
     type C: Copy;
     type Out: Value;
-    /// The number of elements that a loop reads before it writes any.
     const CHUNKS: Chunks;
 
     fn apply(a: Self::A, b: Self::B, c: Self::C) -> Self::Out;
 
-    /// The same by a faster formula, and whether its result is wrong, which is rare.
+    /// The result of a faster formula, and true if that result is wrong, which is rare.
     #[inline(always)]
     fn usual(a: Self::A, b: Self::B, c: Self::C) -> (Self::Out, bool) {
         (Self::apply(a, b, c), false)
     }
 }
 
-/// The size of chunks: a chunk stays in the registers.
+/// The size of a chunk: the elements that a loop reads before it writes any. The registers hold a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunks {
-    /// Four vectors: a few instructions for each element.
+    /// Four vectors: for operations of a few instructions.
     Short,
-    /// The same for two operations, which are one loop where there is FMA.
+    /// Four vectors: for a pair of operations, which is one loop only on processors with FMA.
     Fused,
-    /// The same for operations that only the newest sets have.
+    /// Four vectors: for operations that only the newest instruction sets have.
     Newest,
-    /// Two vectors of f64: functions.
+    /// Two vectors of f64: for functions.
     Long,
-    /// One element, without vector instructions.
+    /// One element: for operations without vector instructions.
     Scalar,
 }
 
 impl Chunks {
-    /// The elements of a chunk; 0 for a loop that is never run. `is_wide` is true for elements of 8 bytes.
+    /// The elements of a chunk, or 0 for a loop that never runs. `is_wide` is true for elements of 8 bytes.
     const fn len<S: InstructionSet>(self, is_wide: bool) -> usize {
         match self {
             Chunks::Fused if !S::HAS_FMA => 0,
@@ -56,16 +55,17 @@ impl Chunks {
     }
 }
 
-/// An operand or output of a loop: the address of the first element, and whether there are more.
+/// An operand of a loop.
 #[derive(Clone, Copy)]
 pub(super) struct Operand {
+    /// The address of the first element.
     pub(super) pointer: *const u8,
-    /// All ones; 0 if the first [`GRAIN`] elements stand for all.
+    /// All ones, or 0 for a uniform operand: its [`GRAIN`] elements stand for all.
     pub(super) mask: usize,
 }
 
 impl Operand {
-    /// The operand from an element of 4 bytes on.
+    /// The operand from an element on. Elements have 4 bytes.
     pub(super) fn from(self, element: usize) -> Self {
         Operand { pointer: self.pointer.wrapping_add((element & self.mask) * 4), ..self }
     }
@@ -81,13 +81,13 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The arguments of a loop over `len` elements, a multiple of [`GRAIN`]. `is_canonical` gives every NaN of the
-    /// output the one encoding.
+    /// The arguments of a loop over `len` elements, a multiple of [`GRAIN`]. With `is_canonical`, every NaN of the
+    /// output has the one encoding.
     ///
     /// # Safety
-    /// Each operand that the loop takes has `len` elements, aligned as elements are; or [`GRAIN`], where the mask
-    /// is 0. The output has room for as many. It may be an operand whose elements are as large or larger, from the
-    /// same address, and no other part of one. No other thread writes to any of them.
+    /// Each operand that the loop takes has `len` aligned elements, or [`GRAIN`] if it is uniform. The output has room
+    /// for `len` elements. It may begin at the address of an operand with elements that are no smaller; else it
+    /// overlaps no operand. No other thread writes to any of them.
     pub(super) unsafe fn new(
         operands: [Operand; 3], out: *mut u8, len: usize, is_canonical: bool,
     ) -> Self {
@@ -114,7 +114,7 @@ impl<K: PerElement> Vectorized for Body<'_, K> {
 
     #[inline(always)]
     fn run<S: InstructionSet>(self, set: S) {
-        // Constants select one arm: the compiler leaves the others out.
+        // The length is a constant, so that the compiler leaves out all arms but one.
         match const { K::CHUNKS.len::<S>(size_of::<K::A>() == 8 || size_of::<K::Out>() == 8) } {
             1 => body::<S, K, 1>(set, self.0),
             4 => body::<S, K, 4>(set, self.0),
@@ -130,7 +130,7 @@ impl<K: PerElement> Vectorized for Body<'_, K> {
 #[inline(always)]
 fn body<S: InstructionSet, K: PerElement, const CHUNK: usize>(set: S, args: &Args) {
     let Args { operands: [a, b, c], out, len, is_canonical } = *args;
-    // Searching the results for NaNs at once is faster than afterwards, and takes registers and code.
+    // A search for NaNs in this loop is faster than one afterwards, but takes registers and code.
     let searches = S::HAS_FMA && !matches!(K::CHUNKS, Chunks::Long | Chunks::Scalar);
     let mut nans = NanMasks::<K::Out, CHUNK>::default();
     for start in (0..len).step_by(CHUNK) {
@@ -166,8 +166,8 @@ fn body<S: InstructionSet, K: PerElement, const CHUNK: usize>(set: S, args: &Arg
     }
 }
 
-/// Replaces every NaN of the output, which is written, by the one encoding. Searches whole lines of the cache first,
-/// without a branch for each chunk, since blocks with a NaN are few.
+/// Replaces every NaN of the output, which is written, by the one encoding. Few blocks have a NaN. So this first
+/// searches whole lines of the cache, without a branch for each chunk.
 #[inline(never)]
 fn canonical<S: InstructionSet, T: Value>(set: S, args: &Args) {
     // SAFETY: the arguments promise `len` results, which are written, and to which nothing refers.
@@ -181,7 +181,7 @@ fn canonical<S: InstructionSet, T: Value>(set: S, args: &Args) {
     }
 }
 
-/// Searches whole chunks for a NaN; says whether there is one, and how many elements are behind the chunks.
+/// Searches whole chunks for a NaN. Returns true if one has a NaN, and the number of elements after the chunks.
 struct Search<'a, T>(&'a [T]);
 
 impl<T: Value> Vectorized for Search<'_, T> {
@@ -207,7 +207,7 @@ fn search<T: Value, const CHUNK: usize>(values: &[T]) -> (bool, usize) {
     (nans.is_any(), rest.len())
 }
 
-/// Replaces NaNs. Not inlined, to keep the library small.
+/// Gives NaNs the one encoding. Not inlined, to keep the library small.
 #[inline(never)]
 fn make_canonical<S: InstructionSet, T: Value>(set: S, values: &mut [T]) {
     set.run(MakeCanonical(values));
@@ -236,7 +236,7 @@ fn chunk<T, const CHUNK: usize>(operand: Operand, start: usize) -> *const [T; CH
     operand.pointer.cast::<T>().wrapping_add(start & operand.mask).cast()
 }
 
-/// The loop of a formula; `usually` gives a faster one, and whether its result is wrong.
+/// The loop of a formula. The block after `usually` is [`PerElement::usual`].
 macro_rules! element_loop {
     (|$($formula:tt)+) => {
         element_loop!(Short, |$($formula)+)

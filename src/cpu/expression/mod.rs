@@ -1,16 +1,16 @@
 //! Expressions on one core: a block interpreter.
 //!
-//! A [`BlockProgram`] is a list of steps, each a loop over a block of elements (`loops.rs`). A block's
-//! values are in registers: buffers of a few KiB, which the next blocks use again, so that values
-//! between steps do not leave the core's caches. Steps read arrays where they are, and the last one writes
-//! to the output, except for types that are widened when they are loaded.
+//! A [`BlockProgram`] is a list of steps, each a loop over a block of elements (`loops.rs`). The values between steps
+//! are in registers: buffers of a few KiB. All blocks use the same registers, so that these values stay in the core's
+//! caches. Steps read the arrays directly, and the last step writes the output directly, except for types that are
+//! widened when they are loaded.
 //!
-//! Values that are the same for all elements, constants and scalars and what is computed from
-//! them, are computed once, as the few elements that a loop reads at a time.
+//! Constants, scalars and values computed from these alone are uniform: the same for all elements. They are computed
+//! once, for as few elements as a loop can run over.
 //!
-//! NaNs: a result is stored with the one quiet, positive NaN, by the loop that writes the output
-//! (`loops.rs`). Before that the sign and the payload of a NaN depend on the processor, so no operation
-//! lets them show: `copysign` takes a NaN's sign as positive.
+//! NaNs: the loop that writes an output (`loops.rs`) stores every NaN as the one quiet, positive NaN. Before that, the
+//! sign and the payload of a NaN depend on the processor. So no operation lets them show: `copysign` takes the sign of
+//! a NaN as positive.
 
 mod compile;
 mod erased;

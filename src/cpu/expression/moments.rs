@@ -1,9 +1,9 @@
-//! Means, norms, variances and standard deviations that are computed from several exact sums: of the elements and of
-//! their squares, or of the two halves of an integer and of their products.
+//! Means, norms, variances and standard deviations that need several exact sums: of the elements and of their squares,
+//! or, for integers, of the two halves of the elements and of the products of the halves.
 
 use super::erased::{ErasedStates, StatesOf};
 use super::reduce::{BlockReduction, Exact};
-use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, standard_deviation, variance};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, root, standard_deviation, variance};
 use gpuvec_expr::{Output, OutputKind, Reduction, Type};
 use gpuvec_ops::{Accumulator, Element};
 
@@ -13,12 +13,12 @@ pub(super) struct Moments {
     reduction: Reduction,
     ddof: i64,
     ty: Type,
-    /// The reduction of each sum, and the operands of the output that it takes.
+    /// The reduction of each sum, and the numbers of the output's operands that it takes.
     sums: &'static [(Reduction, &'static [usize])],
 }
 
 impl Moments {
-    /// The computation of an output, if it has several sums.
+    /// The computation of an output; `None` if it has fewer than two sums.
     pub(super) fn of(output: &Output) -> Option<Self> {
         match (output.kind, output.sums()) {
             (
@@ -29,12 +29,12 @@ impl Moments {
         }
     }
 
-    /// No states of each sum.
+    /// A prototype of the states of each sum.
     pub(super) fn states(self) -> impl Iterator<Item = Box<dyn ErasedStates>> {
         self.sums.iter().map(move |(sum, _)| <dyn ErasedStates>::of(*sum, self.ty, None))
     }
 
-    /// The bits of the result of one state of each sum.
+    /// The bits of the result that the state number `state` of each sum gives.
     pub(super) fn result(self, sums: &mut [Box<dyn ErasedStates>], state: usize) -> u64 {
         match self.ty {
             Type::F32 => self.combined::<f32>(sums, state),
@@ -57,7 +57,7 @@ impl Moments {
                     sum.merge_part(StatesOf::<Exact<Sum<T>>>::whole(&mut **states, state))
                 }
                 _ => {
-                    // A square has the product of its two halves twice.
+                    // The square of an integer contains the product of its two halves twice.
                     let times = if *operands == [0, 1] { 2 } else { 1 };
                     let products = StatesOf::<Exact<Dot<T>>>::whole(&mut **states, state);
                     (0..times).for_each(|_| squares.merge_part(products));
@@ -66,7 +66,7 @@ impl Moments {
         }
         match self.reduction {
             Reduction::Mean => mean(&sum),
-            Reduction::Norm => norm(&squares),
+            Reduction::Norm => root(&squares),
             Reduction::Std => standard_deviation(&sum, &squares, self.ddof),
             _ => variance(&sum, &squares, self.ddof),
         }

@@ -1,12 +1,12 @@
-//! The loops of the table's operations, loads and stores.
+//! The loops of operations, loads and stores.
 
 use super::functions;
 use super::loops::{Loop, element_loop};
 use gpuvec_expr::{Element, Op, Type, half};
 use gpuvec_ops::{Accumulator, Max, Min};
 
-/// Selects the loop of an operation from a table, in which a row has an operation, its chunks and its formula. For
-/// other operations the result is `$other`.
+/// Selects the loop of an operation from a table of operations, chunks and formulas. For other operations the result is
+/// `$other`.
 macro_rules! in_table {
     ($op:expr, {
         $($name:ident $chunks:ident |$($x:ident: $X:ty),+| -> $Out:ty $formula:block $(usually $usual:block)?;)+
@@ -20,8 +20,8 @@ macro_rules! in_table {
     };
 }
 
-/// The loop of an operation on operands of type `from`, with a result of type `to`. For `where`, `from`
-/// is the type of its choices.
+/// The loop of an operation on operands of type `from` with a result of type `to`. For `where`, `from` is the type of
+/// the choices.
 pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loop> {
     in_table!(op, {
         RoundOdd Short |a: f64| -> f32 { half::rounded_to_odd(a) };
@@ -39,7 +39,7 @@ pub(super) fn operation(op: Op, from: Type, to: Type) -> Option<Loop> {
     })
 }
 
-/// Operations that integers and floats share, with their methods' names.
+/// The operations that both integers and floats have, with the methods that compute them.
 macro_rules! numbers {
     ($op:expr, $chunks:ident, $T:ty, $neg:path, $add:path, $sub:path, $mul:path, $abs:path) => {
         in_table!($op, {
@@ -58,7 +58,7 @@ macro_rules! numbers {
     };
 }
 
-/// The state of both: minimum and maximum are what the reductions of these names do.
+/// Merges two values as the states of a reduction: `minimum` and `maximum` compute the same as `min` and `max`.
 #[inline(always)]
 fn merged<A: Accumulator>(mut a: A::State, b: A::State) -> A::State {
     A::merge(&mut a, &b);
@@ -114,7 +114,7 @@ macro_rules! goes_below {
 integers!(of_i32, i32, Short);
 integers!(of_i64, i64, Newest);
 
-/// The loops of u64: the loops of i64, except where the sign matters. Programs compare integers of i64 instead.
+/// The loops of u64: the loops of i64, except where the sign matters. Programs contain no comparisons of u64.
 fn of_u64(op: Op) -> Option<Loop> {
     in_table!(op, {
         FloorDiv Scalar |a: u64, b: u64| -> u64 { a.checked_div(b).unwrap_or(0) };
@@ -136,7 +136,7 @@ macro_rules! floats {
     ($name:ident, $T:ident) => {
         fn $name(op: Op) -> Option<Loop> {
             use std::ops::{Add, Mul, Neg, Sub};
-            /// Integers below it are floats.
+            /// All integers below it are floats.
             const LARGE: $T = (1_u64 << $T::MANTISSA_DIGITS) as $T;
             in_table!(op, {
                 Div Short |a: $T, b: $T| -> $T { a / b };
@@ -147,7 +147,7 @@ macro_rules! floats {
                     if (q.abs() < LARGE) & is_above { q - 1.0 } else { q }
                 };
                 Mod Long |a: $T, b: $T| -> $T { remainder!(a % b, b) } usually {
-                    // The rest for a quotient that was rounded up to q has the other sign, and is exact.
+                    // If the quotient was rounded up to q, the rest has the other sign, and is exact.
                     let q = (a / b).floor();
                     let result = remainder!((-q).mul_add(b, a), b);
                     let is_exact = (q.abs() < LARGE) & !b.is_infinite();
@@ -210,7 +210,7 @@ fn choice(ty: Type) -> Loop {
     of_each_type!(ty, choice)
 }
 
-/// `as`, in a form that the compiler turns into vector code.
+/// `as`, in a form that the compiler vectorises.
 macro_rules! saturated {
     ($a:ident as $Out:ident) => {{
         const LEAST: f32 = $Out::MIN as f32;
@@ -270,7 +270,7 @@ fn cast(from: Type, to: Type) -> Option<Loop> {
     }
 }
 
-/// The loop that widens elements of an array; none if values are stored likewise.
+/// The loop that widens the elements of an array; `None` for types that are not widened.
 pub(super) fn load(element: Element) -> Option<Loop> {
     match element {
         Element::Bool => Some(element_loop!(|a: u8| -> bool { a != 0 })),

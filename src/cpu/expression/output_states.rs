@@ -1,5 +1,5 @@
-//! The states of a program's results: for each output that is reduced, one sequence of states, or one for each of the
-//! sums from which the output is computed.
+//! The states of the reductions of a program. Each reduced output has one or several sums, and each sum has a state for
+//! each result.
 
 use super::erased::ErasedStates;
 use super::moments::Moments;
@@ -12,10 +12,10 @@ use std::ops::Range;
 /// The most sums of a program: five of each output.
 pub(crate) const MOST_SUMS: usize = 5 * MAX_OUTPUTS;
 
-/// The states of the outputs of a program that are reduced, with the same number of states for each.
+/// The states of a program's reduced outputs, the same number for each sum.
 pub(crate) struct OutputStates {
     outputs: ArrayVec<Sums, MAX_OUTPUTS>,
-    /// The states of each reduction of the [`BlockProgram`](super::BlockProgram), in its order.
+    /// The states of each reduction of the [`BlockProgram`](super::BlockProgram), in the program's order.
     sums: Vec<Box<dyn ErasedStates>>,
 }
 
@@ -71,35 +71,33 @@ impl OutputStates {
         &*self.sums[number]
     }
 
-    /// The same, to add values.
+    /// As [`OutputStates::sum`], mutable.
     pub(crate) fn sum_mut(&mut self, number: usize) -> &mut dyn ErasedStates {
         &mut *self.sums[number]
     }
 
-    /// The output that is computed from no sum but the one of this number.
+    /// The output with this sum as its only one.
     pub(crate) fn only_output_of(&self, sum: usize) -> Option<usize> {
         self.outputs.iter().position(|output| output.numbers == (sum..sum + 1))
     }
 
-    /// True if an output is computed from one sum.
     pub(crate) fn has_one_sum(&self, output: usize) -> bool {
         self.outputs[output].moments.is_none()
     }
 
-    /// The most values that a reduction takes before the next one takes its own. The sums of one output share values,
-    /// and take them in turn; reductions of different outputs are faster with all values at once.
+    /// The most values that a reduction takes at once. The sums of one output take the same values, and so take a few
+    /// at a time, in turn. Reductions of different outputs are faster if each takes all values at once.
     pub(crate) fn reduced_at_once(&self) -> usize {
         let share_values = self.outputs.iter().any(|output| output.moments.is_some());
         if share_values { cores::REDUCED_AT_ONCE } else { usize::MAX }
     }
 
-    /// Completes the states, before they are merged into others.
+    /// Moves all terms of lanes to the states, so that these can be merged into others.
     pub(crate) fn complete(&mut self) {
         self.sums.iter_mut().for_each(|states| states.complete());
     }
 
-    /// Adds the elements of the first `count` states of others, which are complete, to the states from number `first`
-    /// on.
+    /// Merges the first `count` of other states, which are complete, into the states from number `first` on.
     ///
     /// # Panics
     /// If the others are states of other reductions.
@@ -120,8 +118,8 @@ impl OutputStates {
         }
     }
 
-    /// Adds the elements of states that kernels wrote for an output, of `bytes` bytes each, to those from number
-    /// `first` on. A kernel's state has the words of each sum, one after the other.
+    /// Merges states of an output that a kernel wrote, of `bytes` bytes each, into the states from number `first` on. A
+    /// kernel's state has the words of one sum after the other.
     pub(crate) fn merge_words(&mut self, output: usize, first: usize, words: &[u8], bytes: usize) {
         let mut offset = 0;
         for states in &mut self.sums[self.outputs[output].numbers.clone()] {
@@ -129,7 +127,7 @@ impl OutputStates {
         }
     }
 
-    /// The bits of an output's result of one state.
+    /// The bits of one result of an output.
     pub(crate) fn result(&mut self, output: usize, state: usize) -> u64 {
         let Sums { numbers, moments } = &self.outputs[output];
         match moments {
@@ -138,7 +136,7 @@ impl OutputStates {
         }
     }
 
-    /// The bits of an output's results of the first states.
+    /// The bits of the first results of an output.
     pub(crate) fn results(&mut self, output: usize, results: &mut [u64]) {
         if let Sums { numbers, moments: None } = &self.outputs[output] {
             return self.sums[numbers.start].results(results);
@@ -148,7 +146,7 @@ impl OutputStates {
         }
     }
 
-    /// The bytes of a state of the output with the largest states.
+    /// The greatest number of bytes of an output's state. `None` if there are no reduced outputs.
     pub(crate) fn largest_bytes(&self) -> Option<usize> {
         let bytes = |sums: &Sums| {
             self.sums[sums.numbers.clone()].iter().map(|states| states.state_bytes()).sum()
@@ -156,8 +154,7 @@ impl OutputStates {
         self.outputs.iter().map(bytes).max()
     }
 
-    /// One state for each sum: the first state merged with itself until it is the state of `n` such elements, doubled
-    /// for each bit of `n`.
+    /// One state for each sum, of `n` times the elements of the first state. Doubles the state for each bit of `n`.
     pub(crate) fn repeated(&self, n: usize) -> Result<Self, TryReserveError> {
         let mut states = self.copied()?;
         for bit in (0..n.ilog2()).rev() {

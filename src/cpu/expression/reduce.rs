@@ -1,4 +1,4 @@
-//! The reductions of expressions: a block's results go into the state of an accumulator.
+//! The reductions of expressions: they add the values of each block to the state of an accumulator.
 
 use super::compile::BlockProgram;
 use super::erased::Groups;
@@ -19,7 +19,7 @@ use gpuvec_ops::{
 use std::marker::PhantomData;
 use std::slice::from_raw_parts;
 
-/// The values that a reduction takes: pairs of them, or of one array each value twice.
+/// The values that a reduction takes, in pairs. A reduction of one array has it as both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values<'a> {
     ty: Type,
@@ -34,8 +34,8 @@ impl<'a> Values<'a> {
     /// The values at two addresses, and their keys at a third one, which is NULL without keys.
     ///
     /// # Safety
-    /// The first two have `len` values of this type, and the third as many i64, aligned as values are. For the lifetime
-    /// nothing changes them.
+    /// The first two have `len` aligned values of this type, and the third, which may be null, has as many keys. Nothing
+    /// changes them during the lifetime.
     pub(crate) unsafe fn new(ty: Type, [a, b, keys]: [*const u8; 3], len: usize) -> Self {
         Values { ty, addresses: [a, b], keys: keys.cast(), len, lifetime: PhantomData }
     }
@@ -71,7 +71,7 @@ impl<'a> Values<'a> {
     /// If they are of another type.
     pub(super) fn of<T: Element>(self) -> Inputs<'a, T> {
         assert_eq!(self.ty, T::TYPE);
-        // SAFETY: `new` was promised as many values of the type.
+        // SAFETY: `new` was promised `len` values of the type.
         let [a, b] = self.addresses.map(|at| unsafe { from_raw_parts(at.cast(), self.len) });
         Inputs::new(a, b)
     }
@@ -100,7 +100,7 @@ impl<'a> ValueColumns<'a> {
         ValueColumns { ty, addresses, strides, rows, len, lifetime: PhantomData }
     }
 
-    /// The columns of rows that follow each other.
+    /// The columns of contiguous rows of `len` values.
     pub(crate) fn of(values: Values<'a>, len: usize) -> Self {
         let Values { ty, addresses, .. } = values;
         let stride = (len * ty.bytes()) as isize;
@@ -127,8 +127,6 @@ pub(crate) struct States<S> {
     pub(crate) identity: fn() -> S,
     pub(crate) merge: fn(&mut S, &S),
     pub(crate) from_words: fn(&[u8]) -> S,
-    /// The bytes of a state as a kernel writes it.
-    pub(crate) word_bytes: usize,
 }
 
 impl<S> States<S> {
@@ -137,7 +135,6 @@ impl<S> States<S> {
             identity: || A::IDENTITY,
             merge: A::merge,
             from_words: |words| A::from_words(bytemuck::pod_read_unaligned(words)),
-            word_bytes: size_of::<A::Words>(),
         }
     }
 }
@@ -146,13 +143,13 @@ impl<S> States<S> {
 pub(crate) trait Reducer {
     type Error;
 
-    /// Returns the state of all elements, which `add` adds.
+    /// Returns the state of all elements. `add` adds elements to a state.
     fn reduce<S: Copy + Send + Sync>(
         &self, states: States<S>, add: Add<S>,
     ) -> Result<S, Self::Error>;
 }
 
-/// A reduction of values of a type, as a type.
+/// A reduction of values of one type. A type stands for each such reduction.
 pub(crate) trait BlockReduction: 'static {
     type Accumulator: Accumulator<State: SlabState>;
 
@@ -185,23 +182,23 @@ pub(crate) trait BlockReduction: 'static {
         outside
     }
 
-    /// The result of values that are all elements.
+    /// The result of one row, which has all its elements in `values`.
     fn row(isa: Isa, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
         let mut state = Self::Accumulator::IDENTITY;
         Self::add(isa, &mut state, values, 0);
         Self::Accumulator::finish(&state)
     }
 
-    /// The result of a sum in two parts, of exact sums.
+    /// The result of an exact sum in two parts.
     fn of_parts(_: [f64; 2], _: usize) -> <Self::Accumulator as Accumulator>::Result {
         unreachable!("other states have no lanes")
     }
 
-    /// A way to the result of all values without a state, if there is one.
+    /// Computes the result of all values without a state, if that is possible.
     const RESULT: Option<ResultOf<<Self::Accumulator as Accumulator>::Result>> = None;
 
-    /// The result by sums within a bound, which takes less time than exact ones, unless the bound leaves more than
-    /// one result (Ziv's test).
+    /// The result from sums with an error bound, which take less time than exact sums. `None` if the bound leaves more
+    /// than one result (Ziv's test).
     fn bounded<R: Reducer>(
         _: &R,
     ) -> Result<Option<<Self::Accumulator as Accumulator>::Result>, R::Error> {
@@ -215,38 +212,38 @@ pub(crate) type StateOf<R> = <<R as BlockReduction>::Accumulator as Accumulator>
 /// Computes the result of values.
 pub(crate) type ResultOf<T> = fn(Isa, Values<'_>) -> T;
 
-/// Runs code that is generic over a reduction's type, for one known only at run time.
+/// Code that is generic over a reduction, for reductions known only at run time.
 pub(crate) trait ReductionVisitor {
     type Result;
     fn visit<R: BlockReduction>(self) -> Self::Result;
 }
 
-/// [`BlockReduction::add`], of any reduction with states of a type.
+/// [`BlockReduction::add`] of a reduction with states of type `S`.
 pub(crate) type Add<S> = fn(Isa, &mut S, Values<'_>, usize);
 
-/// The same, to the state of the program's reduction of a number.
+/// Adds values to the state of a program's reduction. The first argument is the reduction's number.
 pub(crate) type AddValues<'a> = dyn FnMut(usize, Isa, Values<'_>, usize) + 'a;
 
 impl BlockProgram {
-    /// The set of vector instructions for which it was compiled.
+    /// The instruction set for which the program was compiled.
     pub(crate) fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// The types of the values that reductions take, and the inputs that these are, if nothing is computed from
-    /// inputs.
+    /// The types of the values that reductions take, and the numbers of the inputs with these values. Empty if the
+    /// program computes anything from its inputs.
     pub(crate) fn reduced_arrays(&self) -> impl Iterator<Item = (Type, [usize; 2])> {
         let reduced = self.reduced.iter().filter(|_| self.steps.is_empty());
         reduced.map(|reduced| (reduced.ty, reduced.places.map(|place| usize::from(place.index))))
     }
 
-    /// Calls `add` with the values of a range that each of the program's reductions takes, block after block, and
-    /// stores the other outputs. `first` is the index of the range's first element in the whole arrays.
+    /// Runs the program over a range: calls `add` with the values that each reduction takes, block by block, and stores
+    /// the elementwise outputs. `first` is the index of the range's first element in the whole arrays.
     pub(crate) fn accumulate(
         &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: &mut AddValues<'_>,
     ) {
         let mut each = |number: usize, addresses, start, len| {
-            // SAFETY: the run gives the addresses of `len` results, which it changes afterwards.
+            // SAFETY: the run passes the addresses of `len` values, and changes them only after this call.
             let values = unsafe { Values::new(self.reduced[number].ty, addresses, len) };
             add(number, self.isa, values, first + start);
         };
@@ -261,7 +258,7 @@ pub(crate) fn add_exactly<K: Vectorised<Element: Element>>(
     exact::accumulate::<K, exact::All>(isa, state, values.of());
 }
 
-/// The accumulator `A`, which is an exact sum of the kind `K` or is computed from one.
+/// The reduction with the accumulator `A`, which computes its result from an exact sum of the kind `K`.
 pub(crate) struct Exact<K, A = K>(PhantomData<(K, A)>);
 
 impl<K, A> BlockReduction for Exact<K, A>
@@ -306,7 +303,7 @@ where
 
     const RESULT: Option<ResultOf<A::Result>> = A::OF_VALUES;
 
-    /// The results grow with the sum.
+    /// A greater sum has no smaller result, so that the ends of the sum's interval give the ends of the result's.
     fn bounded<R: Reducer>(reducer: &R) -> Result<Option<A::Result>, R::Error> {
         if !K::PRODUCTS {
             return Ok(None);
@@ -315,7 +312,6 @@ where
             identity: || Bounded::<K>::ZERO,
             merge: Bounded::merge,
             from_words: |_| unreachable!("devices' sums are exact"),
-            word_bytes: 0,
         };
         let add: Add<Bounded<K>> = |isa, sum, values, _| sum.accumulate(isa, values.of());
         let Some(ends) = reducer.reduce(states, add)?.ends() else { return Ok(None) };
@@ -324,7 +320,7 @@ where
     }
 }
 
-/// A state of one value.
+/// A reduction with a state of one value.
 struct Folding<O>(PhantomData<O>);
 
 impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
@@ -342,7 +338,7 @@ impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
     }
 }
 
-/// The first of the values that win, which `O` finds.
+/// The index of the first least or greatest value. `O` finds the value.
 struct First<A, O>(PhantomData<(A, O)>);
 
 impl<A, O> BlockReduction for First<A, O>
@@ -408,7 +404,7 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
     type Accumulator = A;
 
     fn add(_: Isa, state: &mut i64, values: Values<'_>, _: usize) {
-        // A byte holds a row's count of each lane.
+        // The count of a lane fits into a byte.
         let rows = values.of::<bool>().a().chunks(255 * 64);
         let trues = rows.map(|rows| {
             let mut lanes = [0u8; 64];
@@ -435,7 +431,7 @@ impl<T: Element + Into<i64>> BlockReduction for Product<T> {
     type Accumulator = WrappingProduct;
 
     fn add(_: Isa, state: &mut i64, values: Values<'_>, _: usize) {
-        // A multiplication waits for the one before in its lane.
+        // Several lanes, since a multiplication must wait for the previous one of its lane.
         let mut lanes = [1_i64; 8];
         for row in values.of::<T>().a().chunks(lanes.len()) {
             for (lane, &value) in lanes.iter_mut().zip(row) {

@@ -9,26 +9,25 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null;
 
-/// A range of elements of a program's inputs, and of those outputs that it does not reduce.
+/// A range of elements of a program's inputs and elementwise outputs.
 pub(crate) struct Range<'a> {
     bindings: &'a [Binding],
     arrays: &'a [*const c_void],
     outputs: &'a [*mut c_void],
-    /// The arrays whose first [`GRAIN`] elements stand for all, a bit each.
+    /// A bit for each array, set if it is uniform: its first [`GRAIN`] elements stand for all.
     uniform: u64,
     len: usize,
-    /// The most values that a reduction takes before the next one takes the same.
+    /// The most values that a reduction takes before the next one takes the same values.
     reduced_at_once: usize,
 }
 
 impl<'a> Range<'a> {
-    /// The range of `len` elements with these addresses of its first element, of the arrays among the inputs.
+    /// The range of `len` elements. `arrays` has the address of the first element of each input that is an array.
     ///
     /// # Safety
-    /// The bindings are as the program declares them: an array has the range's elements, or [`GRAIN`] if it is
-    /// made [uniform](Range::with_uniform), aligned as elements are, and each of the program's outputs that is
-    /// stored has room for as many. An output may be an array whose elements have its size, and overlaps no other
-    /// one. No other thread writes to any of them.
+    /// The bindings are as the program declares them. Each array has `len` aligned elements, or [`GRAIN`] if it is made
+    /// [uniform](Range::with_uniform). Each elementwise output has room for `len` elements. It may be an array with
+    /// elements of the same size, and overlaps no other array. No other thread writes to any of them.
     pub(crate) unsafe fn new(
         bindings: &'a [Binding], arrays: &'a [*const c_void], outputs: &'a [*mut c_void],
         len: usize,
@@ -36,14 +35,14 @@ impl<'a> Range<'a> {
         Range { bindings, arrays, outputs, uniform: 0, len, reduced_at_once: usize::MAX }
     }
 
-    /// The same where some arrays, a bit each, have [`GRAIN`] equal elements, which stand for all. Of a program
+    /// Makes some arrays, a bit each, uniform: they have [`GRAIN`] equal elements, which stand for all. For programs
     /// without reductions.
     pub(crate) fn with_uniform(self, arrays: u64) -> Self {
         Range { uniform: arrays, ..self }
     }
 
-    /// The same range, of which several reductions take at most that number of values in turn. So values that they
-    /// share are still in a core's nearest cache.
+    /// Lets the reductions take at most `values` values at a time, in turn. So values that several reductions take stay
+    /// in a core's nearest cache.
     pub(crate) fn with_reduced_at_once(self, values: usize) -> Self {
         Range { reduced_at_once: values, ..self }
     }
@@ -53,9 +52,9 @@ impl<'a> Range<'a> {
 pub(crate) struct Scratch {
     lines: Vec<MaybeUninit<Line>>,
     addresses: Vec<*mut u8>,
-    /// The range's inputs whose first [`GRAIN`] elements stand for all, a bit each.
+    /// A bit for each input of the range, set if it is uniform.
     uniform: u64,
-    /// The elements of a block, no more than are needed.
+    /// The elements of a block: no more than the ranges have.
     block: usize,
 }
 
@@ -81,7 +80,7 @@ impl BlockProgram {
         Ok(scratch)
     }
 
-    /// The lines of all buffers for blocks of a length, and of those for the ends of arrays.
+    /// The cache lines of the buffers for blocks of a length, and of the buffers for the ends of arrays.
     fn lines(&self, block: usize) -> usize {
         let buffers = self.buffers.iter().map(|&buffer| self.buffer_bytes(buffer, block));
         let ends = self.arrays.len() * GRAIN_BYTES;
@@ -95,13 +94,13 @@ impl BlockProgram {
         }
     }
 
-    /// Computes the elementwise outputs of a range of this program. `scratch` is this program's, too.
+    /// Computes the elementwise outputs of a range. `scratch` must be this program's.
     pub(crate) fn map(&self, scratch: &mut Scratch, range: Range<'_>) {
         self.run(scratch, range, &mut |_, _, _, _| ());
     }
 
-    /// Runs all blocks of a range; for each reduction of a block, `each` takes its number, the addresses of its
-    /// values, the block's first element and its length.
+    /// Runs all blocks of a range. Calls `each` for each reduction of a block with the reduction's number, the
+    /// addresses of its values, their first element in the range, and their number.
     ///
     /// # Panics
     /// If the scratch memory is another program's, and too small.
@@ -136,19 +135,18 @@ impl BlockProgram {
         let mut start = 0;
         while start < whole {
             let len = block.min(whole - start);
-            // SAFETY: `len` elements are left of arrays and the output, and registers have room for
-            // a block.
+            // SAFETY: the arrays and outputs have `len` more elements, and registers have room for a block.
             unsafe { self.run_steps(&self.steps, addresses, uniform, len) };
             each(addresses, start, len);
             self.advance(addresses, uniform, len);
             start += len;
         }
         if n > whole {
-            // The last elements are copied to buffers, so that loops run over whole grains.
+            // The last elements are copied to buffers of GRAIN elements, over which the loops can run.
             for (i, bytes) in self.arrays.iter().enumerate() {
                 let end = ends.wrapping_add(i * GRAIN_BYTES);
                 if i < self.inputs {
-                    // SAFETY: `n - whole` elements are left, for which there is room in the ends.
+                    // SAFETY: the array has `n - whole` more elements, for which its end buffer has room.
                     unsafe {
                         end.write_bytes(0, GRAIN_BYTES);
                         end.copy_from_nonoverlapping(addresses[i], (n - whole) * bytes);
@@ -162,14 +160,14 @@ impl BlockProgram {
             let (ends, sizes) = (&addresses[self.inputs..], &self.arrays[self.inputs..]);
             for ((out, from), bytes) in range.outputs.iter().zip(ends).zip(sizes) {
                 let out = out.cast::<u8>().wrapping_add(whole * bytes);
-                // SAFETY: the output has room for the elements that are left.
+                // SAFETY: the output has room for the last elements.
                 unsafe { out.copy_from_nonoverlapping(*from, (n - whole) * bytes) };
             }
         }
     }
 
-    /// Sets the addresses of all places, and the values that are known. Returns the address of the
-    /// buffers for the ends of arrays.
+    /// Sets the addresses of all places, and writes the known values. Returns the address of the buffers for the ends
+    /// of arrays.
     fn address(&self, scratch: &mut Scratch, range: &Range<'_>) -> *mut u8 {
         assert!(self.lines(scratch.block) <= scratch.lines.capacity());
         let mut next = scratch.lines.as_mut_ptr().cast::<u8>();
@@ -214,7 +212,7 @@ impl BlockProgram {
         next
     }
 
-    /// Moves arrays and outputs on by some elements, but for uniform ones.
+    /// Advances the addresses of arrays and outputs by some elements, except for uniform arrays.
     fn advance(&self, addresses: &mut [*mut u8], uniform: u64, elements: usize) {
         for (number, (address, bytes)) in addresses.iter_mut().zip(&self.arrays).enumerate() {
             if uniform >> number & 1 == 0 {
@@ -226,7 +224,7 @@ impl BlockProgram {
     /// Runs steps over some elements.
     ///
     /// # Safety
-    /// As for the loops of the steps.
+    /// As for [`Args::new`], of each step.
     unsafe fn run_steps(&self, steps: &[Step], addresses: &[*mut u8], uniform: u64, len: usize) {
         let is_uniform = |place: Place| {
             place.is_uniform

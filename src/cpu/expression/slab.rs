@@ -1,4 +1,5 @@
-//! States of a reduction, one for each result, with the lanes in which sums are kept as long as these hold them.
+//! The states of a reduction, one for each result. Beside them are lanes, which hold a sum as long as it is exact
+//! there.
 
 use crate::arch::Isa;
 use super::erased::Groups;
@@ -45,7 +46,7 @@ macro_rules! without_lanes {
 
 without_lanes! { State<Dot<f64>> f32 f64 i32 i64 }
 
-/// States, and lanes beside them. A result combines both.
+/// States, and lanes beside them. A result is the sum of both.
 pub(crate) struct Slab<S: SlabState> {
     identity: fn() -> S,
     states: Vec<MaybeUninit<S>>,
@@ -63,7 +64,7 @@ impl<S: SlabState> Slab<S> {
         Slab { identity, states: Vec::new(), is_begun: Vec::new(), lanes, cells }
     }
 
-    /// That number of states without elements.
+    /// Makes `count` states without elements.
     pub(super) fn identities(&self, count: usize) -> Result<Self, TryReserveError> {
         let mut lanes = S::Lanes::default();
         lanes.reserve(count)?;
@@ -74,14 +75,14 @@ impl<S: SlabState> Slab<S> {
         Ok(Slab { identity: self.identity, states, is_begun, lanes, cells })
     }
 
-    /// Forgets all elements.
+    /// Resets all states to no elements.
     pub(super) fn clear(&mut self) {
         self.is_begun.fill(false);
         self.lanes.clear();
         self.cells.clear();
     }
 
-    /// A state, without what is in its lane.
+    /// A state, without the terms in its lane.
     pub(super) fn state(&mut self, number: usize) -> &mut S {
         if !std::mem::replace(&mut self.is_begun[number], true) {
             self.states[number].write((self.identity)());
@@ -90,24 +91,24 @@ impl<S: SlabState> Slab<S> {
         unsafe { self.states[number].assume_init_mut() }
     }
 
-    /// States, without what is in their lanes.
+    /// `count` states, without the terms in their lanes.
     pub(super) fn states(&mut self, first: usize, count: usize) -> &mut [S] {
         (first..first + count).for_each(|number| _ = self.state(number));
         // SAFETY: states that are begun are initialized.
         unsafe { self.states[first..][..count].assume_init_mut() }
     }
 
-    /// The first sums in two parts, and the number of terms, if there are some: of those that are not in states.
+    /// The first sums of lanes, in two parts, and their greatest number of terms. `None` if no lane has a term.
     pub(super) fn in_lanes(&self, count: usize) -> Option<([&[f64]; 2], u32)> {
         self.lanes.sums(count).filter(|(_, terms)| *terms > 0)
     }
 
-    /// True if a sum, or a part of it, is in the state.
+    /// True if the state has elements.
     pub(super) fn is_begun(&self, number: usize) -> bool {
         self.is_begun[number]
     }
 
-    /// A state, with what was in its lane.
+    /// Moves the terms of a lane to its state. Returns the state.
     pub(super) fn whole(&mut self, number: usize) -> &mut S {
         self.state(number);
         // SAFETY: as in `state`.
@@ -152,7 +153,7 @@ impl<S: SlabState> Slab<S> {
         others.empty_lanes();
     }
 
-    /// The states with elements and their numbers; their lanes are empty.
+    /// The states that have elements, with their numbers. Lanes are ignored.
     pub(super) fn begun(&self) -> impl Iterator<Item = (usize, &S)> + Clone {
         let begun = self.states.iter().enumerate().filter(|(number, _)| self.is_begun[*number]);
         // SAFETY: as in `state`.
@@ -177,7 +178,7 @@ fn add_column<K: Vectorised>(
     }
 }
 
-/// A kind of exact sums of columns and of rows. By default there are no lanes.
+/// The exact sums of columns and of rows. By default without lanes.
 pub(crate) trait SumKind: Cellular {
     /// Adds columns to the sums from number `first` on.
     fn add_columns(
@@ -190,7 +191,7 @@ pub(crate) trait SumKind: Cellular {
         }
     }
 
-    /// The sum of a row in two parts, if lanes hold it.
+    /// The sum of a row in two parts; `None` if they are not exact.
     fn row(_: Isa, _: Inputs<'_, Self::Element>) -> Option<[f64; 2]> {
         None
     }

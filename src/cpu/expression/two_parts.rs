@@ -1,17 +1,17 @@
-//! Results of exact sums in two parts, f64 numbers whose sum they are, rounded once.
+//! Results of exact sums, rounded once. A sum is given in two parts, two f64 with exactly that sum.
 
 use super::reduce::ResultOf;
 use crate::cpu::exact;
 use gpuvec_exact::{Dot, State, Sum, quotient};
 use gpuvec_ops::{Accumulator, Mean, Norm};
 
-/// An accumulator whose result is an exact sum, or is computed from one.
+/// An accumulator with a result that is an exact sum or is computed from one.
 pub(crate) trait OfSum: Accumulator {
-    /// Computes the result of values without a state, if it is the sum itself.
+    /// Computes the result of values without a state, if the result is the sum itself.
     const OF_VALUES: Option<ResultOf<Self::Result>> = None;
 
-    /// The result for a sum of some terms, which is exactly the sum of its parts and is finite. The first part is the
-    /// nearest f64 to the sum, or one next to that.
+    /// The result for a finite sum of `terms` terms. The first part is the nearest f64 to the sum, or a neighbour of
+    /// it.
     fn of_parts(parts: [f64; 2], terms: usize) -> Self::Result;
 }
 
@@ -40,27 +40,27 @@ of_sum! {
     Norm<f64>: |_, _| unreachable!("products of f64 have no lanes");
 }
 
-/// The sum of two floats rounded to odd: rounded again to f32, it is the exact sum rounded once (Boldo and Melquiond,
-/// "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008, theorem 1). So are the
-/// quotient by an integer below [`TERMS`] and the root of it, rounded to odd: a middle of two f32 has 25 bits, and its
-/// product with the integer or itself at most 52, so that an odd sum is on the same side of that as the exact one.
+/// The sum of two floats, rounded to odd. Rounding it again, to f32, gives the exact sum rounded once (Boldo and
+/// Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008, theorem 1).
+/// The same holds for its quotient by an integer below [`TERMS`] and for its square root, if they are rounded to odd.
+/// For the middle of two f32 has 25 bits, and its product with the integer or with itself has at most 52. So the sum
+/// that was rounded to odd is on the same side of this product as the exact sum.
 fn sum_to_odd([high, low]: [f64; 2]) -> f64 {
     let sum = high + low;
     let of_low = sum - high;
     to_odd(sum, (high - (sum - of_low)) + (low - of_low))
 }
 
-/// The sum of a float and a rest, rounded to odd. The rest is below a unit in the last place, and only its sign counts.
+/// The sum of a float and a rest, rounded to odd. The rest is below a unit in the last place. Only its sign counts.
 fn to_odd(near: f64, rest: f64) -> f64 {
     if rest == 0.0 || near.to_bits() & 1 == 1 {
         return near;
     }
-    // Towards the rest.
     let is_away = (rest > 0.0) == (near > 0.0);
     f64::from_bits(if is_away { near.to_bits() + 1 } else { near.to_bits() - 1 })
 }
 
-/// Sums of fewer terms are divided in f64: their number has at most 26 bits.
+/// Sums of fewer terms are divided in f64: the number of terms has at most 26 bits.
 const TERMS: usize = 1 << 26;
 
 #[inline(never)]
@@ -73,16 +73,16 @@ fn mean_f32(parts: [f64; 2], terms: usize) -> f32 {
     to_odd(near, remainder(sum, near, n)) as f32
 }
 
-/// Divides twice: the second time the remainder of the first. The new remainder proves that the quotient is the nearest
-/// float; else integers decide.
+/// Divides the sum, and then the remainder of that division. If the new remainder does not prove that the quotient is
+/// the nearest float, divides integers instead.
 #[inline(never)]
 fn mean_f64(parts @ [high, low]: [f64; 2], terms: usize) -> f64 {
     if terms < TERMS {
         let n = terms as f64;
         let near = high / n;
         let mean = near + (remainder(high, near, n) + low) / n;
-        // Twice the distance of n·mean from the sum is compared with n units in the last place. Without an underflow:
-        // all are multiples of the least float.
+        // Compares twice the distance of n·mean from the sum with n units in the last place. Nothing underflows, since
+        // all values are multiples of the least float.
         let twice = 2.0 * remainder(high, mean, n);
         let units = n * (mean.abs() - mean.abs().next_down());
         let (from, to) = (twice + units, twice - units);
@@ -95,9 +95,9 @@ fn mean_f64(parts @ [high, low]: [f64; 2], terms: usize) -> f64 {
     quotient(&state(parts), terms as u64)
 }
 
-/// Returns dividend - quotient·n exactly, for a quotient that is about right: the parts of the quotient have 27 and 26
-/// bits, and n has at most 26. The difference from the larger product is exact, since they are close (Sterbenz), and that
-/// from both is a small multiple of the quotient's unit in the last place.
+/// Returns dividend - quotient·n exactly, for a quotient that is about right. Both products are exact: the parts of the
+/// quotient have 27 and 26 bits, and n has at most 26. The first difference is exact, since its operands are close
+/// (Sterbenz). The second is a small multiple of the quotient's unit in the last place.
 fn remainder(dividend: f64, quotient: f64, n: f64) -> f64 {
     let upper = f64::from_bits(quotient.to_bits() & !0x3FF_FFFF);
     (dividend - upper * n) - (quotient - upper) * n
@@ -161,8 +161,8 @@ mod tests {
         ]
     }
 
-    /// A sum of floats below 2^64 in two parts of f32, and an integer, such that the quotient is near or at the middle of
-    /// two f32.
+    /// A sum of floats below 2^64 in two parts of f32, and an integer, such that the quotient is near or at the middle
+    /// of two f32.
     fn near_middles() -> impl Strategy<Value = ([f64; 2], usize)> {
         let middle = (1_u32 << 23..1 << 24, terms(), -80..60_i32, -2..3_i32, -120..-53_i32);
         middle.prop_map(|(units, terms, exponent, rest, bits)| {

@@ -1,14 +1,12 @@
-//! Values that loops write, and the search for NaNs among them.
+//! The values that loops write, and the search for NaNs among them.
 
 use gpuvec_ops::Element;
 use std::ops::BitOrAssign;
 
 /// A value that a loop writes.
 pub(super) trait Value: Copy {
-    /// An integer, as wide as the value where it can be a NaN.
+    /// An integer. For types with NaNs, it is as wide as the value.
     type Mask: Copy + Default + PartialEq + BitOrAssign;
-
-    /// True if a value can be a NaN.
     const HAS_NANS: bool;
 
     /// All ones if one of two values is a NaN, else zero.
@@ -24,7 +22,7 @@ macro_rules! floats {
             type Mask = $Mask;
             const HAS_NANS: bool = true;
 
-            /// Two values without an order have a NaN among them.
+            /// If two values have no order, one of them is a NaN.
             #[inline(always)]
             fn nan_mask(self, other: Self) -> $Mask {
                 if self.partial_cmp(&other).is_none() { $Mask::MAX } else { 0 }
@@ -61,7 +59,7 @@ macro_rules! without_nans {
 
 without_nans!(bool u8 u16 i32 i64 u64);
 
-/// Masks of the NaNs in chunks, which the compiler keeps in vector registers.
+/// Masks of the NaNs in chunks. The compiler keeps them in vector registers.
 pub(super) struct NanMasks<T: Value, const CHUNK: usize>([T::Mask; CHUNK]);
 
 impl<T: Value, const CHUNK: usize> Default for NanMasks<T, CHUNK> {
@@ -72,7 +70,7 @@ impl<T: Value, const CHUNK: usize> Default for NanMasks<T, CHUNK> {
 }
 
 impl<T: Value, const CHUNK: usize> NanMasks<T, CHUNK> {
-    /// Adds the masks of a chunk's NaNs; one comparison serves two values.
+    /// Adds the masks of a chunk's NaNs. One comparison tests two values.
     #[inline(always)]
     pub(super) fn add(&mut self, values: &[T; CHUNK]) {
         let half = CHUNK / 2;

@@ -1,6 +1,6 @@
 //! The promises of a learner, one at a time.
 
-use crate::{BreakEven, Choice, Choices, Decision, Learner, Processors, Reason, Work};
+use crate::{BreakEven, Choice, Choices, Decision, Learner, Processors, Work};
 
 const PROCESSORS: Processors = Processors { cores: 16, gpus: 1 };
 
@@ -16,7 +16,7 @@ const ADDITION: Work = Work {
     is_shareable: true,
 };
 
-/// Makes calls, each of which takes what `time` says, and returns the last decision.
+/// Makes calls that take the times that `time` returns, and returns the last decision.
 fn calls(
     learner: &Learner, work: &Work, count: usize, time: impl Fn(usize, Choice) -> f32,
 ) -> Decision {
@@ -103,10 +103,11 @@ fn exploring_costs_a_small_share_of_the_time() {
     let time = |choice| time_if(Choice::HalfOfCores)(0, choice);
     let (mut explored, mut all) = (0.0, 0.0);
     for _ in 0..5_000 {
-        let Decision { choice, reason, .. } = learner.decide(&ADDITION, &PROCESSORS, Choices::ALL);
+        let decision = learner.decide(&ADDITION, &PROCESSORS, Choices::ALL);
+        let Decision { choice, is_explored, .. } = decision;
         learner.observe(&ADDITION, &PROCESSORS, choice, time(choice));
         all += time(choice);
-        explored += if reason == Reason::Explored { time(choice) } else { 0.0 };
+        explored += if is_explored { time(choice) } else { 0.0 };
     }
     assert!(explored < 0.1 * all, "{explored} of {all} ns");
 }

@@ -1,7 +1,7 @@
 //! A process's calls on simulated machines, beside an oracle that knows what each choice takes.
 
 use super::machines::{OPERATIONS, Random, Simulated};
-use crate::{Choice, Choices, LONG_CALL_NS, Learner, Reason, SHORT_CALL_NS, Work};
+use crate::{Choice, Choices, LONG_CALL_NS, Learner, SHORT_CALL_NS, Work};
 use std::thread;
 
 const MACHINES: u64 = 1_000;
@@ -55,7 +55,7 @@ struct Outcome {
     excess: [f64; 2],
     /// The part of them that explored calls have.
     explored: [f64; 2],
-    decisions: Vec<(Choice, Reason)>,
+    decisions: Vec<(Choice, bool)>,
 }
 
 impl Outcome {
@@ -105,10 +105,10 @@ fn process(seed: u64) -> Outcome {
         let excess = (taken / least).ln();
         outcome.excess[period] += excess;
         let Some(decision) = decision else { continue };
-        if decision.reason == Reason::Explored {
+        if decision.is_explored {
             outcome.explored[period] += excess;
         }
-        outcome.decisions.push((choice, decision.reason));
+        outcome.decisions.push((choice, decision.is_explored));
         if decision.is_observed && (decision.is_long || sampled.next() == Some(true)) {
             let measured = taken * machine.noise(&mut random);
             learner.observe(&work, &machine.processors, choice, measured as f32);
@@ -126,8 +126,7 @@ fn processes() -> Vec<Outcome> {
     })
 }
 
-/// Prints how one of the means is distributed over the machines, and returns the geometric mean and the
-/// largest.
+/// Prints how one of the means is distributed over the machines, and returns the geometric mean and the largest.
 fn distribution(name: &str, outcomes: &[Outcome], mean: impl Fn(&Outcome) -> f64) -> [f64; 2] {
     let mut means: Vec<(f64, u64)> =
         outcomes.iter().map(|outcome| (mean(outcome), outcome.seed)).collect();

@@ -1,6 +1,6 @@
 //! Means, norms, variances and standard deviations against rationals.
 
-use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, norm, standard_deviation, variance};
+use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, root, standard_deviation, variance};
 use num_bigint::BigInt;
 use num_rational::{BigRational, Ratio};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ macro_rules! elements {
             }
 
             fn mean_and_norm(elements: &[$ty]) -> [$ty; 2] {
-                [mean(&sum::<Sum<$ty>>(elements)), norm(&sum::<Dot<$ty>>(elements))]
+                [mean(&sum::<Sum<$ty>>(elements)), root(&sum::<Dot<$ty>>(elements))]
             }
         })+
     };

@@ -6,10 +6,10 @@ use crate::Machine;
 use crate::error_function::NEAR;
 use crate::sequence::{at_most, long_polynomial, magnitude, with_sign_of};
 
-/// From here on the function is 1 - erfc x.
+/// From this argument on the function is computed as 1 - erfc x.
 const FAR_FROM: f64 = 11.0 / 16.0;
-/// The polynomial in log erfc(x) = -`LOG_ERFC_START` + t LOG_ERFC(t) up to 6, where t = x - `FAR_FROM`. With
-/// it the error of erf x is 2^-58.8 (tools/minimax.py).
+/// The polynomial in log erfc(x) = -`LOG_ERFC_START` + t LOG_ERFC(t) up to 6, where t = x - `FAR_FROM`. It adds an
+/// error of 2^-58.8 to erf x (tools/minimax.py).
 const LOG_ERFC: [f64; 19] = [
     -2.1255247287479557,
     -0.7976294352452268,

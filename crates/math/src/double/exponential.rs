@@ -1,6 +1,7 @@
 //! Exponential and hyperbolic functions.
 //!
-//! The method is the same as for f32, with error terms of reduced arguments and sums: x = k ln 2 + r, where r is a pair.
+//! The method is the same as for f32, with error terms of reduced arguments and sums: x = k ln 2 + r, where r is a
+//! pair.
 
 use super::pair::{Pair, any_sum, product, quotient, sum};
 use crate::Machine;
@@ -9,7 +10,7 @@ use crate::sequence::{
     TO_INTEGER, at_most, clamp, magnitude, nearest, polynomial, two_to, with_sign_of,
 };
 
-/// Below this magnitude expm1, sinh and tanh are their argument.
+/// Below this magnitude expm1, sinh and tanh return their argument.
 const TINY: f64 = two_to(-54);
 
 /// k ln 2 + r.
@@ -25,7 +26,7 @@ impl<M: Machine> Reduced<M> {
         Self { k, r, square: r.0 * r.0 }
     }
 
-    /// Reduces an argument, whose rest may be up to 2^-32.
+    /// Reduces an argument with a second part of up to 2^-32.
     #[inline(always)]
     fn of(m: &M, x: Pair<M>) -> Self {
         let (k, _) = nearest(m, x.0 * m.f64(std::f64::consts::LOG2_E));
@@ -58,8 +59,8 @@ pub(super) fn power<M: Machine>(m: &M, k: M::F64) -> M::F64 {
     power_of_two(m, k + m.f64(TO_INTEGER))
 }
 
-/// y · 2^k, for y from 1/2 to 2. A result that may be subnormal or infinite is scaled in two steps, and only
-/// the second one can round.
+/// y · 2^k, for y from 1/2 to 2. A result that may be subnormal or infinite is scaled in two steps. Only the second
+/// step can round.
 #[inline(always)]
 fn scale<M: Machine>(m: &M, y: M::F64, k: M::F64) -> M::F64 {
     let is_far = m.less(m.f64(1000.0), magnitude(m, k));
@@ -94,7 +95,7 @@ pub fn exp<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     exponential(m, (clamp(m, x, -746.0, 710.0), m.f64(0.0)))
 }
 
-/// 2^x = 2^k e^r, where r is ln 2 times the exact rest of x.
+/// 2^x = 2^k e^r, where r is ln 2 times the exact x - k.
 #[inline(always)]
 pub fn exp2<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let x = clamp(m, x, -1080.0, 1030.0);
@@ -105,7 +106,7 @@ pub fn exp2<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     scale(m, high + low, k)
 }
 
-/// e^x - 1 = 2^k (e^r - 1) + (2^k - 1), its half by a sum of three terms.
+/// e^x - 1 = 2^k (e^r - 1) + (2^k - 1). Half of it is a sum of three terms.
 #[inline(always)]
 pub fn expm1<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let reduced = Reduced::of(m, (clamp(m, x, -50.0, 710.0), m.f64(0.0)));
@@ -121,7 +122,7 @@ pub fn expm1<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 fn hyperbolic<M: Machine>(m: &M, x: M::F64) -> (Pair<M>, Pair<M>) {
     let Reduced { k, r: (r, low), square } = Reduced::of(m, (x, m.f64(0.0)));
     let quarter = power(m, k - m.f64(2.0));
-    // 2^-k, which no longer counts from 2^64 on.
+    // 2^-k, or 2^-64 if k is greater: it then no longer counts.
     let inverse = power(m, m.f64(-2.0) - at_most(m, k, 64.0));
     let sinh_k = sum(m, quarter, -inverse);
     let cosh_k = sum(m, quarter, inverse);

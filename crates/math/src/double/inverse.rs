@@ -16,9 +16,9 @@ fn onto<M: Machine>(m: &M, base: M::F64, t: Pair<M>, square: M::F64, p: M::F64) 
     high + m.fma(t.0 * square, p, low)
 }
 
-/// The angle of a point that is `height` above and `width` to the side of the origin, to the left if the sign of `side`
-/// is set, as a multiple of π/4 and the tangent of the rest, at most tan π/8 in magnitude; and whether the point is to the
-/// left, where the rest is to be subtracted.
+/// The angle of a point that is `height` above and `width` beside the origin, to the left if the sign of `side` is set:
+/// a multiple of π/4, the tangent of the rest, which is at most tan π/8 in magnitude, and true if the point is to the
+/// left. The rest must then be subtracted.
 #[inline(always)]
 pub(crate) fn reduced_angle<M: Machine>(
     m: &M, height: M::F64, width: M::F64, side: M::F64,
@@ -38,8 +38,8 @@ pub(crate) fn reduced_angle<M: Machine>(
     (m.select(left, m.f64(PI) - base, base), tangent, left)
 }
 
-/// The angle of a point that is `height` above and `width` > 0 to the side of the origin: to the left
-/// if the sign of `side` is set.
+/// The angle of a point that is `height` above and `width` > 0 beside the origin, to the left if the sign of `side` is
+/// set.
 #[inline(always)]
 fn angle<M: Machine>(m: &M, height: M::F64, width: M::F64, side: M::F64) -> M::F64 {
     let (base, (t, low), left) = reduced_angle(m, height, width, side);
@@ -60,21 +60,21 @@ pub fn atan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 
 /// The angle of the point (x, y), from -π to π.
 ///
-/// Its bound: with the height h = |y| and the width w = |x| it is a multiple of π/4 plus or minus atan q, where q
-/// is h / w, (h - w) / (h + w) or -w / h, at most tan π/8. The quotient is a pair with a first part within 4u of q,
-/// relative to it, and both parts within 20u², for u = 2^-53: two roundings of the first part, and the rounded
-/// parts of rise and run; then four roundings of what these leave (quotient_errors in
-/// tools/function_bounds/pieces.py). So pieces are of q alone: those to the left and to the right, near the axis,
-/// in the middle and far from it, with the sequence from the quotient on. The lower half plane has the same
-/// results with the other sign. Below 2^-960 the result to the right is the rounded sum of both parts, of which the
-/// second one is rounded to a multiple of 2^-1074: a quarter of a unit more at most (inverses.py there, also for
-/// what underflows).
+/// The bound of its error: with the height h = |y| and the width w = |x|, the angle is a multiple of π/4 plus or minus
+/// atan q, where q is h / w, (h - w) / (h + w) or -w / h, at most tan π/8. The quotient is a pair. Its first part has a
+/// relative error of at most 4u, and both parts together 20u², for u = 2^-53: two roundings of the first part, the
+/// rounded parts of rise and run, and four roundings of the remainders (quotient_errors in
+/// tools/function_bounds/pieces.py). So the bound follows from pieces of q alone, to the left and to the right, near
+/// the axis, in the middle and far from it, with the sequence from the quotient on. The lower half plane has the same
+/// results with the other sign. Below 2^-960 the result to the right is the rounded sum of both parts, and the second
+/// part is rounded to a multiple of 2^-1074, which adds at most a quarter of a unit (inverses.py there, also for
+/// underflow).
 #[inline(always)]
 pub fn atan2<M: Machine>(m: &M, y: M::F64, x: M::F64) -> M::F64 {
     let infinite = |x| m.equal(magnitude(m, x), m.f64(f64::INFINITY));
     let (height, width) = (magnitude(m, y), magnitude(m, x));
     let greater = m.select(m.less(width, height), height, width);
-    // With these factors sums do not overflow, and no rest vanishes that counts.
+    // With these factors sums do not overflow, and no significant rest underflows.
     let small = m.less(greater, m.f64(two_to(400)));
     let factor = m.select(small, m.f64(two_to(600)), m.f64(two_to(-60)));
     let huge = m.f64(two_to(1020));
@@ -85,9 +85,9 @@ pub fn atan2<M: Machine>(m: &M, y: M::F64, x: M::F64) -> M::F64 {
     with_sign_of(m, angle(m, height, width, x), y)
 }
 
-/// An argument t of arc sines of at most ½: asin x = π/2 - 2 asin √((1 - x) / 2) for greater x.
+/// An argument t of the arc sine of at most ½. For greater x, asin x = π/2 - 2 asin √((1 - x) / 2).
 struct HalfAngle<M: Machine> {
-    /// x is below ½, and t is x.
+    /// True if x is below ½, and t is x.
     near: M::Bool,
     /// x, or -2 √((1 - x) / 2).
     t: Pair<M>,
@@ -102,7 +102,7 @@ impl<M: Machine> HalfAngle<M> {
         let near = m.less(size, m.f64(0.5));
         let half = (m.f64(1.0) - size) * m.f64(0.5);
         let root = m.sqrt(half);
-        // The rest of the root, times -2; zero's is zero.
+        // The rest of the root, times -2. For a root of zero it is zero.
         let rest = m.fma(root, root, -half) / (root + m.f64(two_to(-200)));
         let t = (m.select(near, size, minus_two * root), m.select(near, zero, rest));
         Self { near, t, square: m.select(near, size * size, half) }

@@ -10,12 +10,11 @@ use crate::sequence::{at_most, clamp, magnitude, polynomial, two_to};
 use crate::two_arguments::signed_power;
 use std::f64::consts::{LOG2_E, LOG10_E};
 
-/// 1 / ln 2 and 1 / ln 10, less the doubles nearest to them.
+/// 1 / ln 2 and 1 / ln 10, minus the doubles nearest to them.
 const LOG2_E_LOW: f64 = 2.0355273740931033e-17;
 const LOG10_E_LOW: f64 = 1.098319650216765e-17;
 
-/// The polynomial in 2 artanh s = 2s + s³ (2/3 + 2/5 s² + s⁴ ARTANH_TAIL(s²)), with a relative error of
-/// 2^-72.8.
+/// The polynomial in 2 artanh s = 2s + s³ (2/3 + 2/5 s² + s⁴ ARTANH_TAIL(s²)), with a relative error of 2^-72.8.
 const ARTANH_TAIL: [f64; 7] = [
     0.28571428571433155,
     0.22222222220014567,
@@ -29,7 +28,7 @@ const ARTANH_TAIL: [f64; 7] = [
 const TWO_THIRDS: (f64, f64) = (2.0 / 3.0, 3.700743415417188e-17);
 const TWO_FIFTHS: (f64, f64) = (2.0 / 5.0, -2.2204460492503132e-17);
 
-/// A positive finite number, also a subnormal one, as 2^k (1 + f).
+/// A positive finite number, which may be subnormal, as 2^k (1 + f).
 #[inline(always)]
 fn split_any<M: Machine>(m: &M, x: M::F64) -> (M::F64, M::F64) {
     let subnormal = m.less(x, m.f64(f64::MIN_POSITIVE));
@@ -47,7 +46,7 @@ fn fraction<M: Machine>(m: &M, f: M::F64) -> Pair<M> {
     (high, m.fma(s, m.fma(z, polynomial(m, z, &ARTANH), half), rest - half_rest))
 }
 
-/// k · unit + y, for a unit whose first part has exact products.
+/// k · unit + y. The product of k and the unit's first part must be exact.
 #[inline(always)]
 fn with_power<M: Machine>(m: &M, k: M::F64, unit: (f64, f64), (y, low): Pair<M>) -> M::F64 {
     let (high, rest) = sum(m, k * m.f64(unit.0), y);
@@ -84,7 +83,7 @@ pub fn log10<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     special(m, x, y)
 }
 
-/// log(1 + x), as the logarithm of 1 + x rounded and the rest's share.
+/// log(1 + x), as the logarithm of the rounded 1 + x plus the contribution of the rest.
 #[inline(always)]
 pub fn log1p<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let zero = m.f64(0.0);
@@ -93,13 +92,13 @@ pub fn log1p<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     // If k is zero, f is x itself.
     let exact = m.equal(k, zero);
     let f = m.select(exact, x, f);
-    // 2^-k where the rest counts.
+    // 2^-k, as long as the rest counts.
     let scale = m.select(exact, zero, power(m, -at_most(m, k, 1000.0)));
     let y = natural(m, k, (f, rest * scale));
     special(m, above, m.select(m.equal(x, zero), x, y))
 }
 
-/// The natural logarithm of 2^unit times a pair, whose second part is a few last bits of the first one.
+/// The natural logarithm of 2^unit times a pair. The second part is at most a few last bits of the first.
 #[inline(always)]
 pub(super) fn log_of_pair<M: Machine>(m: &M, (high, rest): Pair<M>, unit: f64) -> M::F64 {
     let (k, f) = split(m, high);
@@ -107,7 +106,7 @@ pub(super) fn log_of_pair<M: Machine>(m: &M, (high, rest): Pair<M>, unit: f64) -
     natural(m, k + m.f64(unit), (f, rest * scale))
 }
 
-/// k ln 2 + log(1 + f) of a pair f, whose second part is a few last bits of 1.
+/// k ln 2 + log(1 + f) of a pair f. The second part is at most a few last bits of 1.
 #[inline(always)]
 fn natural<M: Machine>(m: &M, k: M::F64, (f, rest): Pair<M>) -> M::F64 {
     // 1 / (1 + f) is nearly 1 - f + f² - f³ + f⁴.
@@ -116,7 +115,7 @@ fn natural<M: Machine>(m: &M, k: M::F64, (f, rest): Pair<M>) -> M::F64 {
     with_power(m, k, (LN_2, LN_2_LOW), (high, m.fma(rest, inverse, low)))
 }
 
-/// log(2^k (1 + f)), with a relative error below 1.125 · 2^-67, and a second part below 2^-42 of the first one.
+/// log(2^k (1 + f)), with a relative error below 1.125 · 2^-67. The second part is below 2^-42 of the first.
 #[inline(always)]
 fn precise<M: Machine>(m: &M, k: M::F64, f: M::F64) -> Pair<M> {
     let pair = |(high, low)| (m.f64(high), m.f64(low));
@@ -137,19 +136,19 @@ fn precise<M: Machine>(m: &M, k: M::F64, f: M::F64) -> Pair<M> {
 
 /// x to the power y, as e^(y log x).
 ///
-/// Its bound, in three steps, each of which takes the pair of the one before as any one within its errors
-/// (tools/function_bounds/powers.py): the logarithm of the fraction, for fractions from √½ to √2, has a relative
-/// error below 2^-67, in both parts; with k ln 2, for all k, one below 1.125 · 2^-67. Then e^p is as exp, for all
-/// products p = k ln 2 + r from -746 to 710 and pairs with the logarithm's error times |p|, which is 2^-57.3 at
-/// most, and two more roundings of the second part. Results that are subnormal are rounded once more, by half of a
-/// unit that is at least twice the one before. Beyond these products results are zero or infinite; signs are exact.
+/// The bound of its error follows in three steps. Each step allows any pair within the errors of the step before
+/// (tools/function_bounds/powers.py). The logarithm of the fraction, for fractions from √½ to √2, has a relative error
+/// below 2^-67 in both parts together. With k ln 2, for all k, the error is below 1.125 · 2^-67. e^p is bounded like
+/// exp, for all products p = k ln 2 + r from -746 to 710 and all pairs with the logarithm's error times |p|, at most
+/// 2^-57.3, and two more roundings of the second part. Subnormal results are rounded once more, by half of a unit that
+/// is at least twice the one before. Beyond these products results are zero or infinite. Signs are exact.
 #[inline(always)]
 pub fn pow<M: Machine>(m: &M, x: M::F64, y: M::F64) -> M::F64 {
     let size = magnitude(m, x);
     let (k, f) = split_any(m, size);
     let log = precise(m, k, f);
     let log = (special(m, size, log.0), log.1);
-    // Powers beyond 2^80 are infinite, zero or one already: infinities would make NaNs.
+    // With exponents beyond 2^80, powers are infinite, zero or one. Infinite exponents would make NaNs.
     let exponent = clamp(m, y, -two_to(80), two_to(80));
     let (high, low) = multiply(m, (exponent, m.f64(0.0)), log);
     // If the first part is infinite, the rest is NaN.

@@ -1,12 +1,9 @@
-//! Unevaluated sums of two numbers, for what must be more exact than one.
-//!
-//! Dekker, A Floating-Point Technique for Extending the Available Precision; Muller and others,
-//! Handbook of Floating-Point Arithmetic.
+//! Unevaluated sums of two numbers, for values that must be more exact than one number (Dekker, A Floating-Point
+//! Technique for Extending the Available Precision; Muller and others, Handbook of Floating-Point Arithmetic).
 
 use crate::Machine;
 
-/// A value as a number and a much smaller rest, which is not above half its last bit where an
-/// operation asks for that.
+/// A value as a number and a much smaller rest. Some operations require a rest of at most half the number's last bit.
 pub(crate) type Pair<M> = (<M as Machine>::F64, <M as Machine>::F64);
 
 /// a + b, exactly, if |a| ≥ |b| or a is zero.

@@ -11,7 +11,7 @@ use crate::two_arguments::or_infinite;
 pub fn cbrt<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let zero = m.f64(0.0);
     let size = magnitude(m, x);
-    // The rests of smaller cubes would vanish.
+    // The rests of smaller cubes would underflow.
     let small = m.less(size, m.f64(two_to(-700)));
     let scaled = m.select(small, x * m.f64(two_to(300)), x);
     let inverse = inverse_cube_root(m, magnitude(m, scaled));

@@ -1,8 +1,8 @@
 //! Trigonometric functions.
 //!
-//! The argument is reduced to a quadrant and an angle r of at most π/4, a pair: with π/2 in three parts
-//! (Cody and Waite) or, from 2^30 on, by those bits of 2/π that count for the argument's exponent, as
-//! Payne and Hanek do. sin r and cos r are polynomials fitted by tools/minimax.py.
+//! The argument is reduced to a quadrant and a pair, an angle r of at most π/4: with π/2 in three parts (Cody and
+//! Waite) or, from 2^30 on, with the bits of 2/π that count for the argument's exponent (Payne and Hanek). sin r and
+//! cos r are polynomials fitted by tools/minimax.py.
 
 use super::pair::{Pair, any_sum, multiply, product, quotient, sum};
 use crate::Machine;
@@ -29,7 +29,7 @@ const COSINE: [f64; 6] = [
     2.0875705369577252e-09,
     -1.1358747393638473e-11,
 ];
-/// π/2 less its nearest double, in two parts.
+/// π/2 minus the nearest double, in two parts.
 const HALF_PI_REST: (f64, f64) = (6.123233995736766e-17, -1.4973849048591698e-33);
 
 /// The first bits of 2/π, in words of `WORD` bits.
@@ -61,25 +61,25 @@ const TWO_OVER_PI: [u64; 25] = [
     0x5603_3046_fc7b,
 ];
 const WORD: i64 = 48;
-/// Arguments above need them.
+/// Greater arguments are reduced with `TWO_OVER_PI`.
 const FAR: f64 = two_to(30);
 
-/// Below this magnitude the tangent is its argument.
+/// Below this magnitude the tangent returns its argument.
 const TINY: f64 = two_to(-28);
 
-/// An angle: the number of the quadrant in its low bits, and radians from the middle of it.
+/// An angle: the number of the quadrant, in the low bits, and the radians from the quadrant's middle.
 struct Angle<M: Machine> {
     quadrant: M::I64,
     r: Pair<M>,
     square: M::F64,
 }
 
-/// The number of quarter-turns, in the low bits of a shifted number, and the rest in radians, for
-/// magnitudes up to `FAR`.
+/// The number of quarter-turns, in the low bits of a shifted number, and the rest in radians, for magnitudes up to
+/// `FAR`.
 ///
-/// The first difference is exact. Unless it is zero, it is a multiple of 2^-52, and therefore of the last bit
-/// of `term`, which is at most 2^-23: so `sum` is exact, though `term` may be the larger one (Muller and
-/// others, Handbook of Floating-Point Arithmetic, 4.3.1).
+/// The first difference is exact. Unless it is zero, it is a multiple of 2^-52, and therefore of the last bit of
+/// `term`, which is at most 2^-23. So `sum` is exact, even if `term` is the larger one (Muller and others, Handbook of
+/// Floating-Point Arithmetic, 4.3.1).
 #[inline(always)]
 fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     let (n, shifted) = nearest(m, x * m.f64(FRAC_2_PI));
@@ -89,12 +89,12 @@ fn reduce_near<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     [shifted, high, m.fma(minus, m.f64(HALF_PI_REST.1), rest + term_rest)]
 }
 
-/// The same for greater magnitudes; the number of quarter-turns is one modulo four.
+/// The same for greater magnitudes. The number of quarter-turns is only right modulo four.
 ///
-/// The relative error of the rest is below 2^-76. No double is nearer to a multiple of π/2 than 2^-61.6
-/// quarter-turns (python_tests/support/hard_angles.py finds the nearest ones of each binade), and all that
-/// is left out here is below 2^-138: the words after the fifth, as x is at most 2^102 after the skips. Up to
-/// the product with π/2 sums lose nothing else but parts of 2^-104 of the rest.
+/// The relative error of the rest is below 2^-76. No double is nearer to a multiple of π/2 than 2^-61.6 quarter-turns
+/// (python_tests/support/hard_angles.py finds the nearest ones of each binade). The omitted words after the fifth
+/// contribute less than 2^-138, since x is at most 2^102 after the skips. Up to the product with π/2, sums lose only
+/// parts of 2^-104 of the rest.
 #[inline(always)]
 fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     // Words that only add multiples of four quarter-turns are skipped: 16, 8, 4, 2 and 1 of them.
@@ -112,21 +112,20 @@ fn reduce_far<M: Machine>(m: &M, x: M::F64) -> [M::F64; 3] {
     let part = |i: i64| product(m, x * m.f64(two_to(-WORD * i)), words[i as usize]);
     let (a, b, c, d) = (part(0), part(1), part(2), part(3));
     let last = m.fma(x * m.f64(two_to(-WORD * 4)), words[4], d.1);
-    // Subtracts multiples of eight, exactly. At most four is left, and nothing of numbers above 2^54: those
-    // are multiples of four, and their first difference is exact.
+    // Subtracts multiples of eight, exactly. At most four is left, and zero for numbers above 2^54: these are multiples
+    // of four, and their first difference is exact.
     let modulo = |x: M::F64| {
         let to_eight = m.f64(8.0 * TO_INTEGER);
         x - ((x - to_eight) + to_eight)
     };
     let mut terms = [modulo(a.0), modulo(a.1), modulo(b.0), b.1, c.0, c.1, d.0, last];
-    // Turns the sum's terms into the sum and ever smaller rests (Ogita, Rump and Oishi, Accurate Sum
-    // and Dot Product).
+    // Turns the sum's terms into the sum and ever smaller rests (Ogita, Rump and Oishi, Accurate Sum and Dot Product).
     for i in (1..terms.len()).rev() {
         (terms[i - 1], terms[i]) = any_sum(m, terms[i - 1], terms[i]);
     }
     let (n, shifted) = nearest(m, terms[0]);
-    // Near a multiple of π/2 the first rests vanish, and any but the last two, which are below 2^-94, may
-    // be the first one that counts: each is added to the sum in turn, and what that rounds off is kept.
+    // Near a multiple of π/2 the first rests vanish, and any rest except the last two, which are below 2^-94, may be
+    // the first one that counts. So each is added to the sum in turn, and the rounding errors are kept.
     let start = (terms[0] - n, terms[6] + terms[7]);
     let turns = terms[1..6].iter().fold(start, |(high, low), &term| {
         let (high, rest) = any_sum(m, high, term);
@@ -164,7 +163,7 @@ impl<M: Machine> Angle<M> {
         (high, m.fma(self.square * self.square, polynomial(m, self.square, &COSINE), small))
     }
 
-    /// The sine of the angle, after `quarters` quarter-turns more.
+    /// The sine of the angle plus `quarters` quarter-turns.
     #[inline(always)]
     fn sine_after(&self, m: &M, quarters: i64) -> M::F64 {
         let quadrant = self.quadrant + m.i64(quarters);
@@ -176,7 +175,7 @@ impl<M: Machine> Angle<M> {
     }
 }
 
-/// An odd function's value at x; `y` has the bits of its value at the magnitude of x.
+/// An odd function's value at x, given the bits of its value at the magnitude of x.
 #[inline(always)]
 fn odd_function<M: Machine>(m: &M, x: M::F64, y: M::I64) -> M::F64 {
     m.float(y ^ (m.bits(x) & m.i64(i64::MIN)))
@@ -197,8 +196,8 @@ pub fn cos<M: Machine>(m: &M, x: M::F64) -> M::F64 {
 
 /// The tangent, as the quotient of the polynomials.
 ///
-/// Before the last rounding the error is at most 0.47 units, near 1: 0.33 of the sine and 0.14 of the cosine.
-/// That would be 0.35 more without what the square of r rounds off.
+/// Before the last rounding the error is at most 0.47 units, near 1: 0.33 from the sine and 0.14 from the cosine.
+/// Without the rounding error of r's square, `square_rest`, it would be 0.35 more.
 #[inline(always)]
 pub fn tan<M: Machine>(m: &M, x: M::F64) -> M::F64 {
     let angle = Angle::new(m, magnitude(m, x));

@@ -995,7 +995,7 @@ pub(super) const INVERSE_POWERS_LOW: [f32; 16] = [
 pub(super) const TAN_STEPS: f32 = 10.185916;
 /// π/32 in two parts.
 pub(super) const TAN_STEP: [f32; 2] = [0.09817477, -2.7319618e-9];
-/// Multiples of sin(iπ/32), whose quotients are tangents within 2^-42.
+/// Multiples of sin(iπ/32). Their quotients by the cosines' are tangents within 2^-42.
 pub(super) const TAN_SIN: [f32; 32] = [
     0.0,
     0.073449396,

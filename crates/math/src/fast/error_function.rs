@@ -1,18 +1,18 @@
-//! The error function: |x| = c + h, where c is the nearest of 32 nodes, denser near 0, and with w = -c h
+//! The error function. |x| = c + h, where c is the nearest of 32 nodes, which are denser near 0. With w = -c h,
 //! erf |x| = E + D (h + h w + h (w² W(w) + h² (SQUARE(w) + h² FOURTH(w)))), where E is erf c and D its derivative.
 //!
-//! c and its place's limits are within a factor of two, or their last bits are, so that h is exact. E is an f32 but
-//! for 2^-37.7 of it, and D is in two parts. h + h w is exact in two parts, and E and the product of the first one and D
-//! are but for 2^-47.
+//! c and the limits of its cell are within a factor of two, or their last bits are, so that h is exact. E is an f32
+//! with an error of 2^-37.7, and D has two parts. h + h w is exact in two parts. The sum of E and of the product of its
+//! first part with D is exact in two parts, except for 2^-47.
 //!
-//! The series errs by 2^-36.1, E by 2^-37.7, and sums of low parts without its terms by 2^-45 each: together by less
-//! than 2^-35.6. Near 0, where most of the result is at stake, w is at most 0.11. There the terms of w² meet seven roundings
-//! (w twice, its square, the polynomial, and three sums), of 0.71 w² 2^-24 each, and the terms of h² six roundings of
-//! 0.39 h² 2^-24, relative to D h; both lack the second part of D: less than 5.4 · 2^-24 w² and 2.7 · 2^-24 h². With c² h² for w²,
-//! D times that is below 2.2e-7 h², at most where c² is 1/2. For greater w, where x is above 2, the result is 1, and D h so
-//! small that they err by less than 2^-44.
+//! The series has an error of 2^-36.1, E of 2^-37.7, and each sum of low parts without terms of the series of 2^-45:
+//! together less than 2^-35.6. Near 0, where D h is most of the result, w is at most 0.11. Relative to D h, the terms
+//! of w² have seven roundings of 0.71 w² 2^-24 each (w twice, its square, the polynomial, and three sums), and the
+//! terms of h² six of 0.39 h² 2^-24. Both kinds of terms lack the second part of D. Together that is less than 5.4 ·
+//! 2^-24 w² and 2.7 · 2^-24 h². With w² = c² h², D times that is below 2.2e-7 h², and greatest for c² = 1/2. For
+//! greater w, x is above 2, the result is 1, and D h is so small that these errors are below 2^-44.
 //!
-//! Below 2^-80 the second part of the product underflows: inputs other than 0 are left to f64.
+//! Below 2^-80 the second part of the product underflows. Such inputs are left to f64, except for 0.
 
 use super::constants::{
     ERF_CURVE, ERF_FOURTH, ERF_NODES, ERF_SLOPE, ERF_SLOPES, ERF_SLOPES_LOW, ERF_SQUARE,

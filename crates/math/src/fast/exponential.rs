@@ -1,18 +1,18 @@
 //! Powers of e and 2.
 //!
-//! e^x is 2^k e^r e^-excess with k a multiple of 1/16 and |r| at most ln 2 / 32 = 0.0217, and T = 2^(i/16) from a table for
-//! the sixteenths of k. The excess has the second part of ln 2 times k, and makes up for T's rounding: the logarithm of the
-//! quotient is taken from it.
+//! e^x is 2^k e^r e^-excess, where k is a multiple of 1/16 and |r| at most ln 2 / 32 = 0.0217. T = 2^(i/16) is from a
+//! table for the sixteenths of k. The excess is k times the second part of ln 2, less the logarithm of T's rounded
+//! value over its exact value, so that it corrects T's rounding.
 //!
-//! T + T r is exact in two parts, by a product that is added twice. The remainder is T (s² EXP(s) - excess), where s is r
-//! less the excess, rounded: below 2^-11 T. Its error relative to the result is less than 2^-33.8: the rounding of s adds
-//! 2^-35.5, the rounding of EXP(s) 2^-36, of s EXP(s) 2^-36.5, of both sums 2^-36.5, and the polynomial 2^-37.5. The low
-//! parts in the table are reduced by a bias of 7e-11, or 2^-33.7, so that the exact result is between the computed
-//! result and the same plus twice the bias.
+//! T + T r is exact in two parts, since the same product is added twice. The remainder is T (s² EXP(s) - excess), where
+//! s is r - excess, rounded. It is below 2^-11 T. Its error relative to the result is less than 2^-33.8: the rounding
+//! of s adds 2^-35.5, the rounding of EXP(s) 2^-36, of s EXP(s) 2^-36.5, of both sums 2^-36.5, and the polynomial
+//! 2^-37.5. The low parts in the table are reduced by a bias of 7e-11, or 2^-33.7, so that the exact result is between
+//! the computed result and the computed result plus twice the bias.
 //!
-//! 2^x is 2^k 2^o 2^f. The offset o, at most 2^-9, makes T = 2^(i/16 + o) and T ln 2 nearly floats: their
-//! errors are 2^-35.9 of the result together, as f ln 2 is below 2^-5.4. k, o and f add up to x exactly: f is below 2^-4 and,
-//! unless k and o are 0, a multiple of 2^-28. The rest is the same without an excess, but for the bias.
+//! 2^x is 2^k 2^o 2^f. The offset o, at most 2^-9, makes T = 2^(i/16 + o) and T ln 2 nearly floats: together, their
+//! errors are 2^-35.9 of the result, since f ln 2 is below 2^-5.4. k, o and f add up to x exactly: f is below 2^-4 and,
+//! unless k and o are 0, a multiple of 2^-28. Otherwise 2^x is computed as e^x, with the bias in place of the excess.
 
 use super::constants::{
     EXP, EXP_BIAS, EXP_POWERS, EXP_RESTS, EXP_SHIFTED_POWERS, EXP2, EXP2_OFFSETS, EXP2_POWERS,
@@ -20,11 +20,11 @@ use super::constants::{
 };
 use super::{Halves, Machine32, TO_SIXTEENTHS, polynomial};
 
-/// Arguments above that have results that are subnormal or infinite, or nearly.
+/// Arguments that are greater in magnitude have subnormal or infinite results, or nearly.
 const GREATEST: f32 = 87.3;
-/// For this argument and lesser ones, e^x - 1 is -1 when rounded.
+/// For this argument and smaller ones, e^x - 1 rounds to -1.
 const LEAST_EXPM1: f32 = -18.0;
-/// The error of e^x - 1 as a share of its low part.
+/// The error of e^x - 1, relative to its low part.
 const EXPM1_BOUND: f32 = 1.75e-5;
 
 /// 2^⌊k⌋ (power + slope · r + power · small), rounded.
@@ -41,17 +41,18 @@ fn power<M: Machine32>(
 pub(super) struct Reduced<M: Machine32> {
     /// A multiple of 1/16.
     pub(super) k: M::F32,
-    /// The sixteenths of k are its low bits.
+    /// The low bits are the sixteenths of k.
     pub(super) place: M::I32,
     pub(super) r: M::F32,
-    /// Below 2^-21, with the logarithm of the table's power over the exact one.
+    /// Below 2^-21. Includes the logarithm of the table's power over the exact one.
     pub(super) excess: M::F32,
 }
 
-/// Reduces an argument below 90 in magnitude. What `to_sixteenths` is less than [`TO_SIXTEENTHS`] is taken from the place.
+/// Reduces an argument below 90 in magnitude. If `to_sixteenths` is smaller than [`TO_SIXTEENTHS`], the place is
+/// smaller by the difference.
 ///
-/// The first part of ln 2, a multiple of 2^-24, leaves an exact difference: it is below 2^-5, and
-/// a multiple of 2^-29 as x is, unless k = 0. The second part's multiple is below 2^-21.9.
+/// The first part of ln 2 is a multiple of 2^-24, so the difference is exact: it is below 2^-5 and, unless k = 0, a
+/// multiple of 2^-29, like x. The second part's multiple is below 2^-21.9.
 #[inline(always)]
 pub(super) fn reduce<M: Machine32>(
     m: &M, x: M::F32, to_sixteenths: f32, rests: &'static [f32; 16],
@@ -64,13 +65,13 @@ pub(super) fn reduce<M: Machine32>(
     Reduced { k, place, r, excess }
 }
 
-/// 2^k for the sixteenths of k in the low bits of a place, without the rounding that [`EXPM1_RESTS`] makes up for.
+/// 2^k for the sixteenths of k in the low bits of a place. [`EXPM1_RESTS`] corrects its rounding.
 #[inline(always)]
 pub(super) fn scaled_power<M: Machine32>(m: &M, place: M::I32) -> M::F32 {
     m.float(m.bits(m.lookup(&EXP_SHIFTED_POWERS, place)) + m.shift_left::<19>(place))
 }
 
-/// e^x = 2^k e^(r - excess). Arguments with subnormal or infinite results are left.
+/// e^x = 2^k e^(r - excess). Not right for arguments with subnormal or infinite results.
 #[inline(always)]
 pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let Reduced { k, place, r, excess } = reduce(m, x, TO_SIXTEENTHS, &EXP_RESTS);
@@ -82,16 +83,16 @@ pub fn exp<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// e^x - 1 = P - 1 - excess P + r (S + S (r² EXPM1(r) - excess)), with P = 2^k and S = P + P r/2.
 ///
-/// P - 1, S, and r S with P - 1 are exact in two parts. The factor of the excess, about e^x, lacks P r³ / 6: 2^-19
-/// of it, and at most 2^-24 of the low part. Near 0 the excess is 0, and the error is a share of r³ EXPM1(r):
-/// 2^-22.8 for the polynomial and 2^-22 for roundings. Elsewhere the excess errs by at most 2^-47.4 P, where e^x -
-/// 1 is 0.02 P or more; that is the greatest share of the low part, or of 2^-25 of the result. Of all floats from
-/// 0.002 to 1 the worst one has 0.86 of the bound.
+/// P - 1, S, and P - 1 + r S are exact in two parts. The factor of the excess, about e^x, lacks P r³ / 6. That is 2^-19
+/// of the factor, and at most 2^-24 of the low part. Near 0 the excess is 0, and the error is relative to r³ EXPM1(r):
+/// 2^-22.8 for the polynomial and 2^-22 for roundings. Elsewhere the error of the excess is at most 2^-47.4 P, and
+/// e^x - 1 is 0.02 P or more. Relative to the low part, or to 2^-25 of the result, this is the greatest error. Of all
+/// floats from 0.002 to 1, the worst one has 0.86 of the bound.
 ///
-/// The signs of differences are such that they are -0 where x is.
+/// The operands of differences are in such an order that the differences are -0 if x is -0.
 pub struct Expm1;
 
-/// r, the excess, P, and whether the argument is in range: what the first half of expm1 computes.
+/// The values between the halves of expm1: r, the excess, P, and true if the argument is in range.
 pub struct Expm1Parts<M: Machine32>([M::F32; 3], M::Bool);
 
 impl Halves for Expm1 {

@@ -1,15 +1,16 @@
-//! Hyperbolic sine and cosine. Arguments are reduced as for the exponential.
+//! Hyperbolic sine and cosine. Arguments are reduced like those of the exponential.
 
 use super::constants::{EXP, EXPM1_RESTS, INVERSE_POWERS, INVERSE_POWERS_LOW};
 use super::exponential::{Reduced, reduce, scaled_power};
 use super::{Machine32, TO_SIXTEENTHS, polynomial, rounded, sum, with_sign_of};
 
-/// Arguments above have infinite results, or nearly.
+/// Greater arguments have infinite results, or nearly.
 const GREATEST: f32 = 88.5;
-/// Those above have inverses that are subnormal, or nearly.
+/// Greater arguments have powers with subnormal inverses, or nearly.
 const GREATEST_SINH: f32 = 85.0;
 
-/// A quarter of 2^(-i/16) with encodings greater by i · 2^19, which a place shifted by 19 bits takes away again.
+/// A quarter of 2^(-i/16) with encodings that are greater by i · 2^19. Subtracting a place shifted by 19 bits corrects
+/// them.
 const SHIFTED_INVERSES: [f32; 16] = {
     let mut shifted = [0.0; 16];
     let mut i = 0;
@@ -19,7 +20,7 @@ const SHIFTED_INVERSES: [f32; 16] = {
     }
     shifted
 };
-/// The powers' second parts over the first ones.
+/// The quotients of the powers' second and first parts.
 const INVERSE_RESTS: [f32; 16] = {
     let mut rests = [0.0; 16];
     let mut i = 0;
@@ -32,9 +33,10 @@ const INVERSE_RESTS: [f32; 16] = {
 
 /// The hyperbolic sine: S cosh r + C sinh r, where S = sinh a and C = cosh a, for |x| = a + r.
 ///
-/// S and C are a difference and a sum of two powers, in two parts each, and so is S + r (C + r (S/2 + r R)) but for
-/// r² R, where R = C SINH(r²) + S r/24. C r³ is below 2^-11 of the result: the five roundings of r³ R, of 2^-24 of it
-/// each, and SINH err by less than 2.5e-11. Other roundings and the rest of the series err by less than 2^-40.
+/// S and C are the difference and the sum of two powers, in two parts each. S + r (C + r (S/2 + r R)) is exact in two
+/// parts, too, except for r² R, where R = C SINH(r²) + S r/24. C r³ is below 2^-11 of the result. So the five roundings
+/// of r³ R, of 2^-24 of it each, and SINH add errors of less than 2.5e-11. Other roundings and the rest of the series
+/// add less than 2^-40.
 #[inline(always)]
 pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const SINH: [f32; 2] = [1.0 / 6.0, 1.0 / 120.0];
@@ -67,9 +69,9 @@ pub fn sinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// The hyperbolic cosine: half of e^|x| and its inverse.
 ///
-/// e^|x| = P + P r + P r² EXP(r) - excess · e^|x|, with P = 2^k, where the third term is below 2^-12 of it: the
-/// roundings of r², of EXP(r), of their product and of the last sum err by 2^-36 each, and EXP by 2^-37.5. The inverse
-/// of the sum, rounded, is corrected, and errs by 2^-37: together less than 2^-33.78.
+/// e^|x| = P + P r + P r² EXP(r) - excess · e^|x|, with P = 2^k. The third term is below 2^-12 of the result. So the
+/// roundings of r², of EXP(r), of their product and of the last sum add errors of 2^-36 each, and EXP adds 2^-37.5. The
+/// reciprocal of the rounded sum is corrected, and adds 2^-37: together less than 2^-33.78.
 #[inline(always)]
 pub fn cosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 6.8e-11; // 2^-33.78
@@ -82,7 +84,7 @@ pub fn cosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let exp_low = m.fnma(excess, nearly, m.fma(power, r, power - exp));
 
     let inverse = m.reciprocal(nearly);
-    // By how much the inverse is too great, as a share of it.
+    // The relative excess of the inverse.
     let low = m.fma(power, small, exp_low);
     let excess = m.fma(inverse, low, m.fms(inverse, exp, m.f32(1.0)));
     let (high, high_low) = sum::<M>(exp, inverse);

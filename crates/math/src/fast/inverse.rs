@@ -1,29 +1,31 @@
 //! Inverse tangent, sine and cosine.
 //!
-//! For the tangent, |x| is next to b, from a table, and atan |x| = atan b + atan t with t = (|x| - b) / (1 + b |x|).
+//! For the tangent, b is a number near |x| from a table, and atan |x| = atan b + atan t with t = (|x| - b) / (1 + b
+//! |x|).
 //!
-//! The place in the table is the integer nearest to 31 / (1 + |x|), so that no range is apart: near 0 b is 0 and t is |x|,
-//! and for large |x| t is -1/|x|, a quotient with a 0 for the 1 and 1 for b. |t| is at most 0.0332, and where b is 0 at
-//! most 0.018. b is at most 2 |x| and at least |x| / 2, so that |x| - b is exact; and so is the other sum in two parts.
+//! The place in the table is the integer nearest to 31 / (1 + |x|), so that no range of x is a special case. Near 0, b
+//! is 0 and t is |x|. For large |x|, t is -1/|x|: the same quotient with 0 in place of 1 and with b = 1. |t| is at most
+//! 0.0332, and at most 0.018 if b is 0. b is from |x| / 2 to 2 |x|, so that |x| - b is exact. The other sum is exact in
+//! two parts.
 //!
-//! The quotient errs by 2^-21.6, and its second part makes up for that: this errs by the product with the reciprocal's
-//! error, 2^-43.6, with t⁴, 2^-44.2, and by six roundings, 2^-45.6 each. Five roundings that t³/3 meets (of t², the
-//! polynomial, its products and the last sum) err by 2^-24 of it each, where that is most next to the result by 2^-35.2
-//! together, and the polynomial by 2^-26.6 t³.
+//! The quotient has an error of 2^-21.6, which its second part corrects. The second part has errors from the error of
+//! the reciprocal, 2^-43.6, from t⁴, 2^-44.2, and from six roundings of 2^-45.6 each. The term t³/3 has five roundings
+//! of 2^-24 of it each (of t², the polynomial, its products and the last sum): together at most 2^-35.2 of the result.
+//! The polynomial has an error of 2^-26.6 t³.
 //!
-//! For the sine of up to 1/2, u is |x|; else u² is (1 - |x|) / 2, which is exact, and the angle half of the one with the
-//! cosine |x|. u is c + h, where c is from a table with the derivative D of the inverse sine there, and asin u = asin c +
-//! D h (1 + w W(w) + q Q) with q = (D h)² and w = c D² h. c is such that D is an f32 but for 2^-36.6 of it, and at most
-//! 2 u and at least u / 2, so that h is exact.
+//! For the sine of an angle, u is |x| if that is up to 1/2. Otherwise u² is (1 - |x|) / 2, which is exact, and the
+//! angle is half of the angle with the cosine |x|. u is c + h, where c is from a table with the derivative D of the
+//! inverse sine there, and asin u = asin c + D h (1 + w W(w) + q Q) with q = (D h)² and w = c D² h. The values of c are
+//! chosen so that D is an f32 with an error of 2^-36.6. c is from u / 2 to 2 u, so that h is exact.
 //!
-//! The root's second part makes up for its error of 1.2 · 2^-21. D h is at most the result and, where w is greatest,
-//! 2^-5.7 of the angle. There the series less 1 is 2^-8.4, and its roundings, of which w has two, err by about 2^-36 of the
-//! angle; the series itself errs by 2^-36.3. What is π/2 less twice the angle, near 1/2 hardly more than the angle, errs
-//! by twice as much. All that and the error of D are below 2^-33.5 of the result. The inverse cosine is the angle or twice
-//! it, or π or π/2 less that, which is greater: it errs by half as much.
+//! The root's second part corrects its error of 1.2 · 2^-21. D h is at most the result and, for the greatest w, 2^-5.7
+//! of the angle. The series is then 1 + 2^-8.4 or less. Its roundings, including two of w, add about 2^-36 of the
+//! angle, and the series itself 2^-36.3. π/2 minus twice the angle has twice this error; near 1/2 it is hardly more
+//! than the angle. All that and the error of D are below 2^-33.5 of the result. The inverse cosine is the angle or
+//! twice the angle, or π or π/2 minus that, which is greater. So its error is half as large.
 //!
-//! All terms of the low part are reduced by a bias, as for logarithms, so that one interval above it is tested. On each
-//! 31st float errors are at most 0.55 of the tangent's bias, 0.81 of the sine's and 0.77 of the cosine's.
+//! All terms of the low part are reduced by a bias, as for logarithms, so that only one interval above it is tested. On
+//! each 31st float, errors are at most 0.55 of the tangent's bias, 0.81 of the sine's and 0.77 of the cosine's.
 
 use super::constants::{
     ACOS_BIAS, ACOS_HIGH, ACOS_LOW, ASIN_BIAS, ASIN_HIGH, ASIN_LOW, ASIN_Q, ASIN_SINES,
@@ -57,7 +59,7 @@ pub fn atan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let inverse = m.reciprocal(bottom);
     let t = top * inverse;
     let square = t * t;
-    // What t has too much.
+    // The excess of t over the exact quotient.
     let excess = m.fma(t, bottom_low, m.fms(t, bottom, top)) * inverse;
     let low = table_low + m.fms(excess, square, excess);
     let (y, y_low) = sum::<M>(table, t);
@@ -67,13 +69,13 @@ pub fn atan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     (with_sign_of(m, y, x), is_sure)
 }
 
-/// Sines, derivatives, and the angles in two parts, for the inverse sine and cosine.
+/// Tables of sines, derivatives, and angles in two parts, for the inverse sine and cosine.
 struct AsinTables;
 struct AcosTables;
 
-/// Tables of angles that are less by a bias.
+/// Tables of angles that are reduced by a bias.
 trait Biased: Tables<4> {
-    /// The bias, as a share.
+    /// The relative bias.
     const BIAS: f32;
 }
 
@@ -93,10 +95,10 @@ impl Tables<4> for AcosTables {
     const TABLES: [&'static [f32; 32]; 4] = [&ASIN_SINES, &ASIN_SLOPES, &ACOS_HIGH, &ACOS_LOW];
 }
 
-/// The angle with the sine u, from 0 to π/6: the angle of a sine in the tables, in two parts, and two terms more.
+/// The angle with the sine u, from 0 to π/6: the angle of a sine in the tables, in two parts, and two more terms.
 struct Angle<M: Machine32, T> {
-    /// True if u is |x|, which is at most 1/2. Otherwise u² is (1 - |x|) / 2, and the angle is half of the angle whose
-    /// cosine is |x|.
+    /// True if u is |x|, which is at most 1/2. Otherwise u² is (1 - |x|) / 2, and the angle is half of the angle with
+    /// the cosine |x|.
     is_of_sine: M::Bool,
     tables: [M::F32; 2],
     first: M::F32,
@@ -126,7 +128,7 @@ impl<M: Machine32, T: Biased> Angle<M, T> {
         Angle { is_of_sine, tables: [table, table_low], first, low, of: PhantomData }
     }
 
-    /// The angle times a power of two, plus a number in two parts, rounded.
+    /// The angle times `factor`, plus a number in two parts, rounded.
     #[inline(always)]
     fn scaled(&self, m: &M, factor: M::F32, [base, base_low]: [M::F32; 2]) -> (M::F32, M::Bool) {
         let [table, table_low] = self.tables;
@@ -139,8 +141,8 @@ impl<M: Machine32, T: Biased> Angle<M, T> {
     }
 }
 
-/// The inverse sine: the angle, or π/2 less twice the angle, which is of -1/2 times what it is for the first one with
-/// π/6 more than the tables have.
+/// The inverse sine: the angle, or π/2 minus twice the angle. The tables' angles are π/6 smaller than in the first
+/// case, and multiplied by -1/2 in the second.
 #[inline(always)]
 pub fn asin<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let angle = Angle::<M, AsinTables>::new(m, m.magnitude(x));
@@ -150,13 +152,13 @@ pub fn asin<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     (with_sign_of(m, y, x), is_sure)
 }
 
-/// The inverse cosine: near ±1 twice the angle, or π less it; else the angle, with x's sign, less than π/2.
+/// The inverse cosine: near ±1 twice the angle, or π minus that; otherwise π/2 minus the angle with x's sign.
 #[inline(always)]
 pub fn acos<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let angle = Angle::<M, AcosTables>::new(m, m.magnitude(x));
     let unit = m.float(m.i32(ONE) | (m.bits(x) & m.i32(i32::MIN)));
     let of_cosine = m.select(angle.is_of_sine, m.f32(0.0), unit);
-    // All exact: -1 times the sign, or twice it; and a half of π, or π and 0 by the sign.
+    // All exact: minus the sign, or twice the sign; half of π, or π or 0 by the sign.
     let factor = m.minus_or_twice(angle.is_of_sine, of_cosine, unit);
     let (half, half_low) = (m.f32(0.5 * HALF_TURN[0]), m.f32(0.5 * HALF_TURN[1]));
     let parts = [m.fnma(of_cosine, half, half), m.fnma(of_cosine, half_low, half_low)];

@@ -1,19 +1,19 @@
 //! Inverse hyperbolic functions: log(1 + u), for a u in two parts.
 //!
-//! u is the root of an equation of degree one or two. The first part is an approximation, and the second one Newton's
-//! correction of it: what the equation lacks there, which is exact but for one rounding, over the derivative. That errs by
-//! the product of the first part's error and the derivative's, and where the equation is of degree two by half
-//! the square of the first one, both relative: together by less than 2^-41 of u. So u is right relative to itself, however
-//! small it is, and so are the results. On each 31st float errors are at most 0.71 of the bias of logarithms for the
-//! sine, 0.58 for the cosine and 0.75 for the tangent.
+//! u is the root of an equation of degree one or two. The first part of u is an approximation. The second part is
+//! Newton's correction: the equation's residual there, which has only one rounding, over the derivative. Its error is
+//! the product of the relative errors of the first part and of the derivative, plus, for an equation of degree two,
+//! half the square of the first part's: together less than 2^-41 of u. So u has a small relative error, however small
+//! it is, and so have the results. On each 31st float, errors are at most 0.71 of the bias of logarithms for the sine,
+//! 0.58 for the cosine and 0.75 for the tangent.
 
 use super::logarithm_of_sum::{of_one_plus, of_sum, rounded};
 use super::{Machine32, with_sign_of};
 
 /// The inverse hyperbolic sine of a magnitude x: u = x + √(x² + 1) - 1 = x + x² / (1 + √(x² + 1)).
 ///
-/// (1 + u)² - 2 x (1 + u) = 1, and the half of what that lacks is x - u + u (x - u/2). u is from x to 2x: both
-/// differences are exact.
+/// (1 + u)² - 2 x (1 + u) = 1. Half of the residual is x - u + u (x - u/2). u is from x to 2x, so that both differences
+/// are exact.
 #[inline(always)]
 pub fn asinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const GREATEST: f32 = (1 << 23) as f32;
@@ -31,11 +31,11 @@ pub fn asinh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// The inverse hyperbolic cosine: 1 + u = x + √(x² - 1).
 ///
-/// For w = 1 + u, w (2x - w) = 1. The root and x are w and its rest, exactly, since the root is less than x. 2x - w is
-/// exact, too, and so is what w lacks but for a rounding. Newton's correction is for w and its rest, at which that is
-/// less by the rest times the derivative, which is the sum of the root and the root less the rest.
+/// For w = 1 + u, w (2x - w) = 1. x plus the root is exactly w plus a rest, since the root is less than x. 2x - w is
+/// exact, too, so that the residual at w has only one rounding. Newton's correction is for w plus the rest. There the
+/// residual is less by the rest times the derivative, which is the root plus the root minus the rest.
 ///
-/// x² is infinite from 2^64 on, and no result sure.
+/// From 2^64 on, x² is infinite, and no result is sure.
 #[inline(always)]
 pub fn acosh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     let one = m.f32(1.0);

@@ -1,23 +1,23 @@
-//! log(1 + u) for a u that may be far below the last bit of 1, as logarithms are computed (logarithm.rs): 1 + u is
-//! 2^k m, c is next to 1/m, C = 2^-k c, and r = (1 + u) C - 1.
+//! log(1 + u) for a u that may be far below the last bit of 1, computed like other logarithms (logarithm.rs): 1 + u is
+//! 2^k m, c is near 1/m, C = 2^-k c, and r = (1 + u) C - 1.
 //!
-//! The first step of the reduction is a sum of the encoding and 2^17, as a number: over 2^18 it is 32 k + i for the nearest
-//! i/32 to m - 1. Cells have the multiples of 1/32 in their middles, so that the last one of an octave ends 1/64
-//! before the next octave, whose first one begins there. c is 1 in the first cell: that reaches from 1 - 2^-7 to 1 +
-//! 2^-6, where r is u and no digits cancel. Encodings are scaled by slightly less, which moves the ends of cells up by
-//! 0.0065 of their length: log(1 + u) is at least 2^-6 in the second cell, and r below 2^-7 in the last one, and
-//! so H - Y exact.
+//! The first step of the reduction adds 2^17 to the encoding, as a number. The sum over 2^18 is 32 k + i for the
+//! nearest i/32 to m - 1. The multiples of 1/32 are in the middles of cells, so that the last cell of an octave ends
+//! 1/64 before the next octave, and the next octave's first cell begins there. c is 1 in the first cell, which reaches
+//! from 1 - 2^-7 to 1 + 2^-6. There r is u, and no digits cancel. Encodings are scaled by slightly less than 2^-18,
+//! which moves the ends of cells up by 0.0065 of their length. So log(1 + u) is at least 2^-6 in the second cell, r is
+//! below 2^-7 in the last cell, and H - Y is exact.
 //!
-//! 1 + u is in up to three parts. The first one is rounded: its product with C less 1 is exact, and a multiple of
-//! 2^-30. r is the sum of that and C times the second part, which is at most 2^-20 of the first one, and r_low what r
-//! then lacks, up to its rounding. The third part, if there is one, is a share of u of at most 2^-21, and C times it
-//! is in r_low alone. Near 1 r is u, and r_low the third part: relative to the result they are as right as these,
+//! 1 + u has up to three parts. The first part is rounded. Its product with C, minus 1, is exact and a multiple of
+//! 2^-30. r is the sum of that and of C times the second part, which is at most 2^-20 of the first part. r_low is the
+//! rest that r lacks, rounded. The third part, if there is one, is at most 2^-21 of u. C times it is added to r_low
+//! only. Near 1, r is u, and r_low is the third part: relative to the result they are as exact as u and the third part,
 //! however small it is.
 //!
-//! log(1 + r + r_low) is log(1 + r) + r_low (1 - r + r²), but for r³ r_low, at most 2^-37 of the result, and
-//! r_low²/2. The unit is -1/2: with f = 2, no term of r or r² is left to the low part. The roundings of r³/3 err by 2^-35.5
-//! of the result, as in other logarithms, and the polynomial by 2^-34.9. On each 31st float the greatest
-//! error of log1p is 0.78 of the bias, 2^-34.2.
+//! log(1 + r + r_low) is log(1 + r) + r_low (1 - r + r²), except for r³ r_low, at most 2^-37 of the result, and
+//! r_low²/2. The unit is -1/2: with f = 2, the low part has no term of r or r². The roundings of r³/3 add 2^-35.5 of
+//! the result, as in other logarithms, and the polynomial adds 2^-34.9. On each 31st float, the greatest error of log1p
+//! is 0.78 of the bias, 2^-34.2.
 
 use super::constants::{
     LOG_UNIT, LOG1P, LOG1P_BIAS, LOG1P_INVERSE, LOG1P_STEP, LOG1P_STEP_LOW, LOG1P_STEPS,
@@ -25,20 +25,18 @@ use super::constants::{
 };
 use super::{Machine32, TO_INTEGER, Tables, polynomial, with_sign_of};
 
-/// c, and the logarithms of 1/c in two parts. The first parts are over the unit.
+/// c, and the logarithms of 1/c in two parts. The first parts are in multiples of the unit.
 struct Cells;
 
 impl Tables<3> for Cells {
     const TABLES: [&'static [f32; 32]; 3] = [&LOG1P_INVERSE, &LOG1P_TABLE, &LOG1P_TABLE_LOW];
 }
 
-/// The cells of an octave.
+/// The number of cells of an octave.
 const CELLS: f32 = 32.0;
 
-/// The logarithm of a number in parts, as the two parts that [`rounded`] rounds, and the number of its cell, counted from
-/// the cell of 1.
-///
-/// The parts are right if the number of the cell is below 32 · 126 in magnitude.
+/// The logarithm of a number that is given in parts, as two parts for [`rounded`], and the number of its cell, counted
+/// from the cell of 1. The parts are right if the number of the cell is below 32 · 126 in magnitude.
 #[inline(always)]
 pub(super) fn of_sum<M: Machine32>(
     m: &M, above: M::F32, rest: M::F32, last: Option<M::F32>,
@@ -63,7 +61,7 @@ pub(super) fn of_sum<M: Machine32>(
     ([y, m.fma(y_low, m.f32(LOG_UNIT), low)], cell)
 }
 
-/// The logarithm of 1 + u + `last`, in the form of [`of_sum`]; right for u below 2^24.
+/// The logarithm of 1 + u + `last`, in the form of [`of_sum`]. Right for u below 2^24.
 #[inline(always)]
 pub(super) fn of_one_plus<M: Machine32>(
     m: &M, u: M::F32, last: Option<M::F32>,
@@ -72,7 +70,7 @@ pub(super) fn of_one_plus<M: Machine32>(
     of_sum(m, above, u - (above - m.f32(1.0)), last)
 }
 
-/// Rounds a logarithm in two parts, the first one over the unit.
+/// Rounds a logarithm in two parts. The first part is in multiples of the unit.
 #[inline(always)]
 pub(super) fn rounded<M: Machine32>(m: &M, [y, low]: [M::F32; 2]) -> (M::F32, M::Bool) {
     let other = m.fma(y, m.f32(2.0 * LOG1P_BIAS * LOG_UNIT), low);

@@ -9,11 +9,11 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
 /// The bits of 1.
 pub(super) const ONE: i32 = 127 << 23;
 
-/// Up to four tables whose entries at the same place are looked up together.
+/// Up to four tables that are looked up together at one place.
 pub trait Tables<const N: usize> {
     /// The tables.
     const TABLES: [&'static [f32; 32]; N];
-    /// Their entries, by places, and zeros.
+    /// The entries of all tables at each place, filled up with zeros.
     const ROWS: [[f32; 4]; 32] = {
         let mut rows = [[0.0; 4]; 32];
         let mut i = 0;
@@ -27,8 +27,8 @@ pub trait Tables<const N: usize> {
 
 /// A processor on which a function is a sequence of operations on 32 bits.
 ///
-/// As of [`crate::Machine`], every operation is IEEE 754's, rounded to nearest with ties to even, with
-/// subnormals, and without contraction; and a value is an element, a vector, or the name of a register.
+/// As in [`crate::Machine`], every operation is IEEE 754's, rounded to nearest with ties to even, with subnormals, and
+/// without contraction, and a value is an element, a vector, or the name of a register.
 pub trait Machine32: Sized {
     /// A number.
     type F32: Copy + Add<Output = Self::F32> + Sub<Output = Self::F32> + Mul<Output = Self::F32>;
@@ -77,7 +77,7 @@ pub trait Machine32: Sized {
     fn equal(&self, a: Self::F32, b: Self::F32) -> Self::Bool;
     /// `yes` where a condition holds, else `no`.
     fn select(&self, condition: Self::Bool, yes: Self::F32, no: Self::F32) -> Self::F32;
-    /// The entry of a table of 16 or 32 at the place that the low bits say.
+    /// The entry of a table of 16 or 32 at the place in the low bits.
     fn lookup<const N: usize>(&self, table: &'static [f32; N], place: Self::I32) -> Self::F32;
     /// The entries of tables at the same place, in order.
     #[inline(always)]
@@ -91,30 +91,29 @@ pub trait Machine32: Sized {
         }
         entries
     }
-    /// The lesser of two numbers; one of both if either is NaN: not the same one everywhere.
+    /// The smaller of two numbers. If one is NaN, either of them, depending on the machine.
     fn min(&self, a: Self::F32, b: Self::F32) -> Self::F32;
-    /// An approximation of 1 / x with a relative error of at most 2^-22, for normal x and 1 / x: not the
-    /// same bits everywhere.
+    /// An approximation of 1 / x with a relative error of at most 2^-22, for normal x and 1 / x. The bits depend on the
+    /// machine.
     fn reciprocal(&self, x: Self::F32) -> Self::F32;
-    /// An approximation of 1 / x with a relative error of at most 2^-11, for normal x and 1 / x: not the same bits
-    /// everywhere.
+    /// An approximation of 1 / x with a relative error of at most 2^-11, for normal x and 1 / x. The bits depend on the
+    /// machine.
     #[inline(always)]
     fn rough_reciprocal(&self, x: Self::F32) -> Self::F32 {
         self.reciprocal(x)
     }
-    /// An approximation of 1 / √x with a relative error of at most 2^-21, for normal x: not the same bits
-    /// everywhere.
+    /// An approximation of 1 / √x with a relative error of at most 2^-21, for normal x. The bits depend on the machine.
     fn reciprocal_root(&self, x: Self::F32) -> Self::F32;
 
-    /// Approximations of √x and 1 / √x with relative errors of at most 1.2 · 2^-21 and 2^-21, for normal x: not the same
-    /// bits everywhere.
+    /// Approximations of √x and 1 / √x with relative errors of at most 1.2 · 2^-21 and 2^-21, for normal x. The bits
+    /// depend on the machine.
     #[inline(always)]
     fn roots(&self, x: Self::F32) -> (Self::F32, Self::F32) {
         let inverse = self.reciprocal_root(x);
         (x * inverse, inverse)
     }
 
-    /// The lesser of x and a constant, and whether x is a number; a machine that keeps NaNs need not say so.
+    /// The smaller of x and a constant, and true if x is a number. A machine that keeps NaNs may always return true.
     #[inline(always)]
     fn at_most(&self, x: Self::F32, most: f32) -> (Self::F32, Self::Bool) {
         (self.min(x, self.f32(most)), self.equal(x, x))
@@ -126,19 +125,20 @@ pub trait Machine32: Sized {
         self.float(self.bits(x) & self.i32(i32::MAX))
     }
 
-    /// A positive normal number below 2^127 as 2^k times a significand in 1 ..< 2: k, the significand, and whether the
-    /// number is one, or its parts are right all the same, or one is infinite or NaN.
+    /// Splits a positive normal number below 2^127 into 2^k times a significand in 1 ..< 2: k, the significand, and
+    /// true for such a number. May return true for other numbers if the parts are right, or if one is infinite or NaN.
     #[inline(always)]
     fn split(&self, x: Self::F32) -> (Self::F32, Self::F32, Self::Bool) {
         let exponent = (self.bits(x) - self.i32(ONE)) & self.i32(-1 << 23);
         let significand = self.float(self.bits(x) - exponent);
         let k = self.convert(exponent);
-        // Of any other input, k is -127 or above 127 in magnitude.
+        // For any other input, k is -127 or above 127 in magnitude.
         (k, significand, self.less(self.magnitude(k), self.f32(126.5 * Self::EXPONENT)))
     }
 
-    /// y · 2^⌊k⌋ for y next to 1 or from 1 to 2, and whether it is right if y is: it may be wrong if it is subnormal or
-    /// infinite. k is a multiple of 1/16, which is also in the low bits of `place`; y may be below 1 only if k is an integer.
+    /// y · 2^⌊k⌋ for y next to 1 or from 1 to 2, and true if it is right, given that y is. It may be wrong if it is
+    /// subnormal or infinite. k is a multiple of 1/16, which is also in the low bits of `place`. y may be below 1 only
+    /// if k is an integer.
     #[inline(always)]
     fn scaled(
         &self, (y, is_right): (Self::F32, Self::Bool), k: Self::F32, place: Self::I32,
@@ -148,21 +148,21 @@ pub trait Machine32: Sized {
         (self.float(self.bits(y) + exponent), is_right)
     }
 
-    /// 2^k for a multiple k of 1/16, which is also in the low bits of `place`, but for the rounding that `EXPM1_RESTS` makes
-    /// up for.
+    /// 2^k for a multiple k of 1/16, which is also in the low bits of `place`. `EXPM1_RESTS` corrects its rounding.
     #[inline(always)]
     fn power(&self, _k: Self::F32, place: Self::I32) -> Self::F32 {
         scaled_power(self, place)
     }
 
-    /// An argument of an exponential, and whether it is below `greatest` in magnitude. A machine with infinite powers need
-    /// not say so, as no result with one is rounded for sure; and it may have `least` in place of lesser numbers.
+    /// An argument of an exponential, and true if it is below `greatest` in magnitude. A machine with infinite powers
+    /// may always return true, since no infinite result is sure to be rounded right. It may replace smaller numbers by
+    /// `least`.
     #[inline(always)]
     fn bounded(&self, x: Self::F32, _least: f32, greatest: f32) -> (Self::F32, Self::Bool) {
         (x, self.less(self.magnitude(x), self.f32(greatest)))
     }
 
-    /// 1 - x, and what that has too much, for positive x (Knuth).
+    /// 1 - x rounded, and its excess over the exact difference, for positive x (Knuth).
     #[inline(always)]
     fn one_minus(&self, x: Self::F32) -> (Self::F32, Self::F32) {
         let one = self.f32(1.0);
@@ -171,8 +171,8 @@ pub trait Machine32: Sized {
         (difference, (x + of_x) - (one - (difference - of_x)))
     }
 
-    /// a · b + (x - 1) - excess · x for a positive x and a small product: the first part, what it lacks of the first sum,
-    /// exactly, and what both have too much. It is -0 if x is 1 and the product -0.
+    /// a · b + (x - 1) - excess · x for a positive x and a small product, in three parts: a · b + (x - 1) rounded, its
+    /// exact rest, and the number to subtract from both. The first part is -0 if x is 1 and the product -0.
     #[inline(always)]
     fn product_and_less_one(
         &self, a: Self::F32, b: Self::F32, x: Self::F32, excess: Self::F32,
@@ -182,7 +182,7 @@ pub trait Machine32: Sized {
         [y, self.fms(a, b, negated + y), self.fms(excess, x, more)]
     }
 
-    /// -unit where a condition holds, else 2 unit; `other` is 0 where it holds, else unit.
+    /// -unit where a condition holds, else 2 unit. `other` is 0 where the condition holds, else unit.
     #[inline(always)]
     fn minus_or_twice(
         &self, _condition: Self::Bool, other: Self::F32, unit: Self::F32,
@@ -190,7 +190,7 @@ pub trait Machine32: Sized {
         self.fms(other, self.f32(3.0), unit)
     }
 
-    /// The float nearest to every number between factor · high + one end and factor · high + the other, and whether
+    /// The float nearest to every number between factor · high + one end and factor · high + the other, and true if
     /// there is such a float.
     #[inline(always)]
     fn rounded_product(
@@ -202,8 +202,8 @@ pub trait Machine32: Sized {
         (y, self.equal(low, y))
     }
 
-    /// high + low, rounded, and whether that is right if low has an error of at most a share of itself, or of 2^-25
-    /// of high. (Where low is less than that, both ends are rounded to high.)
+    /// high + low, rounded, and true if that is right, given that the error of low is at most a share of low, or of
+    /// 2^-25 of high. (If low is smaller than 2^-25 of high, both ends round to high.)
     #[inline(always)]
     fn rounded_sum(&self, high: Self::F32, low: Self::F32, share: f32) -> (Self::F32, Self::Bool) {
         let least = self.fma(low, self.f32(1.0 - share), high);
@@ -211,8 +211,8 @@ pub trait Machine32: Sized {
         (y, self.equal(least, y))
     }
 
-    /// The float nearest to every number between high + one end and high + the other, and whether there
-    /// is such a float.
+    /// The float nearest to every number between high + one end and high + the other, and true if there is such a
+    /// float.
     #[inline(always)]
     fn rounded(&self, high: Self::F32, ends: [Self::F32; 2]) -> (Self::F32, Self::Bool) {
         let (low, y) = (high + ends[0], high + ends[1]);
@@ -271,7 +271,7 @@ rust_numbers! { Scalar {
     }
 } }
 
-/// Rust's own numbers; keeps the ends between which a result lies. Approximations err as much as they may.
+/// Rust's own numbers. Stores the ends of the interval of a result. Approximations have the greatest allowed errors.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct Measuring(pub(super) std::cell::Cell<[f64; 2]>);

@@ -1,11 +1,11 @@
 //! Fast functions of f32, which leave some inputs to the sequences of f64.
 //!
-//! A function is a sequence of operations on 32 bits. It computes the result in two parts, `high` and
-//! `low`, whose sum has a relative error below a bound ε of about 2^-34, which is derived beside each.
-//! If high + (low ± ε high) round to the same float, so does the exact result: rounding is monotone
-//! (Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last bit). Else,
-//! for about one input in a thousand, and for inputs outside of a range, the sequence of f64
-//! decides. Both are rounded correctly, so that the bits do not tell which one was taken.
+//! A function is a sequence of operations on 32 bits. It computes the result in two parts, `high` and `low`. Their sum
+//! has a relative error below a bound ε of about 2^-34, which each file derives. If high + (low ± ε high) round to the
+//! same float, so does the exact result: rounding is monotone (Ziv, Fast evaluation of elementary mathematical
+//! functions with correctly rounded last bit). Otherwise, for about one input in a thousand and for inputs outside of a
+//! range, the sequence of f64 decides. Both sequences round correctly, so the result's bits do not depend on the
+//! choice.
 
 mod constants;
 mod error_function;
@@ -35,10 +35,10 @@ pub use roots::cbrt;
 pub use tangent::{tan, tanh};
 pub use trigonometric::{cos, sin};
 
-/// A function whose sequence is in two halves, so that a loop can begin with the next elements before it finishes the
-/// latest ones: processors look ahead only as far as their schedulers reach.
+/// A function with a sequence in two halves. A loop can begin the next elements before it finishes the latest ones,
+/// since processors look ahead only as far as their schedulers reach.
 pub trait Halves {
-    /// False if the first half does nothing.
+    /// False if the first half is empty.
     const ARE_TWO: bool = true;
     /// The values between the halves.
     type Middle<M: Machine32>;
@@ -46,7 +46,7 @@ pub trait Halves {
     /// The first half.
     fn begin<M: Machine32>(m: &M, x: M::F32) -> Self::Middle<M>;
 
-    /// The result, and whether it is right.
+    /// The result, and where it is right.
     fn finish<M: Machine32>(m: &M, middle: Self::Middle<M>) -> (M::F32, M::Bool);
 }
 
@@ -78,14 +78,14 @@ whole! {
     Cosh cosh; Tanh tanh; Asinh asinh; Acosh acosh; Atanh atanh; Erf erf;
 }
 
-/// Added to a number below 2^22 in magnitude and taken away again, leaves the nearest integer, which
-/// in between is in the low bits of the sum.
+/// Adding this to a number below 2^22 in magnitude and subtracting it again rounds to the nearest integer. The low bits
+/// of the sum are this integer.
 const TO_INTEGER: f32 = 12_582_912.0; // 1.5 · 2^23
 
-/// The same for the nearest multiple of 1/16, whose sixteenths are in the low bits.
+/// The same for the nearest multiple of 1/16. The low bits of the sum are the number of sixteenths.
 const TO_SIXTEENTHS: f32 = TO_INTEGER / 16.0;
 
-/// Rounds high + low, whose relative error is at most `bound`: [`Machine32::rounded`].
+/// Rounds high + low with a relative error of at most `bound`: [`Machine32::rounded`].
 #[inline(always)]
 fn rounded<M: Machine32>(m: &M, high: M::F32, low: M::F32, bound: f32) -> (M::F32, M::Bool) {
     m.rounded(high, [m.fma(high, m.f32(-bound), low), m.fma(high, m.f32(bound), low)])
@@ -98,7 +98,7 @@ fn sum<M: Machine32>(a: M::F32, b: M::F32) -> (M::F32, M::F32) {
     (high, (a - high) + b)
 }
 
-/// a · b in two parts, exactly but for underflow.
+/// a · b in two parts, exactly unless it underflows.
 #[inline(always)]
 fn product<M: Machine32>(m: &M, a: M::F32, b: M::F32) -> (M::F32, M::F32) {
     let high = a * b;
@@ -116,7 +116,7 @@ fn polynomial<M: Machine32>(m: &M, x: M::F32, coefficients: &[f32]) -> M::F32 {
     sum
 }
 
-/// y with the sign of x, which it has if it is not zero.
+/// y with the sign bit of x. The sign bit of y must not be set unless x has it.
 #[inline(always)]
 fn with_sign_of<M: Machine32>(m: &M, y: M::F32, x: M::F32) -> M::F32 {
     m.float(m.bits(y) | (m.bits(x) & m.i32(i32::MIN)))

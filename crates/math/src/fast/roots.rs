@@ -1,17 +1,17 @@
-//! The cube root: c = x y², where y is near x^(-1/3), corrected by one step of Newton's method.
+//! The cube root: c = x y², where y is near x^(-1/3), corrected by one Newton step.
 //!
-//! The encoding of x divided by -3 leads to a y for which x y³ - 1 = e is below 0.103, so that y² (1 + e ROOT(e)) is
-//! x^(-2/3) but for 2^-21.6, or 2^-21.2 with its roundings and the rounding of c. The step adds (x - c³) / (3 c²), whose
-//! own error is the square of the last figure, 2^-42.4. Of x - c³, which is below 2^-19.6 x, 2^-43 is lost, and the
-//! factor 1 / (3 c²) errs by less than 2^-20, which is 2^-41 of the result: together less than 2^-40.
+//! The encoding of x divided by -3 gives a y for which x y³ - 1 = e is below 0.103, so that y² (1 + e ROOT(e)) is
+//! x^(-2/3) with an error of 2^-21.6, or of 2^-21.2 with its roundings and the rounding of c. The step adds (x - c³) /
+//! (3 c²). The method's error is the square of the last figure, 2^-42.4. x - c³ is below 2^-19.6 x, and its roundings
+//! are 2^-43. The factor 1 / (3 c²) has an error of less than 2^-20, which is 2^-41 of the result: together less than
+//! 2^-40.
 
 use super::constants::{ROOT, ROOT_START, ROOT_THIRD};
 use super::{Machine32, polynomial, product, rounded, with_sign_of};
 
 /// The cube root.
 ///
-/// The argument is computed with 2^48 times its size, so that nothing underflows. That is too much for
-/// arguments from 2^80 on.
+/// The argument is multiplied by 2^48, so that nothing underflows. Arguments from 2^80 on are too large for that.
 #[inline(always)]
 pub fn cbrt<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 1e-12; // 2^-39.9

@@ -1,12 +1,12 @@
 //! Tangents, by their addition theorems: tanh(a + r) = (T + t) / (1 + T t), where T = tanh a and t = tanh r.
 //!
-//! t is in two parts. Numerator and denominator are exact but for roundings of their second parts, and the quotient of
+//! t has two parts. Numerator and denominator are exact except for roundings of their second parts, and the quotient of
 //! their first parts is corrected by its exact rest: their errors are below 2^-42, whatever the approximation of the
-//! reciprocal. The tangent's second part of t is left to the end: it changes the quotient by its product with the
-//! derivative by r, 1 + tan².
+//! reciprocal. For the tangent, the second part of t is added at the end: it changes the quotient by its product with
+//! the derivative by r, 1 + tan².
 //!
-//! So it is the error of t that counts: r², r³ and the polynomial err by 2^-24 each, which adds up to 2^-24 |r³|,
-//! and the polynomial is not exact.
+//! So only the error of t matters: r², r³ and the polynomial have errors of 2^-24 each, which add up to 2^-24 |r³|, and
+//! the polynomial is an approximation.
 
 use super::constants::{
     TAN, TAN_COS, TAN_SIN, TAN_STEP, TAN_STEPS, TANH, TANH_ARGUMENTS, TANH_GREATEST, TANH_OFFSET,
@@ -21,7 +21,7 @@ impl Tables<2> for Hyperbolic {
     const TABLES: [&'static [f32; 32]; 2] = [&TANH_ARGUMENTS, &TANH_VALUES];
 }
 
-/// Multiples of sines and cosines, whose quotients are tangents.
+/// Multiples of sines and cosines. Their quotients are tangents.
 struct Circular;
 
 impl Tables<2> for Circular {
@@ -35,7 +35,7 @@ fn powers<M: Machine32>(m: &M, r: M::F32, coefficients: &[f32]) -> [M::F32; 3] {
     [square, square * r, polynomial(m, square, coefficients)]
 }
 
-/// A quotient of two numbers in two parts each, and two factors of what it lacks.
+/// A quotient of two numbers in two parts each, and two factors of its rest.
 #[inline(always)]
 fn quotient<M: Machine32>(
     m: &M, (n, n_low): (M::F32, M::F32), (d, d_low): (M::F32, M::F32),
@@ -47,15 +47,15 @@ fn quotient<M: Machine32>(
 
 /// The hyperbolic tangent.
 ///
-/// The arguments a are at 32 places, which grow with |x|, so that the errors of t stay in proportion: 2^-24 |r³|,
-/// times the derivative, is at most 2^-35.1 of the result. The arguments have hyperbolic tangents that are
-/// floats but for 2^-40, and are so near to |x| that r is exact. The polynomial errs by 2^-37.7: together
-/// less than 2^-34.8.
+/// There are 32 arguments a. Their distances grow with |x|, so that the errors of t stay in proportion: 2^-24 |r³|
+/// times the derivative is at most 2^-35.1 of the result. The hyperbolic tangents of the arguments are floats with
+/// errors of 2^-40, and the arguments are so near to |x| that r is exact. The polynomial has an error of 2^-37.7:
+/// together less than 2^-34.8.
 #[inline(always)]
 pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 3.4e-11; // 2^-34.78
     let (size, is_number) = m.at_most(m.magnitude(x), TANH_GREATEST);
-    // The encoding as a number is a logarithm that is linear within an octave.
+    // The encoding, read as an integer, is a logarithm that is linear within an octave.
     let octaves = m.convert(m.bits(size + m.f32(TANH_OFFSET)));
     let place = m.bits(m.fma(octaves, m.f32(TANH_STEPS), m.f32(TANH_PLACES)));
     let [argument, value] = m.lookups::<2, Hyperbolic>(place);
@@ -74,15 +74,15 @@ pub fn tanh<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
 
 /// The tangent: (S + C t) / (C - S t), where |x| = k π/32 + r, |r| ≤ 0.0492, and S / C = tan(k π/32).
 ///
-/// S and C are multiples of sine and cosine such that their quotient is right but for 2^-42. The first part of
-/// π/32 leaves an exact difference, as for the sine (trigonometric.rs). The second part of t is the difference's rest,
-/// which errs by 2.7e-16 k. t errs by 2^-24 |r³|, and the polynomial by 1.1e-8 |r³|. The second part of t, below 2^-29, is
-/// multiplied with the derivative by r, not by t, which differs by r²: together less than 6.6e-9 r², times the
-/// derivative 1 + tan².
+/// S and C are multiples of the sine and the cosine, chosen so that S / C has an error of 2^-42. The first part of π/32
+/// leaves an exact difference, as for the sine (trigonometric.rs). The second part of t is the rest of the difference,
+/// with an error of 2.7e-16 k. t has an error of 2^-24 |r³|, and the polynomial of 1.1e-8 |r³|. The second part of t,
+/// below 2^-29, is multiplied by the derivative by r, not by the one by t, which differs by r²: together less than
+/// 6.6e-9 r², times the derivative 1 + tan².
 ///
-/// The quotient errs by 2^-41, or 4.6e-13, of it. The derivative is the inverse of the cosine's square, so that its
-/// product with the numerator is at least half of the quotient. A negative numerator, next to a multiple of π, takes
-/// less from the bound than the other terms' excess.
+/// The quotient has a relative error of 2^-41, or 4.6e-13. The derivative is the reciprocal of the cosine's square, so
+/// that its product with the numerator is at least half of the quotient. Next to a multiple of π the numerator may be
+/// negative. It then reduces the bound by less than the slack of the other terms.
 #[inline(always)]
 pub fn tan<M: Machine32>(m: &M, x: M::F32) -> (M::F32, M::Bool) {
     const PER_NUMERATOR: f32 = 1.5e-12;

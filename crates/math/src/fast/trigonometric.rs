@@ -1,21 +1,22 @@
 //! Sine and cosine: |x| = k π/16 + s + r + r_low, and sin |x| = S cos r + C sin r, where S and C are the sine and the
-//! cosine of k π/16 + s. The shift s makes both nearly floats: what they lack is below 2^-36.06 of the result together.
+//! cosine of k π/16 + s. The shift s makes both nearly floats: together, their errors are below 2^-36.06 of the result.
 //!
-//! |r| ≤ 0.1061. The first part of π/16 leaves an exact difference, also less s: both are below 2^-3 and multiples of
-//! 2^-27, as |x| is unless k = 0. The next part is below 2^-27.4: the difference is exact in two parts, but near 0 for
-//! 2^-24 of its multiple. What remains of π/16 is 2.2e-16: together less than 5.5e-16 k.
+//! |r| ≤ 0.1061. The first part of π/16 leaves an exact difference, which stays exact when s is subtracted: both are below
+//! 2^-3 and multiples of 2^-27, as is |x| unless k = 0. The next part is below 2^-27.4. The difference is then exact in
+//! two parts, except near 0, for 2^-24 of the multiple of this part. The rest of π/16 is 2.2e-16: together less than
+//! 5.5e-16 k.
 //!
-//! The result is S + r G with G = C - S r/2 + r² R and R = C SIN(r²) + S r/2 COS(r²), which is below 1/6. All is
-//! exact in two parts but for r² R in the second part of G. Its five roundings, of at most 2^-24 of it each, and SIN
-//! err by less than 5.7e-8 |r³|, or 6.1e-9 r². S and C, COS and all other roundings err by less than 1.5e-11 of the
-//! result, to which r_low adds its product with the derivative, which is almost G - r/2 times the result.
+//! The result is S + r G with G = C - S r/2 + r² R and R = C SIN(r²) + S r/2 COS(r²), which is below 1/6. Everything is
+//! exact in two parts except r² R, in the second part of G. Its five roundings, of at most 2^-24 of it each, and SIN
+//! add errors of less than 5.7e-8 |r³|, or 6.1e-9 r². S and C, COS and all other roundings add less than 1.5e-11 of the
+//! result. r_low adds its product with the derivative, which is almost G - r/2 times the result.
 
 use super::constants::{COS, COS_NODES, SIN, SIN_NODES, SIN_SHIFTS, SIN_STEP, SIN_STEPS};
 use super::{Machine32, TO_INTEGER, polynomial};
 
 const SIGN: i32 = i32::MIN;
 
-/// The entries of a table of half a turn's for a whole turn, in whose second half they are multiplied by a factor.
+/// A table for a whole turn, from a table for half a turn. The entries of the second half are multiplied by a factor.
 const fn whole_turn(half: &[f32; 16], factor: f32) -> [f32; 32] {
     let mut whole = [0.0; 32];
     let mut i = 0;
@@ -27,8 +28,8 @@ const fn whole_turn(half: &[f32; 16], factor: f32) -> [f32; 32] {
     whole
 }
 
-/// S, C and s at a place, and what the sign of a result is to be changed by: where large tables cost no more than
-/// small ones, S and C have it.
+/// S, C and s at a place, and the change of the result's sign. If large tables cost no more than small ones, S and C
+/// include this sign.
 #[inline(always)]
 fn nodes<M: Machine32>(m: &M, place: M::I32) -> ([M::F32; 3], M::I32) {
     const SIN: [f32; 32] = whole_turn(&SIN_NODES, -1.0);
@@ -43,7 +44,7 @@ fn nodes<M: Machine32>(m: &M, place: M::I32) -> ([M::F32; 3], M::I32) {
     ([sin, cos, m.lookup(&SIN_SHIFTS, place)], m.shift_left::<27>(place))
 }
 
-/// The sine of |x| + steps · π/16 with another sign if a number is negative, and whether it is right.
+/// The sine of |x| + steps · π/16, negated if `sign` is negative, and true if it is right.
 #[inline(always)]
 fn sine_after<M: Machine32>(m: &M, size: M::F32, steps: f32, sign: M::I32) -> (M::F32, M::Bool) {
     const BOUND: f32 = 1.5e-11;

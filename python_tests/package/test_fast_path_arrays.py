@@ -1,4 +1,4 @@
-"""The extension module passes the usual arrays and values, without the general way."""
+"""The extension module passes the usual arrays and values, on the fast path."""
 
 import gc
 import sys
@@ -46,11 +46,11 @@ class Interface:
 
 
 @pytest.fixture
-def only_short(monkeypatch):
-    """Makes the general way fail."""
+def only_fast(monkeypatch):
+    """Makes the general path fail."""
 
     def refuse(*arguments, **_):
-        raise AssertionError(f"the general way was called with {arguments}")
+        raise AssertionError(f"the general path was called with {arguments}")
 
     monkeypatch.setattr(Expression, "_generally", refuse)
 
@@ -61,7 +61,7 @@ def host(array):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda one: f"{one.shape}{one.strides}")
-def test_device_arrays(only_short, placement, layout):
+def test_device_arrays(only_fast, placement, layout):
     """Results are new DeviceArrays there, with NumPy's values."""
     a = gpuvec.to_device(layout)
     got = gpuvec.evaluate("a*b - a", a=a, b=a)
@@ -70,7 +70,7 @@ def test_device_arrays(only_short, placement, layout):
     assert gpuvec.evaluate("max(a)", a=a) == layout.max()
 
 
-def test_views_of_device_arrays(only_short, placement):
+def test_views_of_device_arrays(only_fast, placement):
     """The axes of results have NumPy's order in memory."""
     whole = gpuvec.to_device(A)
     views = [lambda x: x.T, lambda x: x[::-1, ::2], lambda x: x[1]]
@@ -83,7 +83,7 @@ def test_views_of_device_arrays(only_short, placement):
 
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 1)])
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_reductions_of_device_arrays_along_axes(only_short, placement, axis, keepdims):
+def test_reductions_of_device_arrays_along_axes(only_fast, placement, axis, keepdims):
     for x in (gpuvec.to_device(A), gpuvec.to_device(A.T).T, gpuvec.to_device(A)[::-1, ::2]):
         got = gpuvec.max(x, axis=axis, keepdims=keepdims)
         wanted = x.to_host().max(axis=axis, keepdims=keepdims)
@@ -93,7 +93,7 @@ def test_reductions_of_device_arrays_along_axes(only_short, placement, axis, kee
 
 @pytest.mark.parametrize("is_versioned", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda one: f"{one.shape}{one.strides}")
-def test_arrays_by_dlpack(only_short, is_versioned, layout):
+def test_arrays_by_dlpack(only_fast, is_versioned, layout):
     """Each is exported once for a call; results are written where they are, in host memory too."""
     a, out = Exporter(layout.copy("K"), is_versioned), np.zeros_like(layout)
     assert_same_bits(gpuvec.add(a, layout), layout + layout)
@@ -126,7 +126,7 @@ def test_queued_work_comes_first(placement):
     assert float(gpuvec.sum(x)) == 32_000
 
 
-def test_several_formulas(only_short):
+def test_several_formulas(only_fast):
     """They return a tuple of new or of the caller's arrays, also along axes and of any strides."""
     a, b = A, B[:1]
     total, difference = gpuvec.evaluate("a + b; a - b", a=a, b=b)
@@ -152,7 +152,7 @@ SCALARS += [np.int64(-(2**40)), np.uint32(2**32 - 1), np.int32(-7), -(2**31)]
 
 @pytest.mark.parametrize("k", SCALARS, ids=lambda k: f"{type(k).__name__} {k}")
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
-def test_single_values(only_short, k, dtype):
+def test_single_values(only_fast, k, dtype):
     """They have NumPy's types and values."""
     a = np.arange(10).astype(dtype)
     got, wanted = gpuvec.evaluate("k + a", k=k, a=a), k + a
