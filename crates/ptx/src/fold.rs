@@ -35,7 +35,7 @@ impl Fold {
         let [output] = program.outputs() else { return None };
         let converted = output.conversion().map(|_| output.element);
         match output.kind {
-            OutputKind::Elementwise => None,
+            OutputKind::Elementwise | OutputKind::Grouped { .. } => None,
             OutputKind::Reduced { .. } | OutputKind::Single => {
                 Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
             }

@@ -98,7 +98,9 @@ pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
     for (number, output) in program.outputs().iter().enumerate() {
         match output.kind {
             OutputKind::Elementwise => stored.push(number),
-            OutputKind::Reduced { .. } | OutputKind::Single => kernels.push(vec![number]),
+            OutputKind::Reduced { .. } | OutputKind::Grouped { .. } | OutputKind::Single => {
+                kernels.push(vec![number]);
+            }
         }
     }
     kernels.extend((!stored.is_empty()).then_some(stored));

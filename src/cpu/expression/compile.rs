@@ -276,7 +276,9 @@ impl<'p> Compiler<'p> {
         for output in self.program.outputs() {
             match output.kind {
                 OutputKind::Elementwise => {}
-                OutputKind::Reduced { .. } | OutputKind::Single => self.reduce(output),
+                OutputKind::Reduced { .. } | OutputKind::Grouped { .. } | OutputKind::Single => {
+                    self.reduce(output);
+                }
             }
         }
         self.store();
