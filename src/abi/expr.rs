@@ -32,9 +32,7 @@
 
 use super::{Status, guard, read_shape, values};
 use crate::error::Error;
-use crate::objects::expression::{
-    self, Expression, GPUVEC_IGNORE_OUTSIDE, Refused, gpuvec_expr,
-};
+use crate::objects::expression::{self, Expression, GPUVEC_IGNORE_OUTSIDE, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
 use crate::run::{

@@ -259,9 +259,7 @@ impl<'a> Arguments<'a> {
             | TaskKind::Elementwise
             | TaskKind::Reduced
             | TaskKind::Grouped
-            | TaskKind::Mixed => {
-                Ok(axes)
-            }
+            | TaskKind::Mixed => Ok(axes),
         }
     }
 

@@ -332,7 +332,9 @@ impl Shape<'_> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
         let room = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise => gpu::STAGED_SLOT_BYTES,
-            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => gpu::STAGED_SLOT_BYTES - STATES_BYTES,
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => {
+                gpu::STAGED_SLOT_BYTES - STATES_BYTES
+            }
         };
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }

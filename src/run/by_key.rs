@@ -61,7 +61,9 @@ pub(crate) fn evaluate_by_key(
     for (number, layout) in expression.formula.outputs().enumerate() {
         let place = places[number * kept..].as_mut_ptr();
         // SAFETY: the places have a word for each element, and outlive the call.
-        bound.outputs.push(unsafe { Argument::new(OUTPUT_NAMES[number], place.cast(), layout, None) });
+        bound
+            .outputs
+            .push(unsafe { Argument::new(OUTPUT_NAMES[number], place.cast(), layout, None) });
     }
     let arguments = bound.arguments(given_arguments);
     let (task, placement) = (arguments.task, Placement::Cpu);
@@ -70,9 +72,11 @@ pub(crate) fn evaluate_by_key(
         outputs.refuse_overlap(call)?;
         let states = OutputStates::of(task.reductions());
         let states = states.identities(kept * groups.count).map_err(|_| NO_BUFFERS)?;
-        let mut reducing = ReduceAxes::new(blocks, &call.for_states())?.by_key(groups.count, states);
-        let mut reduce =
-            |runner: &Runner<'_>, _: &Evaluating<'_>| runner.run_along_axes(&mut reducing).map(drop);
+        let mut reducing =
+            ReduceAxes::new(blocks, &call.for_states())?.by_key(groups.count, states);
+        let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
+            runner.run_along_axes(&mut reducing).map(drop)
+        };
         let steps = CpuProgram::Blocks(blocks);
         execute(call, placement, of_stream.as_deref(), steps, Some(&mut reduce))?;
         match reducing.outside() {
@@ -118,7 +122,8 @@ impl Outputs {
             }
         });
         let arguments: ArrayVec<gpuvec_axes::Argument<'_>, MAX_OUTPUTS> = arguments.collect();
-        let mut views: ArrayVec<View, MAX_OUTPUTS> = arguments.iter().map(|_| View::default()).collect();
+        let mut views: ArrayVec<View, MAX_OUTPUTS> =
+            arguments.iter().map(|_| View::default()).collect();
         let all = gpuvec_axes::Arguments {
             shape: &lengths,
             inputs: &[],
@@ -170,7 +175,9 @@ impl Outputs {
             let bytes = low_ends(&mut results, view.element_bytes);
             let to = std::ptr::with_exposed_provenance_mut(view.address);
             // SAFETY: the caller promises the outputs, which were checked.
-            unsafe { scatter(Grid::new(&self.lengths, strides, view.element_bytes), bytes.as_ptr(), to) };
+            unsafe {
+                scatter(Grid::new(&self.lengths, strides, view.element_bytes), bytes.as_ptr(), to)
+            };
         }
         Ok(())
     }

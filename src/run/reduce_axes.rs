@@ -12,9 +12,9 @@
 
 use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
+use crate::arch::Isa;
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
-use crate::arch::Isa;
 use crate::cpu::expression::{
     BlockProgram, ErasedStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
     Values,

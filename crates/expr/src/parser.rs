@@ -61,7 +61,8 @@ pub fn compile_by(
     if program.before().is_empty() { Ok(program) } else { Err(Error::of_inputs(NOT_BY_KEY)) }
 }
 
-const NOT_BY_KEY: &str = "by key, each formula is one reduction: write sum(x), and compute with its results afterwards";
+const NOT_BY_KEY: &str =
+    "by key, each formula is one reduction: write sum(x), and compute with its results afterwards";
 
 /// The token between two formulas.
 const SEPARATOR: Token<'static> = Token::Symbol(";");

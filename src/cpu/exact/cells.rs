@@ -4,8 +4,8 @@
 //! is in this unit. Terms with lower bits, or too large ones, go to the states of their groups.
 
 use super::{Inputs, LaneKind, Vectorised};
-use crate::cpu::expression::Groups;
 use crate::arch::{InstructionSet, Isa, Vectorized};
+use crate::cpu::expression::Groups;
 use crate::process::memory;
 use gpuvec_exact::{Kind, State};
 use std::collections::TryReserveError;

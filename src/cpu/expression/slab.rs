@@ -1,8 +1,8 @@
 //! The states of a reduction, one for each result. Beside them are lanes, which hold a sum as long as it is exact
 //! there.
 
-use crate::arch::Isa;
 use super::erased::Groups;
+use crate::arch::Isa;
 use crate::cpu::exact::{
     self, Cells, Cellular, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised, move_to,
 };
