@@ -122,7 +122,7 @@ impl<'a> Task<'a> {
     /// The reductions among the outputs.
     pub(crate) fn reductions(self) -> impl Iterator<Item = &'a Output> {
         let outputs = self.formula().map_or(&[][..], |formula| formula.program().outputs());
-        outputs.iter().filter(|output| TaskKind::of(output.kind) == TaskKind::Reduced)
+        outputs.iter().filter(|output| output.reduction().is_some())
     }
 
     /// True if the task has a result for no elements.
