@@ -88,7 +88,10 @@ pub(crate) fn evaluate_by_key(
     };
     let states = arguments.check(MemoryKinds { task, placement }, reduced)?;
     match states {
-        Some(mut states) => outputs.store(&mut states),
+        Some(mut states) => match states.first_without_result(kept * groups.count) {
+            Some(state) => Err(Error::EmptyGroup { group: state % groups.count }),
+            None => outputs.store(&mut states),
+        },
         None => {
             last_run::clear();
             Ok(())
