@@ -52,14 +52,12 @@
 // | main | the window that most terms are in, one of these |
 // | counts | 1 if elements are counted, otherwise 0 |
 //
-// Blocks have by_key::THREADS threads. Their dynamic shared memory has held * copies words of 32 bits for each of CELL *
+// Blocks have the threads that the text says (Kernel::threads of crates/ptx). Their dynamic shared memory has held * copies words of 32 bits for each of CELL *
 // nears + counts (exact sums), or of 2 (folds).
 #include "reduce.cuh"
 #include "rounding.cuh"
 
 namespace by_key {
-
-constexpr int THREADS = policy::BY_KEY_THREADS;
 
 typedef long long i64;
 
@@ -95,8 +93,8 @@ struct Launch {
     __device__ void for_each_result(Add add) const {
         const u64 splits = max(static_cast<u64>(gridDim.x) / results, 1ull), blocks = gridDim.x / splits;
         for (u64 result = blockIdx.x / splits; result < results && blockIdx.x / splits < blocks; result += blocks) {
-            const u64 warps = splits * (THREADS / WARP);
-            add(result, blockIdx.x % splits * (THREADS / WARP) + threadIdx.x / WARP, warps);
+            const u64 warps = splits * (blockDim.x / WARP);
+            add(result, blockIdx.x % splits * (blockDim.x / WARP) + threadIdx.x / WARP, warps);
         }
     }
 };
@@ -396,7 +394,7 @@ struct Sums {
     // Moves the sums in shared memory to the table.
     __device__ void flush() const {
         const unsigned held = static_cast<unsigned>(launch.held), cells = launch.cells();
-        for (unsigned i = threadIdx.x; i < held * windows.nears; i += THREADS) {
+        for (unsigned i = threadIdx.x; i < held * windows.nears; i += blockDim.x) {
             M sum = 0;
             for (unsigned copy = 0; copy < launch.copies; copy++) {
                 unsigned *const cell = shared + i * launch.copies + (copy + lane() & (launch.copies - 1));
@@ -409,7 +407,7 @@ struct Sums {
                 add_to_table(launch.first + i % held, windows.near + i / held, sum);
             }
         }
-        for (unsigned i = threadIdx.x; windows.counts && i < held; i += THREADS) {
+        for (unsigned i = threadIdx.x; windows.counts && i < held; i += blockDim.x) {
             u64 count = 0;
             for (unsigned copy = 0; copy < launch.copies; copy++) {
                 count += counters()[i * launch.copies + (copy + lane() & (launch.copies - 1))];
@@ -428,7 +426,7 @@ __device__ inline void add_all(const Launch &launch, Of of) {
         const auto states = of(result);
         typedef typename decltype(of(result))::Batch Batch;
         place_by_key(result);
-        for (unsigned i = threadIdx.x; i < states.words(); i += THREADS) {
+        for (unsigned i = threadIdx.x; i < states.words(); i += blockDim.x) {
             shared[i] = 0;
         }
         __syncthreads();
@@ -557,7 +555,7 @@ struct Folds {
     __device__ unsigned words() const { return 2 * launch.cells(); }
 
     __device__ void flush() const {
-        for (unsigned i = threadIdx.x; i < launch.cells(); i += THREADS) {
+        for (unsigned i = threadIdx.x; i < launch.cells(); i += blockDim.x) {
             if (word(i) != 0) {
                 merge(launch.column(0, result) + launch.first + i / launch.copies, word(i));
             }
@@ -568,7 +566,7 @@ struct Folds {
 }  // namespace by_key
 
 #define EXACT_BY_KEY(name, K)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(by_key::THREADS, 1)                                              \
+    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                              \
         by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,     \
                       u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {               \
         const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies)}; \
@@ -582,7 +580,7 @@ EXACT_BY_KEY(sum_f32, by_key::SumF32)
 EXACT_BY_KEY(sum_f64, by_key::SumF64)
 EXACT_BY_KEY(dot_f64, by_key::DotF64)
 
-extern "C" __global__ void __launch_bounds__(by_key::THREADS, 1)
+extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)
     by_key_fold(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies) {
     const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies)};
     const int operation = fold_operation();

@@ -298,7 +298,11 @@ fn write_by_key(folder: &Path, templates: &Path) {
         for [outer, reduced] in [[1, 1], [2, 3]] {
             let axes = AxisReduction { outer, reduced };
             let kernel = Kernel::along_axes(NAME, &program, &template, axes, Limits::USUAL);
-            write_kernel(folder, &format!("{name}_{outer}_{reduced}"), &kernel.expect("a reduction"));
+            write_kernel(
+                folder,
+                &format!("{name}_{outer}_{reduced}"),
+                &kernel.expect("a reduction"),
+            );
         }
     }
 }
