@@ -72,6 +72,9 @@ pub(crate) fn evaluate_by_key(
         outputs.refuse_overlap(call)?;
         let states = OutputStates::of(task.reductions());
         let states = states.identities(kept * groups.count).map_err(|_| NO_BUFFERS)?;
+        if shape.contains(&0) {
+            return Ok(states);
+        }
         let mut reducing =
             ReduceAxes::new(blocks, &call.for_states())?.by_key(groups.count, states);
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
