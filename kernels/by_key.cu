@@ -66,8 +66,11 @@ constexpr int OUTSIDE = 0, LEFT = 1, HEADER = 2;
 // What a table's last column has for a term that is not finite, and for an element.
 constexpr u64 NAN_BIT = 1, PLUS_INFINITY = 2, MINUS_INFINITY = 4, ELEMENT = 8;
 
-// The elements that a launch adds, and where.
+// The elements that a launch adds, and where. SHARED: in shared memory first.
+template <bool IS_SHARED>
 struct Launch {
+    static constexpr bool SHARED = IS_SHARED;
+
     u64 *table;
     u64 results, n, index, groups, first, held;
     unsigned copies;
@@ -106,13 +109,23 @@ __device__ inline void add_words(Word *to, u64 stride, const Word (&words)[WORDS
     for (int k = 0; k < WORDS; k++) {
         const Word word = words[k] + carry;
         carry = word < carry;
-        if (word != 0) {
+        // A lowest word is rarely 0.
+        if (k == 0 || word != 0) {
             if (k == WORDS - 1) {
                 atomicAdd(to + k * stride, word);
             } else {
                 carry |= atomicAdd(to + k * stride, word) + word < word;
             }
         }
+    }
+}
+
+// The same for two words: the carry is a bit of the sum.
+__device__ inline void add_words(unsigned *to, u64 stride, const unsigned (&words)[2]) {
+    const u64 sum = (static_cast<u64>(words[1]) << 32 | words[0]) + atomicAdd(to, words[0]);
+    const unsigned high = static_cast<unsigned>(sum >> 32);
+    if (high != 0) {
+        atomicAdd(to + stride, high);
     }
 }
 
@@ -238,18 +251,60 @@ struct Batch {
     }
 };
 
+// The windows of a launch.
+struct Windows {
+    int base;
+    unsigned from, count, near, nears, main;
+    bool counts;
+
+    // 2^-exponent of the main window's bit 18, or 0 if that is no float.
+    __device__ float scale_of_f32(int width) const {
+        const int exponent = -(base + width * static_cast<int>(main)) - 18;
+        return exponent < -126 || exponent > 127 ? 0 : __int_as_float(exponent + 127 << 23);
+    }
+};
+
 // The kinds of sums: the bits of windows, the words of cells, and of a term its most bits, their words, and the exponent of
 // its lowest bit.
 struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
     static constexpr int WIDTH = 36, CELL = 2, BITS = 24, MAGNITUDE = 1, LEAST = exact::Format<float>::LEAST;
 
     __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
+
+    // An element as an integer of the main window, if that holds it. Two additions round it to multiples of 2^18 and of 1:
+    // shifts of the significand take half as many instructions again as all else.
+    __device__ bool in_main(int k, const Windows &windows, Wide<1> &integer) const {
+        constexpr float ROUND = 1.5f * (1 << 23);
+        const float scaled = x[k] * windows.scale_of_f32(WIDTH), high = scaled + ROUND;
+        const float rest = (scaled - (high - ROUND)) * (1 << 18), low = rest + ROUND;
+        const int magic = __float_as_int(ROUND);
+        const i64 highs = __float_as_int(high) - magic;
+        integer.words[0] = static_cast<u64>((highs << 18) + (__float_as_int(low) - magic));
+        // A product may be too small for a float. (No branches: all three are cheap.)
+        return (fabsf(scaled) < 1 << 17) & (low - ROUND == rest) & ((scaled != 0) | (x[k] == 0));
+    }
 };
+
+// The same for terms of f64.
+template <class K, int WORDS>
+__device__ inline bool in_main_window(const K &batch, int k, const Windows &windows, Wide<WORDS> &integer) {
+    const auto term = batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
+    const unsigned shift = term.position - windows.main * K::WIDTH;
+    const bool is_held = term.special == 0 && shift <= K::WIDTH - K::BITS;
+    if (is_held) {
+        integer = term.template shifted<WORDS>(shift);
+    }
+    return is_held;
+}
 
 struct SumF64 : Batch<double, policy::BY_KEY_BATCH> {
     static constexpr int WIDTH = 96, CELL = 4, BITS = 53, MAGNITUDE = 1, LEAST = exact::Format<double>::LEAST;
 
     __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
+
+    __device__ bool in_main(int k, const Windows &windows, Wide<2> &integer) const {
+        return in_main_window(*this, k, windows, integer);
+    }
 };
 
 struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
@@ -267,13 +322,10 @@ struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
     }
 
     __device__ Term<2> term(int k, unsigned low) const { return term_of(x[k], y[k], low); }
-};
 
-// The windows of a launch.
-struct Windows {
-    int base;
-    unsigned from, count, near, nears, main;
-    bool counts;
+    __device__ bool in_main(int k, const Windows &windows, Wide<3> &integer) const {
+        return in_main_window(*this, k, windows, integer);
+    }
 };
 
 extern __shared__ u64 shared_memory[];
@@ -281,14 +333,14 @@ extern __shared__ u64 shared_memory[];
 __device__ inline unsigned *shared() { return reinterpret_cast<unsigned *>(shared_memory); }
 
 // Adds to the sums of one result.
-template <class K>
+template <class K, class L>
 struct Sums {
     typedef K Batch;
     static constexpr int WORDS = K::CELL / 2;
-    typedef Wide<WORDS> Integer;
+    typedef Wide<WORDS> Integer, Word;
     static_assert(K::BITS <= K::WIDTH && K::WIDTH - K::BITS < 64, "terms fit in windows, by a short shift");
 
-    const Launch &launch;
+    const L &launch;
     const Windows &windows;
     u64 result;
 
@@ -326,7 +378,7 @@ struct Sums {
 
     // Adds an integer in the main window.
     __device__ void add(i64 key, const Integer &integer) const {
-        if (launch.copies != 0) {
+        if constexpr (L::SHARED) {
             add_to_cell(key, windows.main, integer);
         } else {
             add_to_table(key, windows.main, integer);
@@ -340,31 +392,20 @@ struct Sums {
     __device__ void count(i64 key, unsigned elements) const {
         if (!windows.counts) {
             // Nothing to do.
-        } else if (launch.copies != 0) {
+        } else if constexpr (L::SHARED) {
             atomicAdd(counters() + launch.cell(of_launch(key)), elements);
         } else {
             atomicAdd(last_column() + key, ELEMENT * elements);
         }
     }
 
-    // Returns true if the main window holds a term. Only then it has an integer of it.
-    __device__ bool is_in_main(const Term<K::MAGNITUDE> &term) const {
-        return term.special == 0 && shift_in_main(term) <= K::WIDTH - K::BITS;
-    }
+    // Returns true if the main window holds an element, with its integer.
+    __device__ bool holds(const K &batch, int k, Integer &integer) const { return batch.in_main(k, windows, integer); }
 
-    __device__ unsigned shift_in_main(const Term<K::MAGNITUDE> &term) const {
-        return term.position - windows.main * K::WIDTH;
-    }
-
-    // Adds an element. Returns false if it is left to `add_in_windows`.
-    __device__ bool add_element(const K &batch, int k) const {
-        const auto term = this->term(batch, k);
-        count(batch.keys[k], 1);
-        const bool is_held = is_in_main(term);
-        if (is_held) {
-            add(batch.keys[k], term.template shifted<WORDS>(shift_in_main(term)));
-        }
-        return is_held;
+    // Adds an element that the main window holds.
+    __device__ void add_element(i64 key, const Integer &integer) const {
+        count(key, 1);
+        add(key, integer);
     }
 
     // Adds all elements of a warp, which have one key. Returns a bit for each of the thread's elements that is left to
@@ -374,9 +415,9 @@ struct Sums {
         unsigned rest = 0;
 #pragma unroll
         for (int k = 0; k < K::LEN; k++) {
-            const auto term = this->term(batch, k);
-            if (is_in_main(term)) {
-                sum.add(term.template shifted<WORDS>(shift_in_main(term)));
+            Integer integer(0);
+            if (batch.in_main(k, windows, integer)) {
+                sum.add(integer);
             } else {
                 rest |= 1 << k;
             }
@@ -398,9 +439,12 @@ struct Sums {
     }
 
     // Adds the first element of a batch in all windows that have some of its bits.
-    __device__ void add_in_windows(const K &batch) const {
+    __device__ void add_in_windows(const K &batch, bool is_counted) const {
         auto term = this->term(batch, 0);
         const i64 key = batch.keys[0];
+        if (!is_counted) {
+            count(key, 1);
+        }
         if (term.special != 0) {
             atomicOr(last_column() + key, static_cast<u64>(term.special));
             return;
@@ -454,8 +498,8 @@ struct Sums {
 };
 
 // Adds all elements of the launch to the states that `of` returns for each result.
-template <class Of>
-__device__ inline void add_all(const Launch &launch, Of of) {
+template <class L, class Of>
+__device__ inline void add_all(const L &launch, Of of) {
     launch.for_each_result([&](u64 result, u64 warp, u64 warps) {
         const auto states = of(result);
         typedef typename decltype(of(result))::Batch Batch;
@@ -471,19 +515,35 @@ __device__ inline void add_all(const Launch &launch, Of of) {
             const u64 i = start + lane();
             batch.load(i, launch.n);
             const int left = static_cast<int>(min(launch.n - start, LEN)) - lane();
-            // A bit for each element that is not added yet.
-            unsigned rest = 0;
-            if (launch.n - start >= LEN && batch.has_one_key() && launch.holds(batch.keys[0])) {
-                rest = states.add_batch(batch);
-            } else {
+            const bool is_whole = launch.n - start >= LEN;
+            if (!is_whole) {
 #pragma unroll
                 for (int k = 0; k < Batch::LEN; k++) {
-                    if (k * WARP < left) {
-                        if (launch.holds(batch.keys[k])) {
-                            rest |= states.add_element(batch, k) ? 0 : 1 << k;
-                        } else if (launch.is_outside(batch.keys[k])) {
-                            rest |= 1 << k;
-                        }
+                    // There is no group for what is past the end.
+                    batch.keys[k] = k * WARP < left ? batch.keys[k] : launch.first - 1;
+                }
+            }
+            // A bit for each element that is not added yet.
+            unsigned rest = 0;
+            const bool has_one_key = is_whole && batch.has_one_key() && launch.holds(batch.keys[0]);
+            if (has_one_key) {
+                rest = states.add_batch(batch);
+            } else {
+                unsigned left_over = 0;
+#pragma unroll
+                for (int k = 0; k < Batch::LEN; k++) {
+                    typename decltype(of(result))::Word word(0);
+                    if (states.holds(batch, k, word) & launch.holds(batch.keys[k])) {
+                        states.add_element(batch.keys[k], word);
+                    } else {
+                        left_over |= 1 << k;
+                    }
+                }
+                if (left_over != 0) {
+#pragma unroll
+                    for (int k = 0; k < Batch::LEN; k++) {
+                        const bool matters = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
+                        rest |= k * WARP < left && matters ? left_over & 1 << k : 0;
                     }
                 }
             }
@@ -493,7 +553,7 @@ __device__ inline void add_all(const Launch &launch, Of of) {
                     if (launch.is_outside(batch.keys[0])) {
                         atomicMax(&launch.table[OUTSIDE], ~(launch.index + result * launch.n + i + k * WARP));
                     } else {
-                        states.add_in_windows(batch);
+                        states.add_in_windows(batch, has_one_key);
                     }
                 }
                 rest >>= 1;
@@ -501,7 +561,7 @@ __device__ inline void add_all(const Launch &launch, Of of) {
             }
         }
         __syncthreads();
-        if (launch.copies != 0) {
+        if constexpr (L::SHARED) {
             states.flush();
             __syncthreads();
         }
@@ -509,9 +569,11 @@ __device__ inline void add_all(const Launch &launch, Of of) {
 }
 
 // Merges words of one result.
+template <class L>
 struct Folds {
     typedef by_key::Batch<u64, policy::BY_KEY_BATCH> Batch;
-    const Launch &launch;
+    typedef u64 Word;
+    const L &launch;
     u64 result;
     int operation;
 
@@ -555,17 +617,19 @@ struct Folds {
     }
 
     __device__ void merge_of_key(i64 key, u64 word) const {
-        if (launch.copies != 0) {
+        if constexpr (L::SHARED) {
             merge_to_cell(launch.cell(static_cast<unsigned>(key - launch.first)), word);
         } else {
             merge(launch.column(0, result) + key, word);
         }
     }
 
-    __device__ bool add_element(const Batch &batch, int k) const {
-        merge_of_key(batch.keys[k], batch.x[k]);
+    __device__ bool holds(const Batch &batch, int k, u64 &word) const {
+        word = batch.x[k];
         return true;
     }
+
+    __device__ void add_element(i64 key, u64 word) const { merge_of_key(key, word); }
 
     __device__ unsigned add_batch(const Batch &batch) const {
         u64 word = 0;
@@ -583,7 +647,7 @@ struct Folds {
         return 0;
     }
 
-    __device__ void add_in_windows(const Batch &) const {}
+    __device__ void add_in_windows(const Batch &, bool) const {}
 
     __device__ unsigned words() const { return 2 * launch.cells(); }
 
@@ -596,17 +660,33 @@ struct Folds {
     }
 };
 
+template <class K, class L>
+__device__ inline void add_sums(const L &launch, const Windows &windows) {
+    add_all(launch, [&](u64 result) { return Sums<K, L>{launch, windows, result}; });
+}
+
+template <class L>
+__device__ inline void merge_folds(const L &launch, int operation) {
+    add_all(launch, [&](u64 result) { return Folds<L>{launch, result, operation}; });
+}
+
 }  // namespace by_key
 
-#define EXACT_BY_KEY(name, K)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                              \
+#define LAUNCH(is_shared) \
+    by_key::Launch<is_shared> { table, results, n, index, groups, first, held, static_cast<unsigned>(copies) }
+
+#define EXACT_BY_KEY(name, K)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                       \
         by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,     \
                       u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {               \
-        const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies)}; \
-        const by_key::Windows of{static_cast<int>(base),       static_cast<unsigned>(from),                      \
+        const by_key::Windows of{static_cast<int>(base),         static_cast<unsigned>(from),                     \
                                  static_cast<unsigned>(windows), static_cast<unsigned>(near),                     \
-                                 static_cast<unsigned>(nears), static_cast<unsigned>(main), counts != 0};         \
-        by_key::add_all(launch, [&](u64 result) { return by_key::Sums<K>{launch, of, result}; });              \
+                                 static_cast<unsigned>(nears),   static_cast<unsigned>(main), counts != 0};       \
+        if (copies != 0) {                                                                                        \
+            by_key::add_sums<K>(LAUNCH(true), of);                                                                \
+        } else {                                                                                                  \
+            by_key::add_sums<K>(LAUNCH(false), of);                                                               \
+        }                                                                                                         \
     }
 
 EXACT_BY_KEY(sum_f32, by_key::SumF32)
@@ -615,7 +695,10 @@ EXACT_BY_KEY(dot_f64, by_key::DotF64)
 
 extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)
     by_key_fold(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies) {
-    const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies)};
     const int operation = fold_operation();
-    by_key::add_all(launch, [&](u64 result) { return by_key::Folds{launch, result, operation}; });
+    if (copies != 0) {
+        by_key::merge_folds(LAUNCH(true), operation);
+    } else {
+        by_key::merge_folds(LAUNCH(false), operation);
+    }
 }
