@@ -231,12 +231,12 @@ struct Batch {
 
     __device__ void load(u64 i, u64 n) { elements(i, n, x, keys); }
 
-    // Moves each element one place down.
-    __device__ void shift() {
+    // Makes an element the first one. (An index at run time would put the batch into local memory.)
+    __device__ void move_to_front(int of) {
 #pragma unroll
         for (int k = 1; k < N; k++) {
-            x[k - 1] = x[k];
-            keys[k - 1] = keys[k];
+            x[0] = k == of ? x[k] : x[0];
+            keys[0] = k == of ? keys[k] : keys[0];
         }
     }
 
@@ -313,11 +313,11 @@ struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
 
     __device__ void load(u64 i, u64 n) { pairs(i, n, x, y, keys); }
 
-    __device__ void shift() {
-        Batch::shift();
+    __device__ void move_to_front(int of) {
+        Batch::move_to_front(of);
 #pragma unroll
         for (int k = 1; k < LEN; k++) {
-            y[k - 1] = y[k];
+            y[0] = k == of ? y[k] : y[0];
         }
     }
 
@@ -529,35 +529,33 @@ __device__ inline void add_all(const L &launch, Of of) {
             if (has_one_key) {
                 rest = states.add_batch(batch);
             } else {
-                unsigned left_over = 0;
 #pragma unroll
                 for (int k = 0; k < Batch::LEN; k++) {
                     typename decltype(of(result))::Word word(0);
                     if (states.holds(batch, k, word) & launch.holds(batch.keys[k])) {
                         states.add_element(batch.keys[k], word);
                     } else {
-                        left_over |= 1 << k;
+                        rest |= 1 << k;
                     }
                 }
-                if (left_over != 0) {
+                if (launch.held != launch.groups || !is_whole) {
 #pragma unroll
                     for (int k = 0; k < Batch::LEN; k++) {
-                        const bool matters = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
-                        rest |= k * WARP < left && matters ? left_over & 1 << k : 0;
+                        const bool is_left = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
+                        rest &= k * WARP < left && is_left ? ~0 : ~(1 << k);
                     }
                 }
             }
 #pragma unroll 1
-            for (int k = 0; rest != 0; k++) {
-                if (rest & 1) {
-                    if (launch.is_outside(batch.keys[0])) {
-                        atomicMax(&launch.table[OUTSIDE], ~(launch.index + result * launch.n + i + k * WARP));
-                    } else {
-                        states.add_in_windows(batch, has_one_key);
-                    }
+            while (rest != 0) {
+                const int k = __ffs(static_cast<int>(rest)) - 1;
+                rest &= rest - 1;
+                batch.move_to_front(k);
+                if (launch.is_outside(batch.keys[0])) {
+                    atomicMax(&launch.table[OUTSIDE], ~(launch.index + result * launch.n + i + k * WARP));
+                } else {
+                    states.add_in_windows(batch, has_one_key);
                 }
-                rest >>= 1;
-                batch.shift();
             }
         }
         __syncthreads();
