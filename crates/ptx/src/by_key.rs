@@ -17,8 +17,13 @@ use crate::reduction::{Batch, Reduced};
 use crate::writer::{Operand, Writer, ptx};
 use gpuvec_expr::{Program, Reduction, Type};
 
-/// Threads of a block (kernels/policy.cuh).
-pub const BY_KEY_THREADS: u32 = 1024;
+/// Threads of a block that templates ask for (kernels/policy.cuh), and half of them for kernels that need more registers.
+const THREADS: [u32; 2] = [1024, 512];
+
+/// The line that says the threads of a block.
+fn most_threads(threads: u32) -> String {
+    format!(".maxntid {threads}, 1, 1\n")
+}
 
 /// Returns the name of the compiled template of a program's only reduction by key. `None` for argmin and argmax, and for
 /// other programs.
@@ -42,8 +47,9 @@ pub(crate) fn kernel(
 ) -> Kernel {
     let reduced = Reduced { program, fold, partitioned, axes };
     let by_key = ByKey { reduced: &reduced, is_by_words: !fold.is_exact() };
+    let mut is_small = false;
     let text = reduced.fill(name, template, |text, placeholder, operands| match placeholder {
-        Placeholder::Elements => by_key.elements(text, operands),
+        Placeholder::Elements => is_small = by_key.elements(text, operands),
         Placeholder::Place => {
             axes.inspect(|axes| axes.place(text, program, operands));
         }
@@ -52,7 +58,10 @@ pub(crate) fn kernel(
         }
         _ => unreachable!("no placeholder of a reduction by key"),
     });
-    Kernel::of_text(name, text, [by_key.len(), 1], 1)
+    let is_light = is_small && axes.is_none() && !fold.adds_f64_products();
+    let threads = THREADS[usize::from(!is_light)];
+    let text = text.replacen(&most_threads(THREADS[0]), &most_threads(threads), 1);
+    Kernel::of_text(name, text, [by_key.len(), 1], 1).with_threads(threads)
 }
 
 struct ByKey<'r> {
@@ -95,10 +104,10 @@ impl ByKey<'_> {
     }
 
     /// Adds the instructions for a thread's elements. Operands are the values, of products of f64 first the first
-    /// factors, the keys, the index of the first element, and the number of elements.
+    /// factors, the keys, the index of the first element, and the number of elements. Returns true for a small batch.
     ///
     /// The comments are for the emulator.
-    fn elements(&self, text: &mut String, operands: &[&str]) {
+    fn elements(&self, text: &mut String, operands: &[&str]) -> bool {
         let w = &Writer::in_place_of(operands);
         let (results, len) = (operands.len() - 2, self.len());
         let wide = |number| {
@@ -124,12 +133,15 @@ impl ByKey<'_> {
                 }
             }
         });
+        // All results of a batch in several passes are kept.
+        let is_small = batch.is_small && batch.group == len;
         let len = len.to_string();
         text.extend(["// ", &len, " elements of by_key ", self.name(), ": ", &operands.join(" ")]);
         text.push_str("\n{\n");
         self.reduced.partitioned.inspect(|partitioned| partitioned.declare(text));
         w.finish(text);
         text.push_str("}\n// end\n");
+        is_small
     }
 
     /// The values of an element, and its key.

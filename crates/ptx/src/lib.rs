@@ -17,7 +17,7 @@
 //! Arrays begin at any element. An output may be an input whose elements have the same size, since the thread that writes
 //! an element has read it before. A kernel runs with blocks of [`BLOCK_THREADS`] threads, and any number of them; a thread
 //! of a large grid computes [`Kernel::items_per_thread`] elements [`Kernel::tiles_per_thread`] times. Reductions by key
-//! have other parameters, and blocks of [`BY_KEY_THREADS`] threads (`by_key.rs`).
+//! have other parameters (`by_key.rs`), and larger blocks ([`Kernel::threads`]).
 //!
 //! Elementwise programs have further kernels, for arrays of any strides ([`Variant`]). Reductions have templates:
 //! compiled kernels, of kernels/reduction.cu and, along axes, of kernels/axes.cu, with placeholders for the instructions
@@ -79,7 +79,6 @@ mod reduction;
 mod by_key;
 
 pub use axis_reduction::AxisReduction;
-pub use by_key::BY_KEY_THREADS;
 pub use kernel::Kernel;
 pub use placeholder::check_template;
 pub use policy::{BLOCK_THREADS, Limits, MAX_ITEMS_APART};

@@ -198,9 +198,9 @@ pub(crate) struct Batch<'p> {
     last: Operand,
     len: usize,
     /// Elements of a pass of the loop.
-    group: usize,
+    pub(crate) group: usize,
     /// True for passes of at most `SMALL_BODY` instructions.
-    is_small: bool,
+    pub(crate) is_small: bool,
 }
 
 impl<'p> Batch<'p> {
