@@ -22,8 +22,10 @@ pub(crate) fn run(kernel: &Kernel, parameters: &[u64], blocks: usize) -> Result<
     let mut parameters = parameters.to_vec();
     let (mut memory, count) = (Reached::default(), parameters.len());
     // Behind the inputs: the output, the number of elements, the flags, and three more for reductions. Those
-    // along axes have no flags. Behind the scratch memory they have a word and the partition's three.
+    // along axes have no flags. Behind the scratch memory they have a word and the partition's three. Those by key have
+    // neither.
     let (flags, scratch) = match (kernel.reduction(), kernel.is_along_axes()) {
+        _ if kernel.is_by_key() => (None, None),
         (None, _) => (Some(1), None),
         (_, false) => (Some(4), Some(parameters[count - 3])),
         (_, true) => (None, Some(parameters[count - 5])),
