@@ -508,7 +508,7 @@ pub(crate) mod tests {
         let formula = Formula::of(op);
         let outputs = [unfollowed("out", out, formula.output)];
         let bindings = &[Binding::Array; 2][..op.inputs()];
-        let task = Task::Evaluate(Evaluation { formula, bindings });
+        let task = Task::Evaluate(Evaluation { formula, bindings, groups: 0 });
         check(task, n, &inputs, &outputs, kind_of, |call| Ok(then(call)))
     }
 

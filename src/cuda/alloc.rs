@@ -37,13 +37,22 @@ impl Device {
         self.within(|| {
             // SAFETY: takes no pointers.
             if device_cache::is_cached(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
-                let refused = device_cache::add(memory).err();
-                let excess = std::iter::from_fn(|| device_cache::take_excess(ordinal));
-                self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
+                self.recycle(memory);
                 return Ok(());
             }
             memory.release().of("cuMemFree", ordinal)
         })
+    }
+
+    /// Caches memory that the device no longer uses, or frees it.
+    pub(super) fn recycle(&self, memory: OwnedMemory) {
+        let ordinal = self.ordinal();
+        let refused = match device_cache::is_cached(memory.bytes()) {
+            true => device_cache::add(memory).err(),
+            false => Some(memory),
+        };
+        let excess = std::iter::from_fn(|| device_cache::take_excess(ordinal));
+        self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
     }
 
     /// Page-locks whole pages of existing host memory. `part` is the part of an array in these pages. Returns false if

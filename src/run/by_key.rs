@@ -11,12 +11,12 @@ use super::work::{CpuProgram, Evaluating, NO_BUFFERS};
 use super::{Runner, copy, execute, last_run};
 use crate::call::{
     Argument, Arguments, Array, Call, FindKinds, Layout, MAX_INPUTS, MAX_OUTPUTS, MemoryKind,
-    TaskKind,
+    TaskKind, has_tables,
 };
 use crate::cpu::expression::{BlockProgram, OutputStates};
 use crate::cpu::{Grid, low_ends, scatter};
 use crate::cuda::{alloc, default_stream, device};
-use crate::error::Error;
+use crate::error::{Error, gpuvec_status};
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::memory;
 use crate::process::settings::{self, Placement};
@@ -73,6 +73,7 @@ pub(crate) fn evaluate_by_key(
     let placement = settings::placement()?;
     let of_stream = given(stream)?;
     let mut bound = BoundArguments::new();
+    bound.groups = groups.count;
     bound.read_inputs(given_arguments)?;
     let mut outputs = Outputs::new(given_arguments, groups)?;
     let results: usize = outputs.lengths[..outputs.lengths.len() - 1].iter().product();
@@ -109,12 +110,19 @@ impl ByKey<'_> {
         let kinds = MemoryKinds { task: arguments.task, placement };
         let states = arguments.check(kinds, |call| {
             self.outputs.refuse_overlap(call)?;
-            if placement == Placement::Gpu {
+            if has_tables(call) && placement != Placement::Cpu {
+                match self.reduce_in_place(call, placement) {
+                    // Cores find out which key is outside.
+                    Ok(None) => {}
+                    Err(error) if call.device().is_some() && leaves_copies(&error) => {}
+                    states => return states,
+                }
+            } else if placement == Placement::Gpu {
                 device::usable()?;
             }
             match call.device() {
                 Some(_) => self.reduce_copies(arguments, call),
-                None => self.reduce_on_cores(call).map(Some),
+                None => self.reduce_in_place(call, Placement::Cpu),
             }
         })?;
         Ok(states.flatten())
@@ -146,7 +154,10 @@ impl ByKey<'_> {
         self.reduce(&Arguments { inputs: &inputs, ..*arguments }, Placement::Cpu)
     }
 
-    fn reduce_on_cores(&self, call: &Call<'_>) -> Result<OutputStates, Error> {
+    /// Reduces the elements where the plan says. `None` if a device found a key outside the groups, which is an error.
+    fn reduce_in_place(
+        &self, call: &Call<'_>, placement: Placement,
+    ) -> Result<Option<OutputStates>, Error> {
         let (blocks, groups) = (self.blocks, self.groups);
         let states = OutputStates::of(call.task().reductions());
         let states = states.identities(self.results * groups.count).map_err(|_| NO_BUFFERS)?;
@@ -156,14 +167,22 @@ impl ByKey<'_> {
             runner.run_along_axes(&mut reducing).map(drop)
         };
         let steps = CpuProgram::Blocks(blocks);
-        execute(call, Placement::Cpu, self.stream, steps, Some(&mut reduce))?;
+        execute(call, placement, self.stream, steps, Some(&mut reduce))?;
         match reducing.outside() {
             Some((index, key)) if !groups.ignores_outside => {
                 Err(Error::Key { index, key, groups: groups.count })
             }
-            _ => reducing.into_states(),
+            _ if reducing.is_outside() && !groups.ignores_outside => Ok(None),
+            _ => reducing.into_states().map(Some),
         }
     }
+}
+
+/// True for an error after which copies on the host may still be reduced: a device lacks memory for the tables, or the
+/// arrays are in the memory of several devices.
+fn leaves_copies(error: &Error) -> bool {
+    let lacks_memory = error.status() == gpuvec_status::GPUVEC_ERROR_OUT_OF_MEMORY;
+    lacks_memory || matches!(error, Error::StridedOnOtherDevice { .. })
 }
 
 /// Memory for a copy of an array, in words.

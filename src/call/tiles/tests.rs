@@ -71,7 +71,7 @@ impl Case {
             .collect();
         let bindings = &[Binding::Array; 2][..inputs];
         let arguments = Arguments {
-            task: Task::Evaluate(Evaluation { formula, bindings }),
+            task: Task::Evaluate(Evaluation { formula, bindings, groups: 0 }),
             contiguous: None,
             shape: &self.shape,
             reduced_axes: self.reduced,
