@@ -31,7 +31,7 @@ SOURCES = sorted(KERNELS.glob("*.cu"))
 IMAGES = KERNELS / "ptx"
 HEADERS = sorted(KERNELS.glob("*.cuh"))
 # A multiplication and an addition are not contracted into one rounding: the CPU rounds twice.
-OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false", "--device-int128"]
+OPTIONS = ["--gpu-architecture=compute_60", "--std=c++17", "--fmad=false"]
 ARCHITECTURES = ["sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 
 

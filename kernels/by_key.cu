@@ -23,7 +23,7 @@
 // |---|---|---|---|---|
 // | by_key_sum_f32 | 36 | 2 | 2^27 | 8 |
 // | by_key_sum_f64, also for products of f32, which are exact in f64 | 96 | 4 | 2^31 | 4 |
-// | by_key_dot_f64, for products of f64 | 96 | 4 | 2^31 | 4 |
+// | by_key_dot_f64, for products of f64 | 160 | 6 | 2^31 | 4 |
 //
 // The base is at most the least exponent of a term's bits, and above it less WIDTH: then there are at most 64 windows.
 //
@@ -54,8 +54,7 @@
 //
 // Blocks have the threads that the text says (Kernel::threads of crates/ptx). Their dynamic shared memory has held * copies words of 32 bits for each of CELL *
 // nears + counts (exact sums), or of 2 (folds).
-#include "reduce.cuh"
-#include "rounding.cuh"
+#include "exact.cuh"
 
 namespace by_key {
 
@@ -117,60 +116,97 @@ __device__ inline void add_words(Word *to, u64 stride, const Word (&words)[WORDS
     }
 }
 
-typedef unsigned __int128 u128;
-
-// An integer as words.
-template <int WORDS>
-__device__ inline void split(u128 integer, unsigned (&words)[WORDS]) {
-#pragma unroll
-    for (int k = 0; k < WORDS; k++) {
-        words[k] = static_cast<unsigned>(integer >> 32 * k);
-    }
-}
-
-template <int WORDS>
-__device__ inline void split(u128 integer, u64 (&words)[WORDS]) {
-#pragma unroll
-    for (int k = 0; k < WORDS; k++) {
-        words[k] = static_cast<u64>(integer >> 64 * k);
-    }
-}
+using exact::Wide;
 
 // The value of the lane whose number differs in the bits of `mask`.
 __device__ inline u64 shuffled(u64 value, int mask) { return __shfl_xor_sync(ALL_THREADS, value, mask); }
 
-__device__ inline u128 shuffled(u128 value, int mask) {
-    const u64 low = shuffled(static_cast<u64>(value), mask), high = shuffled(static_cast<u64>(value >> 64), mask);
-    return static_cast<u128>(high) << 64 | low;
-}
-
 // A term: magnitude * 2^position in units of the base, or its negative.
-template <class M>
+template <int M>
 struct Term {
-    M magnitude;
+    u64 magnitude[M];
     unsigned position;
     bool negative;
-    // A bit if the term is not finite, otherwise 0.
+    // What the last column has for a term that is not finite, otherwise 0.
     unsigned special;
+
+    __device__ bool is_zero() const {
+        u64 bits = 0;
+#pragma unroll
+        for (int k = 0; k < M; k++) {
+            bits |= magnitude[k];
+        }
+        return bits == 0;
+    }
+
+    // The term times 2^-position times 2^shift, for a shift below 64.
+    template <int N>
+    __device__ Wide<N> shifted(unsigned shift) const {
+        Wide<N> integer(0);
+#pragma unroll
+        for (int k = 0; k < M; k++) {
+            integer.words[k] |= magnitude[k] << shift;
+            integer.words[k + 1 < N ? k + 1 : k] |= k + 1 < N ? magnitude[k] >> 1 >> (63 - shift) : 0;
+        }
+        return with_sign(integer);
+    }
+
+    template <int N>
+    __device__ Wide<N> with_sign(Wide<N> integer) const {
+        if (negative) {
+            integer.negate();
+        }
+        return integer;
+    }
+
+    // Removes the lowest bits, up to 32, and returns them.
+    __device__ unsigned pop(unsigned bits) {
+        const unsigned low = static_cast<unsigned>(magnitude[0]) & 0xFFFFFFFF >> (32 - bits);
+#pragma unroll
+        for (int k = 0; k < M; k++) {
+            magnitude[k] = magnitude[k] >> bits | (k + 1 < M ? magnitude[k + 1] << (64 - bits) : 0);
+        }
+        position += bits;
+        return low;
+    }
 };
+
+// An integer times 2^shift.
+template <int N>
+__device__ inline Wide<N> placed(unsigned integer, unsigned shift) {
+    Wide<N> placed(0);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (k == shift / 64) {
+            placed.words[k] = static_cast<u64>(integer) << shift % 64;
+        } else if (k == shift / 64 + 1) {
+            placed.words[k] = static_cast<u64>(integer) >> 1 >> (63 - shift % 64);
+        }
+    }
+    return placed;
+}
 
 __device__ inline unsigned special_bit(bool is_nan, bool negative) {
     return is_nan ? NAN_BIT : negative ? MINUS_INFINITY : PLUS_INFINITY;
 }
 
-// A term of a float. The base is 2^low times less than the format's least number.
-template <class T, class M>
-__device__ inline Term<M> term_of(T x, unsigned low) {
-    typedef exact::Format<T> F;
-    typedef typename F::Bits Bits;
-    const Bits bits = F::bits(x), hidden = static_cast<Bits>(1) << (F::PRECISION - 1), fraction = bits & (hidden - 1);
-    const int stored = static_cast<int>(bits >> (F::PRECISION - 1)) & exact::SPECIAL<T>;
-    Term<M> term;
-    term.negative = bits >> (8 * sizeof(T) - 1) != 0;
-    term.magnitude = fraction | (stored != 0 ? hidden : 0);
-    term.position = (stored != 0 ? stored - 1 : 0) + low;
-    term.special = stored == exact::SPECIAL<T> ? special_bit(fraction != 0, term.negative) : 0;
-    return term;
+// A float's term. The base is 2^low times less than the format's least number.
+template <class T>
+__device__ inline Term<1> term_of(T x, unsigned low) {
+    const exact::Integer<T> i(x);
+    return {{i.magnitude}, i.exponent + low, i.negative, i.is_special ? special_bit(i.is_nan(), i.negative) : 0};
+}
+
+__device__ inline Term<2> term_of(double x, double y, unsigned low) {
+    const exact::Integer<double> i(x), j(y);
+    const bool negative = i.negative != j.negative;
+    unsigned special = 0;
+    if (i.is_special || j.is_special) {
+        const bool has_nan = (i.is_special && i.is_nan()) || (j.is_special && j.is_nan());
+        special = special_bit(has_nan || i.magnitude == 0 || j.magnitude == 0, negative);
+    }
+    const u64 low_bits = i.magnitude * j.magnitude, high_bits = __umul64hi(i.magnitude, j.magnitude);
+    return {{low_bits, high_bits}, i.exponent + j.exponent + low, negative, special};
 }
 
 // The elements of a thread, WARP from one another, with their keys.
@@ -202,24 +238,22 @@ struct Batch {
     }
 };
 
-// The kinds of sums: the magnitudes of terms, the windows, the bits of a term, and the exponent of the lowest one.
+// The kinds of sums: the bits of windows, the words of cells, and of a term its most bits, their words, and the exponent of
+// its lowest bit.
 struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
-    typedef u64 Magnitude;
-    static constexpr int WIDTH = 36, CELL = 2, BITS = 24, LEAST = exact::Format<float>::LEAST;
+    static constexpr int WIDTH = 36, CELL = 2, BITS = 24, MAGNITUDE = 1, LEAST = exact::Format<float>::LEAST;
 
-    __device__ Term<Magnitude> term(int k, unsigned low) const { return term_of<float, Magnitude>(x[k], low); }
+    __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
 };
 
 struct SumF64 : Batch<double, policy::BY_KEY_BATCH> {
-    typedef u128 Magnitude;
-    static constexpr int WIDTH = 96, CELL = 4, BITS = 53, LEAST = exact::Format<double>::LEAST;
+    static constexpr int WIDTH = 96, CELL = 4, BITS = 53, MAGNITUDE = 1, LEAST = exact::Format<double>::LEAST;
 
-    __device__ Term<Magnitude> term(int k, unsigned low) const { return term_of<double, Magnitude>(x[k], low); }
+    __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
 };
 
 struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
-    typedef u128 Magnitude;
-    static constexpr int WIDTH = 96, CELL = 4, BITS = 106, LEAST = 2 * exact::Format<double>::LEAST;
+    static constexpr int WIDTH = 160, CELL = 6, BITS = 106, MAGNITUDE = 2, LEAST = 2 * exact::Format<double>::LEAST;
     double y[LEN];
 
     __device__ void load(u64 i, u64 n) { pairs(i, n, x, y, keys); }
@@ -232,19 +266,7 @@ struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
         }
     }
 
-    __device__ Term<Magnitude> term(int k, unsigned low) const {
-        Term<Magnitude> term = term_of<double, Magnitude>(x[k], low);
-        const Term<Magnitude> other = term_of<double, Magnitude>(y[k], 0);
-        term.negative ^= other.negative;
-        if (term.special != 0 || other.special != 0) {
-            const bool is_nan = ((term.special | other.special) & NAN_BIT) != 0;
-            const bool has_zero = (term.special == 0 && term.magnitude == 0) || (other.special == 0 && other.magnitude == 0);
-            term.special = special_bit(is_nan || has_zero, term.negative);
-        }
-        term.position += other.position;
-        term.magnitude = static_cast<u128>(static_cast<u64>(term.magnitude)) * static_cast<u64>(other.magnitude);
-        return term;
-    }
+    __device__ Term<2> term(int k, unsigned low) const { return term_of(x[k], y[k], low); }
 };
 
 // The windows of a launch.
@@ -254,15 +276,17 @@ struct Windows {
     bool counts;
 };
 
-extern __shared__ __align__(8) unsigned shared[];
+extern __shared__ u64 shared_memory[];
+
+__device__ inline unsigned *shared() { return reinterpret_cast<unsigned *>(shared_memory); }
 
 // Adds to the sums of one result.
 template <class K>
 struct Sums {
     typedef K Batch;
-    typedef typename K::Magnitude M;
     static constexpr int WORDS = K::CELL / 2;
-    static constexpr M MASK = (static_cast<M>(1) << K::WIDTH) - 1;
+    typedef Wide<WORDS> Integer;
+    static_assert(K::BITS <= K::WIDTH && K::WIDTH - K::BITS < 64, "terms fit in windows, by a short shift");
 
     const Launch &launch;
     const Windows &windows;
@@ -273,25 +297,26 @@ struct Sums {
     __device__ unsigned of_launch(i64 key) const { return static_cast<unsigned>(key - launch.first); }
     __device__ u64 stride() const { return launch.results * launch.groups; }
 
-    // Adds an integer to the word of a key in a window.
-    __device__ void add_to_table(i64 key, unsigned window, M integer) const {
-        u64 words[WORDS];
-        split(integer, words);
-        add_words(column((window - windows.from) * WORDS) + key, stride(), words);
+    // Adds an integer to the sum of a key in a window of the table.
+    __device__ void add_to_table(i64 key, unsigned window, const Integer &integer) const {
+        add_words(column((window - windows.from) * WORDS) + key, stride(), integer.words);
     }
 
-    __device__ void add_to_cell(unsigned of_key, unsigned window, M integer) const {
+    // The same in shared memory.
+    __device__ void add_to_cell(i64 key, unsigned window, const Integer &integer) const {
         unsigned words[K::CELL];
-        split(integer, words);
+#pragma unroll
+        for (int k = 0; k < K::CELL; k++) {
+            words[k] = static_cast<unsigned>(integer.words[k / 2] >> 32 * (k % 2));
+        }
         const unsigned cells = launch.cells();
-        add_words(shared + (window - windows.near) * cells + launch.cell(of_key), windows.nears * cells, words);
+        add_words(shared() + (window - windows.near) * cells + launch.cell(of_launch(key)), windows.nears * cells, words);
     }
 
-    // Adds the bits of a term in one window.
-    __device__ void add(i64 key, unsigned window, M bits, bool negative) const {
-        const M integer = negative ? -bits : bits;
+    // Adds an integer in a window, which the table may lack.
+    __device__ void add_in_window(i64 key, unsigned window, const Integer &integer) const {
         if (window - windows.near < windows.nears) {
-            add_to_cell(of_launch(key), window, integer);
+            add_to_cell(key, window, integer);
         } else if (window - windows.from < windows.count) {
             add_to_table(key, window, integer);
         } else {
@@ -299,17 +324,17 @@ struct Sums {
         }
     }
 
-    __device__ Term<M> term(const K &batch, int k) const {
-        return batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
-    }
-
     // Adds an integer in the main window.
-    __device__ void add(i64 key, M integer) const {
+    __device__ void add(i64 key, const Integer &integer) const {
         if (launch.copies != 0) {
-            add_to_cell(of_launch(key), windows.main, integer);
+            add_to_cell(key, windows.main, integer);
         } else {
             add_to_table(key, windows.main, integer);
         }
+    }
+
+    __device__ Term<K::MAGNITUDE> term(const K &batch, int k) const {
+        return batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
     }
 
     __device__ void count(i64 key, unsigned elements) const {
@@ -322,23 +347,22 @@ struct Sums {
         }
     }
 
-    // Computes the integer of a term in the main window. Returns false if other windows may have some of its bits.
-    __device__ bool in_main(const K &batch, int k, M &integer) const {
-        const Term<M> term = this->term(batch, k);
-        const unsigned shift = term.position - windows.main * K::WIDTH;
-        const bool is_held = shift <= K::WIDTH - K::BITS && term.special == 0;
-        const M bits = is_held ? term.magnitude << shift : 0;
-        integer = term.negative ? -bits : bits;
-        return is_held || (term.magnitude == 0 && term.special == 0);
+    // Returns true if the main window holds a term. Only then it has an integer of it.
+    __device__ bool is_in_main(const Term<K::MAGNITUDE> &term) const {
+        return term.special == 0 && shift_in_main(term) <= K::WIDTH - K::BITS;
+    }
+
+    __device__ unsigned shift_in_main(const Term<K::MAGNITUDE> &term) const {
+        return term.position - windows.main * K::WIDTH;
     }
 
     // Adds an element. Returns false if it is left to `add_in_windows`.
     __device__ bool add_element(const K &batch, int k) const {
-        M integer;
+        const auto term = this->term(batch, k);
         count(batch.keys[k], 1);
-        const bool is_held = in_main(batch, k, integer);
+        const bool is_held = is_in_main(term);
         if (is_held) {
-            add(batch.keys[k], integer);
+            add(batch.keys[k], term.template shifted<WORDS>(shift_in_main(term)));
         }
         return is_held;
     }
@@ -346,17 +370,25 @@ struct Sums {
     // Adds all elements of a warp, which have one key. Returns a bit for each of the thread's elements that is left to
     // `add_in_windows`.
     __device__ unsigned add_batch(const K &batch) const {
-        M sum = 0;
+        Integer sum(0);
         unsigned rest = 0;
 #pragma unroll
         for (int k = 0; k < K::LEN; k++) {
-            M integer;
-            rest |= in_main(batch, k, integer) ? 0 : 1 << k;
-            sum += integer;
+            const auto term = this->term(batch, k);
+            if (is_in_main(term)) {
+                sum.add(term.template shifted<WORDS>(shift_in_main(term)));
+            } else {
+                rest |= 1 << k;
+            }
         }
 #pragma unroll 1
         for (int half = WARP / 2; half > 0; half /= 2) {
-            sum += shuffled(sum, half);
+            Integer other(0);
+#pragma unroll
+            for (int k = 0; k < WORDS; k++) {
+                other.words[k] = shuffled(sum.words[k], half);
+            }
+            sum.add(other);
         }
         if (lane() == 0) {
             count(batch.keys[0], K::LEN * WARP);
@@ -367,26 +399,24 @@ struct Sums {
 
     // Adds the first element of a batch in all windows that have some of its bits.
     __device__ void add_in_windows(const K &batch) const {
-        Term<M> term = this->term(batch, 0);
+        auto term = this->term(batch, 0);
         const i64 key = batch.keys[0];
         if (term.special != 0) {
             atomicOr(last_column() + key, static_cast<u64>(term.special));
             return;
         }
 #pragma unroll 1
-        while (term.magnitude != 0) {
+        while (!term.is_zero()) {
             const unsigned window = term.position / K::WIDTH, shift = term.position % K::WIDTH;
-            const M bits = term.magnitude << shift & MASK;
+            const unsigned bits = term.pop(min(K::WIDTH - shift, 32u));
             if (bits != 0) {
-                add(key, window, bits, term.negative);
+                add_in_window(key, window, term.with_sign(placed<WORDS>(bits, shift)));
             }
-            term.magnitude >>= K::WIDTH - shift;
-            term.position += K::WIDTH - shift;
         }
     }
 
     // The numbers of elements in shared memory, behind the cells.
-    __device__ unsigned *counters() const { return shared + K::CELL * windows.nears * launch.cells(); }
+    __device__ unsigned *counters() const { return shared() + K::CELL * windows.nears * launch.cells(); }
 
     // The words of shared memory.
     __device__ unsigned words() const { return (K::CELL * windows.nears + windows.counts) * launch.cells(); }
@@ -395,15 +425,19 @@ struct Sums {
     __device__ void flush() const {
         const unsigned held = static_cast<unsigned>(launch.held), cells = launch.cells();
         for (unsigned i = threadIdx.x; i < held * windows.nears; i += blockDim.x) {
-            M sum = 0;
+            Integer sum(0);
+            u64 any = 0;
             for (unsigned copy = 0; copy < launch.copies; copy++) {
-                unsigned *const cell = shared + i * launch.copies + (copy + lane() & (launch.copies - 1));
+                const unsigned *cell = shared() + i * launch.copies + (copy + lane() & (launch.copies - 1));
+                Integer of_copy(0);
 #pragma unroll
                 for (int k = 0; k < K::CELL; k++) {
-                    sum += static_cast<M>(cell[k * windows.nears * cells]) << 32 * k;
+                    of_copy.words[k / 2] |= static_cast<u64>(cell[k * windows.nears * cells]) << 32 * (k % 2);
+                    any |= of_copy.words[k / 2];
                 }
+                sum.add(of_copy);
             }
-            if (sum != 0) {
+            if (any != 0) {
                 add_to_table(launch.first + i % held, windows.near + i / held, sum);
             }
         }
@@ -427,7 +461,7 @@ __device__ inline void add_all(const Launch &launch, Of of) {
         typedef typename decltype(of(result))::Batch Batch;
         place_by_key(result);
         for (unsigned i = threadIdx.x; i < states.words(); i += blockDim.x) {
-            shared[i] = 0;
+            shared()[i] = 0;
         }
         __syncthreads();
         constexpr u64 LEN = Batch::LEN * WARP;
@@ -508,17 +542,16 @@ struct Folds {
     // Sums have their words in shared memory in halves: it has no additions of 64 bits.
     __device__ void merge_to_cell(unsigned cell, u64 word) const {
         if (operation == FOLD_ADD) {
-            unsigned words[2];
-            split(word, words);
-            add_words(shared + cell, launch.cells(), words);
+            const unsigned words[2] = {static_cast<unsigned>(word), static_cast<unsigned>(word >> 32)};
+            add_words(shared() + cell, launch.cells(), words);
         } else {
-            merge(reinterpret_cast<u64 *>(shared) + cell, word);
+            merge(shared_memory + cell, word);
         }
     }
 
     __device__ u64 word(unsigned cell) const {
-        return operation == FOLD_ADD ? static_cast<u64>(shared[cell + launch.cells()]) << 32 | shared[cell]
-                                     : reinterpret_cast<u64 *>(shared)[cell];
+        return operation == FOLD_ADD ? static_cast<u64>(shared()[cell + launch.cells()]) << 32 | shared()[cell]
+                                     : shared_memory[cell];
     }
 
     __device__ void merge_of_key(i64 key, u64 word) const {

@@ -212,7 +212,16 @@ T atomicAdd(T *place, std::common_type_t<T> value) {
     return std::exchange(*place, static_cast<T>(static_cast<U>(*place) + static_cast<U>(value)));
 }
 int atomicMin(int *place, int value) { return std::exchange(*place, std::min(*place, value)); }
-int atomicMax(int *place, int value) { return std::exchange(*place, std::max(*place, value)); }
+template <class T>
+T atomicMax(T *place, std::common_type_t<T> value) {
+    sometimes_give_way();
+    return std::exchange(*place, std::max(*place, value));
+}
+word atomicOr(word *place, word bits) { return std::exchange(*place, *place | bits); }
+word atomicCAS(word *place, word expected, word value) {
+    sometimes_give_way();
+    return std::exchange(*place, *place == expected ? value : *place);
+}
 template <class T>
 T __ldcg(const T *place) {
     return *place;

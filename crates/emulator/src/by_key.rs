@@ -45,12 +45,20 @@ enum Operation {
 impl Operation {
     /// The bits of a window.
     fn width(self) -> u32 {
-        if self == Operation::SumF32 { 36 } else { 96 }
+        match self {
+            Operation::SumF32 => 36,
+            Operation::DotF64 => 160,
+            _ => 96,
+        }
     }
 
     /// The words of a window's sum.
     fn words(self) -> u64 {
-        if self == Operation::SumF32 { 1 } else { 2 }
+        match self {
+            Operation::SumF32 => 1,
+            Operation::DotF64 => 3,
+            _ => 2,
+        }
     }
 }
 
@@ -166,36 +174,51 @@ impl Launch {
         let width = u64::from(self.operation.width());
         while magnitude != 0 {
             let (window, shift) = (position / width, position % width);
-            let bits = (magnitude << shift & ((1 << width) - 1)).cast_signed();
-            self.add_bits(memory, windows, state, window, if negative { -bits } else { bits })?;
-            magnitude >>= width - shift;
-            position += width - shift;
+            let len = (width - shift).min(32);
+            let bits = magnitude as u64 & ((1 << len) - 1);
+            if bits != 0 {
+                let shifted = u128::from(bits) << (shift % 64);
+                let places = self.places(windows, state, window, shift / 64);
+                self.add_words(memory, places, shifted, negative)?;
+            }
+            magnitude >>= len;
+            position += len;
         }
         Ok(())
     }
 
-    /// Adds the bits of a term in a window.
-    fn add_bits(
-        &self, memory: &mut impl Memory, windows: &Windows, state: u64, window: u64, bits: i128,
+    /// The addresses of a window's words from number `first` on. `Err` has the window if the table lacks it.
+    fn places(
+        &self, windows: &Windows, state: u64, window: u64, first: u64,
+    ) -> Result<Vec<u64>, u64> {
+        let (number, words) = (window.wrapping_sub(windows.from), self.operation.words());
+        let place = |word| self.place(number * words + word, state);
+        if number < windows.count { Ok((first..words).map(place).collect()) } else { Err(window) }
+    }
+
+    /// Adds an integer to words, or subtracts it.
+    fn add_words(
+        &self, memory: &mut impl Memory, places: Result<Vec<u64>, u64>, mut integer: u128,
+        negative: bool,
     ) -> Result<(), String> {
-        if bits == 0 {
-            return Ok(());
-        }
-        let number = window.wrapping_sub(windows.from);
-        if number >= windows.count {
-            let place = self.table + 8 * LEFT;
-            let left = memory.load(place, 8)?;
-            return memory.store(place, 8, left | 1 << window);
-        }
-        let words = self.operation.words();
-        let places: Vec<u64> =
-            (0..words).map(|word| self.place(number * words + word, state)).collect();
-        let mut sum = bits.cast_unsigned();
-        for (k, &place) in places.iter().enumerate() {
-            sum = sum.wrapping_add(u128::from(memory.load(place, 8)?) << (64 * k));
-        }
-        for (k, &place) in places.iter().enumerate() {
-            memory.store(place, 8, (sum >> (64 * k)) as u64)?;
+        let places = match places {
+            Ok(places) => places,
+            Err(window) => {
+                let place = self.table + 8 * LEFT;
+                let left = memory.load(place, 8)?;
+                return memory.store(place, 8, left | 1 << window);
+            }
+        };
+        let mut carry = false;
+        for place in places {
+            let (before, word) = (memory.load(place, 8)?, integer as u64);
+            let (after, over) = match negative {
+                true => before.borrowing_sub(word, carry),
+                false => before.carrying_add(word, carry),
+            };
+            carry = over;
+            memory.store(place, 8, after)?;
+            integer >>= 64;
         }
         Ok(())
     }

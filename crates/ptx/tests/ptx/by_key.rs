@@ -30,7 +30,7 @@ fn windows_of(template: &str, ty: Type) -> Option<(i32, i32, i32)> {
         // Products of f32 as f64, whose lowest bits are zeros.
         ("by_key_sum_f64", Type::F32) => Some((96, -350, 256)),
         ("by_key_sum_f64", _) => Some((96, -1074, 1024)),
-        ("by_key_dot_f64", _) => Some((96, -2148, 2048)),
+        ("by_key_dot_f64", _) => Some((160, -2148, 2048)),
         _ => None,
     }
 }
@@ -53,8 +53,8 @@ struct Elements {
 #[derive(Default)]
 struct Found {
     outside: u64,
-    /// The sums of windows: the number of the window, and the sum of each state.
-    windows: Vec<(u64, Vec<i128>)>,
+    /// The sums of windows: the exponent of the window's lowest bit, and the words of each state, the lowest first.
+    windows: Vec<(i32, Vec<Vec<u64>>)>,
     /// The words of the last column.
     last: Vec<u64>,
 }
@@ -93,7 +93,7 @@ fn found(random: &mut Random, program: &Program, text: &str, elements: &Elements
             0 => from + random.below(count as usize) as u64,
             _ => near + random.below(nears as usize) as u64,
         };
-        let words = if width == 36 { 1 } else { 2 };
+        let words = width as usize / 64 + 1;
         let columns = if sums.is_some() { words * count as usize + 1 } else { 1 };
         let mut table = vec![0_u8; 8 * (HEADER + columns * states)];
         // Some ranges of groups, one after the other.
@@ -125,15 +125,9 @@ fn found(random: &mut Random, program: &Program, text: &str, elements: &Elements
             return found;
         }
         for window in 0..count as usize {
-            let sum = |state| match words {
-                1 => i128::from(column(window, state).cast_signed()),
-                _ => {
-                    let [low, high] = [0, 1].map(|word| column(2 * window + word, state));
-                    (u128::from(high) << 64 | u128::from(low)).cast_signed()
-                }
-            };
-            let number = i64::from(base) + i64::from(width) * (from + window as u64) as i64;
-            found.windows.push((number.cast_unsigned(), (0..states).map(sum).collect()));
+            let sum = |state| (0..words).map(|word| column(words * window + word, state)).collect();
+            let exponent = base + width * (from as i32 + window as i32);
+            found.windows.push((exponent, (0..states).map(sum).collect()));
         }
         done |= ((1 << count) - 1) << from;
         left |= table[1];
@@ -152,12 +146,16 @@ fn state_of<K: Kind>(found: &Found, number: usize) -> State<K> {
     (0..3).for_each(|flag| words.as_mut()[1 + flag] = (last >> flag & 1).cast_signed());
     let mut state = State::<K>::from_words(words);
     for (exponent, sums) in &found.windows {
-        let exponent = exponent.cast_signed() as i32;
-        // Bits below the least exponent are zeros.
-        let below = (K::LOW - exponent).max(0);
-        let units = sums[number];
-        assert_eq!(units >> below << below, units, "bits below the least");
-        state.add_units(units >> below, exponent + below);
+        let (top, others) = sums[number].split_last().unwrap();
+        let mut add = |units: i128, word: usize| {
+            // Bits below the least exponent are zeros.
+            let exponent = exponent + 64 * word as i32;
+            let below = (K::LOW - exponent).clamp(0, 127);
+            assert_eq!(units >> below << below, units, "bits below the least");
+            state.add_units(units >> below, exponent + below);
+        };
+        others.iter().enumerate().for_each(|(word, &units)| add(units.into(), word));
+        add(top.cast_signed().into(), others.len());
     }
     state
 }
@@ -211,8 +209,7 @@ fn check(random: &mut Random, program: &Program, elements: &Elements) {
     let values = elements.values.iter().flatten().map(|inputs| results(program, inputs));
     let values: Vec<Vec<Value>> = values.collect();
     let key = |values: &Vec<Value>| values.last().unwrap().stored().cast_signed();
-    let is_outside =
-        |key: i64| usize::try_from(key).is_ok_and(|key| key < elements.groups) == false;
+    let is_outside = |key: i64| usize::try_from(key).map_or(true, |key| key >= elements.groups);
     let outside = values.iter().position(|values| is_outside(key(values)));
     for limits in LIMITS {
         let kernel = match elements.axes {
