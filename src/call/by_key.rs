@@ -51,7 +51,7 @@ impl Windows {
     fn new(width: i32, [least, top]: [i32; 2], begin: i32, counts: bool) -> Self {
         let before = (begin - least + width - 1) / width;
         let base = begin - width * before;
-        let words = if width > 64 { 2 } else { 1 };
+        let words = width as usize / 64 + 1;
         let count = ((top - base) as usize).div_ceil(width as usize);
         Windows { base, width, words, count, main: before as usize, counts }
     }
@@ -64,13 +64,13 @@ impl Table {
         let [output] = formula.program().outputs() else { return None };
         let (reduction, ty) = (output.reduction()?, output.ty);
         let counts = is_counted || reduction == Reduction::Mean;
-        // A window begins 2^10 or more below the last bits of terms of about 1.
+        // A window begins below the last bits of most terms of about 1, and holds them as a whole.
         let windows = match (gpuvec_ptx::template(formula.program())?, ty) {
             ("by_key_sum_f32", _) => Some(Windows::new(36, [-149, 128], -33, counts)),
             // The last bit of an f64 may be 52 below the last bit of a product of f32.
             ("by_key_sum_f64", Type::F32) => Some(Windows::new(96, [-298 - 52, 256], -83, counts)),
             ("by_key_sum_f64", _) => Some(Windows::new(96, [-1074, 1024], -83, counts)),
-            ("by_key_dot_f64", _) => Some(Windows::new(96, [-2148, 2048], -131, counts)),
+            ("by_key_dot_f64", _) => Some(Windows::new(160, [-2148, 2048], -139, counts)),
             _ => None,
         };
         Some(Table { reduction, ty, results, groups, windows })

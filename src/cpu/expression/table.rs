@@ -3,6 +3,7 @@
 use super::erased::ErasedStates;
 use super::output_states::OutputStates;
 use crate::call::{HEADER, Table, Windows};
+use arrayvec::ArrayVec;
 use bytemuck::cast_slice;
 use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_expr::{Reduction, Type};
@@ -70,18 +71,10 @@ fn merge_sums<K: Kind>(
         }
         let mut sum = State::<K>::ZERO;
         for window in 0..windows.count {
-            let low = column(window * windows.words);
-            let units = match windows.words {
-                1 => i128::from(low.cast_signed()),
-                _ => {
-                    let high = column(window * windows.words + 1).cast_signed();
-                    i128::from(high) << 64 | i128::from(low)
-                }
-            };
+            let first = window * windows.words;
+            let words = (first..first + windows.words).map(column).collect();
             let exponent = windows.base + windows.width * window as i32;
-            // Terms have no bits below the lowest digit.
-            let below = (K::LOW - exponent).max(0);
-            sum.add_units(units >> below, exponent + below);
+            add_integer(&mut sum, words, exponent);
         }
         sum.normalise();
         let mut words = *sum.words();
@@ -91,5 +84,25 @@ fn merge_sums<K: Kind>(
         }
         let bytes: &[u8] = cast_slice(words.as_ref());
         states.merge_words(number, bytes, bytes.len());
+    }
+}
+
+/// The most words of a window's sum.
+const MOST_WORDS: usize = 3;
+
+/// Adds an integer of signed words, the lowest first, times 2^exponent.
+fn add_integer<K: Kind>(sum: &mut State<K>, mut words: ArrayVec<u64, MOST_WORDS>, exponent: i32) {
+    let is_negative = words.last().is_some_and(|last| last.cast_signed() < 0);
+    let mut carry = is_negative;
+    for (word, exponent) in words.iter_mut().zip((exponent..).step_by(64)) {
+        if is_negative {
+            (*word, carry) = (!*word).overflowing_add(carry.into());
+        }
+        if *word != 0 {
+            // Terms have no bits below the lowest digit.
+            let below = (K::LOW - exponent).max(0);
+            let units = i128::from(*word >> below);
+            sum.add_units(if is_negative { -units } else { units }, exponent + below);
+        }
     }
 }
