@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_char_p, c_int32, c_int64, c_void_p
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pytest
 from bindings import Place, Status, last_error, lib
-from exact_sums import by_exponents
+from exact_sums import by_exponents, by_rationals, nearest
 from formulas import array_arguments, declared
+from oracles import unsigned
 from streams import KINDS, Resources, ok
 
 IGNORE_OUTSIDE = 1
@@ -64,6 +66,26 @@ class ByKey:
         )
 
 
+def fractions(x: np.ndarray) -> list:
+    """Returns finite values as fractions."""
+    return [Fraction(value) for value in x.tolist()]
+
+
+def mean(x: np.ndarray) -> np.ndarray:
+    """Returns the mean, rounded once."""
+    total = sum(fractions(x)) / x.size
+    bits = nearest(abs(total), x.dtype)
+    return np.array([bits], unsigned(x.dtype)).view(x.dtype) * (-1 if total < 0 else 1)
+
+
+def var(x: np.ndarray) -> np.ndarray:
+    """Returns the variance, rounded once."""
+    exact = fractions(x)
+    middle = sum(exact) / x.size
+    total = sum((value - middle) ** 2 for value in exact) / x.size
+    return np.array([nearest(total, x.dtype)], unsigned(x.dtype)).view(x.dtype)
+
+
 # Reductions of each kind, with the types of the values and of the results, and their oracles.
 EXACT = [
     ("sum(x)", "f4", "f4", by_exponents),
@@ -77,6 +99,8 @@ EXACT = [
     ("max(x)", "i4", "i4", lambda x: [x.max()]),
     ("any(x > 2)", "f4", "?", lambda x: [(x > 2).any()]),
     ("prod(x)", "i4", "i8", lambda x: [np.multiply.reduce(x.astype("i8"))]),
+    ("mean(x)", "f4", "f4", mean),
+    ("var(x)", "f8", "f8", var),
     ("argmax(x)", "f4", "i8", None),
 ]
 TEXTS = [f"{text} {dtype}" for text, dtype, _, _ in EXACT]
@@ -141,7 +165,7 @@ def test_memory_of_every_kind(placement, number, kinds):
 
 
 @pytest.mark.parametrize("kind", ["pageable", "device"])
-@pytest.mark.parametrize("number", [0, 6, 11])
+@pytest.mark.parametrize("number", [0, 6, len(EXACT) - 1])
 def test_a_stream(placement, number, kind):
     """The call waits for the work queued before, and returns when its own is done."""
     with Resources() as resources:
@@ -213,6 +237,47 @@ def test_axes_that_stay(placement, kind, axes, order):
         out = (memory.address + offset, view.strides)
         ok(by_key.run(shape, inputs, [out], 5, axes))
         assert memory.get("f8")[: parent.size].tobytes() == wanted.tobytes()
+
+
+LONG_KINDS = [("pageable",) * 3, ("pinned",) * 3, ("device", "device", "pinned")]
+
+
+@pytest.mark.parametrize("kinds", LONG_KINDS, ids=", ".join)
+@pytest.mark.parametrize("number", [0, 1, 3, 6])
+def test_arrays_longer_than_chunks(placement, number, kinds):
+    """Chunks of several streams, and of several devices, add to the same tables."""
+    with Resources() as resources:
+        check(resources, number, kinds, 400_003, 61)
+
+
+@pytest.mark.parametrize("kind", ["pageable", "device"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_special_values(placement, kind, dtype):
+    """NaN, infinities, signed zeros, subnormal and huge numbers, and groups without elements."""
+    limits = np.finfo(dtype)
+    special = [np.nan, np.inf, -np.inf, 0.0, -0.0, limits.smallest_subnormal, limits.max, 1.0]
+    special += [-limits.max, limits.tiny, -1.0, limits.eps]
+    rng = np.random.default_rng(3)
+    x = np.array(special, dtype)[rng.integers(3, len(special), 4000)]
+    k = rng.integers(0, 300, 4000).astype("u2")
+    x[:300] = np.array(special, dtype)[rng.integers(0, len(special), 300)]
+    inputs, groups = {"x": dtype, "k": "u2"}, 320
+    with (
+        Resources() as resources,
+        ByKey("sum(x); dot(x, x); min(x); max(x)", "k", inputs) as by_key,
+    ):
+        memories = [resources.array(kind, array) for array in (x, k)]
+        outputs = [resources.array(kind, np.zeros(groups, dtype)) for _ in range(4)]
+        places = [memory.address for memory in [*memories, *outputs]]
+        ok(by_key.run((x.size,), places[:2], places[2:], groups))
+        sums, squares, least, most = (memory.get(dtype)[:groups] for memory in outputs)
+    for group in range(groups):
+        of_group = x[k == group]
+        assert sums[group].tobytes() == by_rationals(of_group)[0].tobytes()
+        assert squares[group].tobytes() == by_rationals(of_group, of_group)[0].tobytes()
+        if of_group.size:
+            assert np.array_equal(least[group], of_group.min(), equal_nan=True)
+            assert np.array_equal(most[group], of_group.max(), equal_nan=True)
 
 
 def test_device_memory_is_refused_on_cores():
