@@ -142,7 +142,9 @@ fn execute(
     // A plan is too large to be moved in a short call.
     let plan = &plan(call, placement, &chosen, &Host);
     let plan = plan.as_ref().map_err(|error| *error)?;
-    stream.map_or(Ok(()), Stream::synchronize)?;
+    if let Some(stream) = stream {
+        stream.synchronize()?;
+    }
     let runner = Runner { call, plan, selection: (&chosen).into() };
     let mut work = Evaluating::new(steps, call);
     timed(&chosen, warmups, || match reduce {
