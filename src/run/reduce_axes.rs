@@ -14,7 +14,7 @@ use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::arch::Isa;
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS, Table};
 use crate::cpu::expression::{
     BlockProgram, ErasedStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
     Values,
@@ -64,6 +64,8 @@ pub(super) struct ReduceAxes<'a> {
     groups: Option<usize>,
     /// The index of the first element whose key is outside the groups, and the key.
     outside: Mutex<Option<(usize, i64)>>,
+    /// True if a device found a key outside the groups.
+    is_outside: AtomicBool,
     units_done: AtomicUsize,
     /// True if a worker lacked memory and left its units undone.
     lacked_memory: AtomicBool,
@@ -138,6 +140,7 @@ impl<'a> ReduceAxes<'a> {
             first_wanted: None,
             groups: None,
             outside: Mutex::default(),
+            is_outside: AtomicBool::new(false),
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
@@ -161,6 +164,11 @@ impl<'a> ReduceAxes<'a> {
     /// The index of the first element whose key is outside the groups, and the key.
     pub(super) fn outside(&mut self) -> Option<(usize, i64)> {
         *inner(&mut self.outside)
+    }
+
+    /// True if a device found a key outside the groups. It does not say which.
+    pub(super) fn is_outside(&mut self) -> bool {
+        *self.is_outside.get_mut()
     }
 
     /// The number of states of each result.
@@ -271,7 +279,12 @@ impl ChunkWork for ReduceAxes<'_> {
         self.elements = elements;
         *self.units_done.get_mut() = 0;
         *self.lacked_memory.get_mut() = false;
-        // Work on the caller's states begins once, and keeps the elements that they have.
+        if self.groups.is_some() {
+            *inner(&mut self.outside) = None;
+            *self.is_outside.get_mut() = false;
+            return inner(&mut self.merged).iter_mut().for_each(OutputStates::clear);
+        }
+        // Work on an accumulator's states begins once, and keeps the elements that they have.
         if self.first_wanted.is_some() {
             return;
         }
@@ -302,6 +315,14 @@ impl ChunkWork for ReduceAxes<'_> {
         let first = self.first_wanted.unwrap_or(0) + first;
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         merged.iter_mut().for_each(|states| states.merge_words(reduction, first, words, bytes));
+    }
+
+    fn take_table(&self, number: usize, table: &Table, words: &[u64]) {
+        if words[0] != 0 {
+            self.is_outside.store(true, Ordering::Relaxed);
+        }
+        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        merged.iter_mut().for_each(|states| states.merge_table(number, table, words));
     }
 }
 

@@ -18,6 +18,8 @@ const MOST_TERMS: usize = 1 << 30;
 const MARGIN: i32 = 4;
 /// Units are multiples of this many binades: cells of different threads mostly have the same.
 const STEP: i32 = 8;
+/// The greatest unit: it holds the largest finite number, and neither infinities nor NaNs.
+const MOST_UNIT: i32 = 971 - (BITS - 53);
 /// The terms that are split at once.
 const BLOCK: usize = 256;
 
@@ -129,7 +131,7 @@ impl Cells {
                     continue;
                 };
                 let above = top + MARGIN;
-                self.unit = above + (-above).rem_euclid(STEP) - BITS;
+                self.unit = (above + (-above).rem_euclid(STEP) - BITS).clamp(K::LOW, MOST_UNIT);
             }
             let count = groups.count as u64;
             let (unit, into) = (self.unit, &mut split);
