@@ -66,11 +66,8 @@ constexpr int OUTSIDE = 0, LEFT = 1, HEADER = 2;
 // What a table's last column has for a term that is not finite, and for an element.
 constexpr u64 NAN_BIT = 1, PLUS_INFINITY = 2, MINUS_INFINITY = 4, ELEMENT = 8;
 
-// The elements that a launch adds, and where. SHARED: in shared memory first.
-template <bool IS_SHARED>
+// The elements that a launch adds, and where.
 struct Launch {
-    static constexpr bool SHARED = IS_SHARED;
-
     u64 *table;
     u64 results, n, index, groups, first, held;
     unsigned copies;
@@ -333,14 +330,14 @@ extern __shared__ u64 shared_memory[];
 __device__ inline unsigned *shared() { return reinterpret_cast<unsigned *>(shared_memory); }
 
 // Adds to the sums of one result.
-template <class K, class L>
+template <class K>
 struct Sums {
     typedef K Batch;
     static constexpr int WORDS = K::CELL / 2;
     typedef Wide<WORDS> Integer, Word;
     static_assert(K::BITS <= K::WIDTH && K::WIDTH - K::BITS < 64, "terms fit in windows, by a short shift");
 
-    const L &launch;
+    const Launch &launch;
     const Windows &windows;
     u64 result;
 
@@ -376,9 +373,10 @@ struct Sums {
         }
     }
 
-    // Adds an integer in the main window.
+    // Adds an integer in the main window, in shared memory or in the table.
+    template <bool SHARED>
     __device__ void add(i64 key, const Integer &integer) const {
-        if constexpr (L::SHARED) {
+        if constexpr (SHARED) {
             add_to_cell(key, windows.main, integer);
         } else {
             add_to_table(key, windows.main, integer);
@@ -392,7 +390,7 @@ struct Sums {
     __device__ void count(i64 key, unsigned elements) const {
         if (!windows.counts) {
             // Nothing to do.
-        } else if constexpr (L::SHARED) {
+        } else if (launch.copies != 0) {
             atomicAdd(counters() + launch.cell(of_launch(key)), elements);
         } else {
             atomicAdd(last_column() + key, ELEMENT * elements);
@@ -403,13 +401,15 @@ struct Sums {
     __device__ bool holds(const K &batch, int k, Integer &integer) const { return batch.in_main(k, windows, integer); }
 
     // Adds an element that the main window holds.
+    template <bool SHARED>
     __device__ void add_element(i64 key, const Integer &integer) const {
         count(key, 1);
-        add(key, integer);
+        add<SHARED>(key, integer);
     }
 
     // Adds all elements of a warp, which have one key. Returns a bit for each of the thread's elements that is left to
     // `add_in_windows`.
+    template <bool SHARED>
     __device__ unsigned add_batch(const K &batch) const {
         Integer sum(0);
         unsigned rest = 0;
@@ -433,7 +433,7 @@ struct Sums {
         }
         if (lane() == 0) {
             count(batch.keys[0], K::LEN * WARP);
-            add(batch.keys[0], sum);
+            add<SHARED>(batch.keys[0], sum);
         }
         return rest;
     }
@@ -497,9 +497,36 @@ struct Sums {
     }
 };
 
+// Adds a batch, in shared memory or to the table. Returns a bit for each element that is left: the main window does not hold
+// it, or its key is outside.
+template <bool SHARED, class States, class Batch>
+__device__ inline unsigned add(const Launch &launch, const States &states, const Batch &batch, bool has_one_key) {
+    if (has_one_key) {
+        return states.template add_batch<SHARED>(batch);
+    }
+    unsigned rest = 0;
+#pragma unroll
+    for (int k = 0; k < Batch::LEN; k++) {
+        typename States::Word word(0);
+        if (states.holds(batch, k, word) & launch.holds(batch.keys[k])) {
+            states.template add_element<SHARED>(batch.keys[k], word);
+        } else {
+            rest |= 1 << k;
+        }
+    }
+    if (launch.held != launch.groups) {
+#pragma unroll
+        for (int k = 0; k < Batch::LEN; k++) {
+            const bool is_left = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
+            rest &= is_left ? ~0 : ~(1 << k);
+        }
+    }
+    return rest;
+}
+
 // Adds all elements of the launch to the states that `of` returns for each result.
-template <class L, class Of>
-__device__ inline void add_all(const L &launch, Of of) {
+template <class Of>
+__device__ inline void add_all(const Launch &launch, Of of) {
     launch.for_each_result([&](u64 result, u64 warp, u64 warps) {
         const auto states = of(result);
         typedef typename decltype(of(result))::Batch Batch;
@@ -523,29 +550,11 @@ __device__ inline void add_all(const L &launch, Of of) {
                     batch.keys[k] = k * WARP < left ? batch.keys[k] : launch.first - 1;
                 }
             }
-            // A bit for each element that is not added yet.
-            unsigned rest = 0;
             const bool has_one_key = is_whole && batch.has_one_key() && launch.holds(batch.keys[0]);
-            if (has_one_key) {
-                rest = states.add_batch(batch);
-            } else {
-#pragma unroll
-                for (int k = 0; k < Batch::LEN; k++) {
-                    typename decltype(of(result))::Word word(0);
-                    if (states.holds(batch, k, word) & launch.holds(batch.keys[k])) {
-                        states.add_element(batch.keys[k], word);
-                    } else {
-                        rest |= 1 << k;
-                    }
-                }
-                if (launch.held != launch.groups || !is_whole) {
-#pragma unroll
-                    for (int k = 0; k < Batch::LEN; k++) {
-                        const bool is_left = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
-                        rest &= k * WARP < left && is_left ? ~0 : ~(1 << k);
-                    }
-                }
-            }
+            unsigned rest = launch.copies != 0 ? add<true>(launch, states, batch, has_one_key)
+                                               : add<false>(launch, states, batch, has_one_key);
+            // A bit for each element.
+            rest &= (1u << max(left + WARP - 1, 0) / WARP) - 1;
 #pragma unroll 1
             while (rest != 0) {
                 const int k = __ffs(static_cast<int>(rest)) - 1;
@@ -559,7 +568,7 @@ __device__ inline void add_all(const L &launch, Of of) {
             }
         }
         __syncthreads();
-        if constexpr (L::SHARED) {
+        if (launch.copies != 0) {
             states.flush();
             __syncthreads();
         }
@@ -567,11 +576,10 @@ __device__ inline void add_all(const L &launch, Of of) {
 }
 
 // Merges words of one result.
-template <class L>
 struct Folds {
     typedef by_key::Batch<u64, policy::BY_KEY_BATCH> Batch;
     typedef u64 Word;
-    const L &launch;
+    const Launch &launch;
     u64 result;
     int operation;
 
@@ -614,8 +622,9 @@ struct Folds {
                                      : shared_memory[cell];
     }
 
-    __device__ void merge_of_key(i64 key, u64 word) const {
-        if constexpr (L::SHARED) {
+    template <bool SHARED>
+    __device__ void add_element(i64 key, u64 word) const {
+        if constexpr (SHARED) {
             merge_to_cell(launch.cell(static_cast<unsigned>(key - launch.first)), word);
         } else {
             merge(launch.column(0, result) + key, word);
@@ -627,8 +636,7 @@ struct Folds {
         return true;
     }
 
-    __device__ void add_element(i64 key, u64 word) const { merge_of_key(key, word); }
-
+    template <bool SHARED>
     __device__ unsigned add_batch(const Batch &batch) const {
         u64 word = 0;
 #pragma unroll
@@ -640,7 +648,7 @@ struct Folds {
             word = merged(word, shuffled(word, half));
         }
         if (lane() == 0) {
-            merge_of_key(batch.keys[0], word);
+            add_element<SHARED>(batch.keys[0], word);
         }
         return 0;
     }
@@ -658,33 +666,17 @@ struct Folds {
     }
 };
 
-template <class K, class L>
-__device__ inline void add_sums(const L &launch, const Windows &windows) {
-    add_all(launch, [&](u64 result) { return Sums<K, L>{launch, windows, result}; });
-}
-
-template <class L>
-__device__ inline void merge_folds(const L &launch, int operation) {
-    add_all(launch, [&](u64 result) { return Folds<L>{launch, result, operation}; });
-}
-
 }  // namespace by_key
 
-#define LAUNCH(is_shared) \
-    by_key::Launch<is_shared> { table, results, n, index, groups, first, held, static_cast<unsigned>(copies) }
-
-#define EXACT_BY_KEY(name, K)                                                                                     \
-    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                       \
-        by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,     \
-                      u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {               \
-        const by_key::Windows of{static_cast<int>(base),         static_cast<unsigned>(from),                     \
-                                 static_cast<unsigned>(windows), static_cast<unsigned>(near),                     \
-                                 static_cast<unsigned>(nears),   static_cast<unsigned>(main), counts != 0};       \
-        if (copies != 0) {                                                                                        \
-            by_key::add_sums<K>(LAUNCH(true), of);                                                                \
-        } else {                                                                                                  \
-            by_key::add_sums<K>(LAUNCH(false), of);                                                               \
-        }                                                                                                         \
+#define EXACT_BY_KEY(name, K)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                        \
+        by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,      \
+                      u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {                \
+        const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies)}; \
+        const by_key::Windows of{static_cast<int>(base),         static_cast<unsigned>(from),                      \
+                                 static_cast<unsigned>(windows), static_cast<unsigned>(near),                      \
+                                 static_cast<unsigned>(nears),   static_cast<unsigned>(main), counts != 0};        \
+        by_key::add_all(launch, [&](u64 result) { return by_key::Sums<K>{launch, of, result}; });                  \
     }
 
 EXACT_BY_KEY(sum_f32, by_key::SumF32)
@@ -693,10 +685,7 @@ EXACT_BY_KEY(dot_f64, by_key::DotF64)
 
 extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)
     by_key_fold(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies) {
+    const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies)};
     const int operation = fold_operation();
-    if (copies != 0) {
-        by_key::merge_folds(LAUNCH(true), operation);
-    } else {
-        by_key::merge_folds(LAUNCH(false), operation);
-    }
+    by_key::add_all(launch, [&](u64 result) { return by_key::Folds{launch, result, operation}; });
 }
