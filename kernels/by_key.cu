@@ -106,23 +106,13 @@ __device__ inline void add_words(Word *to, u64 stride, const Word (&words)[WORDS
     for (int k = 0; k < WORDS; k++) {
         const Word word = words[k] + carry;
         carry = word < carry;
-        // A lowest word is rarely 0.
-        if (k == 0 || word != 0) {
+        if (word != 0) {
             if (k == WORDS - 1) {
                 atomicAdd(to + k * stride, word);
             } else {
                 carry |= atomicAdd(to + k * stride, word) + word < word;
             }
         }
-    }
-}
-
-// The same for two words: the carry is a bit of the sum.
-__device__ inline void add_words(unsigned *to, u64 stride, const unsigned (&words)[2]) {
-    const u64 sum = (static_cast<u64>(words[1]) << 32 | words[0]) + atomicAdd(to, words[0]);
-    const unsigned high = static_cast<unsigned>(sum >> 32);
-    if (high != 0) {
-        atomicAdd(to + stride, high);
     }
 }
 
@@ -228,12 +218,12 @@ struct Batch {
 
     __device__ void load(u64 i, u64 n) { elements(i, n, x, keys); }
 
-    // Makes an element the first one. (An index at run time would put the batch into local memory.)
-    __device__ void move_to_front(int of) {
+    // Moves each element one place down.
+    __device__ void shift() {
 #pragma unroll
         for (int k = 1; k < N; k++) {
-            x[0] = k == of ? x[k] : x[0];
-            keys[0] = k == of ? keys[k] : keys[0];
+            x[k - 1] = x[k];
+            keys[k - 1] = keys[k];
         }
     }
 
@@ -248,60 +238,18 @@ struct Batch {
     }
 };
 
-// The windows of a launch.
-struct Windows {
-    int base;
-    unsigned from, count, near, nears, main;
-    bool counts;
-
-    // 2^-exponent of the main window's bit 18, or 0 if that is no float.
-    __device__ float scale_of_f32(int width) const {
-        const int exponent = -(base + width * static_cast<int>(main)) - 18;
-        return exponent < -126 || exponent > 127 ? 0 : __int_as_float(exponent + 127 << 23);
-    }
-};
-
 // The kinds of sums: the bits of windows, the words of cells, and of a term its most bits, their words, and the exponent of
 // its lowest bit.
 struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
     static constexpr int WIDTH = 36, CELL = 2, BITS = 24, MAGNITUDE = 1, LEAST = exact::Format<float>::LEAST;
 
     __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
-
-    // An element as an integer of the main window, if that holds it. Two additions round it to multiples of 2^18 and of 1:
-    // shifts of the significand take half as many instructions again as all else.
-    __device__ bool in_main(int k, const Windows &windows, Wide<1> &integer) const {
-        constexpr float ROUND = 1.5f * (1 << 23);
-        const float scaled = x[k] * windows.scale_of_f32(WIDTH), high = scaled + ROUND;
-        const float rest = (scaled - (high - ROUND)) * (1 << 18), low = rest + ROUND;
-        const int magic = __float_as_int(ROUND);
-        const i64 highs = __float_as_int(high) - magic;
-        integer.words[0] = static_cast<u64>((highs << 18) + (__float_as_int(low) - magic));
-        // A product may be too small for a float. (No branches: all three are cheap.)
-        return (fabsf(scaled) < 1 << 17) & (low - ROUND == rest) & ((scaled != 0) | (x[k] == 0));
-    }
 };
-
-// The same for terms of f64.
-template <class K, int WORDS>
-__device__ inline bool in_main_window(const K &batch, int k, const Windows &windows, Wide<WORDS> &integer) {
-    const auto term = batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
-    const unsigned shift = term.position - windows.main * K::WIDTH;
-    const bool is_held = term.special == 0 && shift <= K::WIDTH - K::BITS;
-    if (is_held) {
-        integer = term.template shifted<WORDS>(shift);
-    }
-    return is_held;
-}
 
 struct SumF64 : Batch<double, policy::BY_KEY_BATCH> {
     static constexpr int WIDTH = 96, CELL = 4, BITS = 53, MAGNITUDE = 1, LEAST = exact::Format<double>::LEAST;
 
     __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
-
-    __device__ bool in_main(int k, const Windows &windows, Wide<2> &integer) const {
-        return in_main_window(*this, k, windows, integer);
-    }
 };
 
 struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
@@ -310,19 +258,22 @@ struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
 
     __device__ void load(u64 i, u64 n) { pairs(i, n, x, y, keys); }
 
-    __device__ void move_to_front(int of) {
-        Batch::move_to_front(of);
+    __device__ void shift() {
+        Batch::shift();
 #pragma unroll
         for (int k = 1; k < LEN; k++) {
-            y[0] = k == of ? y[k] : y[0];
+            y[k - 1] = y[k];
         }
     }
 
     __device__ Term<2> term(int k, unsigned low) const { return term_of(x[k], y[k], low); }
+};
 
-    __device__ bool in_main(int k, const Windows &windows, Wide<3> &integer) const {
-        return in_main_window(*this, k, windows, integer);
-    }
+// The windows of a launch.
+struct Windows {
+    int base;
+    unsigned from, count, near, nears, main;
+    bool counts;
 };
 
 extern __shared__ u64 shared_memory[];
@@ -334,7 +285,7 @@ template <class K>
 struct Sums {
     typedef K Batch;
     static constexpr int WORDS = K::CELL / 2;
-    typedef Wide<WORDS> Integer, Word;
+    typedef Wide<WORDS> Integer;
     static_assert(K::BITS <= K::WIDTH && K::WIDTH - K::BITS < 64, "terms fit in windows, by a short shift");
 
     const Launch &launch;
@@ -373,10 +324,9 @@ struct Sums {
         }
     }
 
-    // Adds an integer in the main window, in shared memory or in the table.
-    template <bool SHARED>
+    // Adds an integer in the main window.
     __device__ void add(i64 key, const Integer &integer) const {
-        if constexpr (SHARED) {
+        if (launch.copies != 0) {
             add_to_cell(key, windows.main, integer);
         } else {
             add_to_table(key, windows.main, integer);
@@ -397,27 +347,36 @@ struct Sums {
         }
     }
 
-    // Returns true if the main window holds an element, with its integer.
-    __device__ bool holds(const K &batch, int k, Integer &integer) const { return batch.in_main(k, windows, integer); }
+    // Returns true if the main window holds a term. Only then it has an integer of it.
+    __device__ bool is_in_main(const Term<K::MAGNITUDE> &term) const {
+        return term.special == 0 && shift_in_main(term) <= K::WIDTH - K::BITS;
+    }
 
-    // Adds an element that the main window holds.
-    template <bool SHARED>
-    __device__ void add_element(i64 key, const Integer &integer) const {
-        count(key, 1);
-        add<SHARED>(key, integer);
+    __device__ unsigned shift_in_main(const Term<K::MAGNITUDE> &term) const {
+        return term.position - windows.main * K::WIDTH;
+    }
+
+    // Adds an element. Returns false if it is left to `add_in_windows`.
+    __device__ bool add_element(const K &batch, int k) const {
+        const auto term = this->term(batch, k);
+        count(batch.keys[k], 1);
+        const bool is_held = is_in_main(term);
+        if (is_held) {
+            add(batch.keys[k], term.template shifted<WORDS>(shift_in_main(term)));
+        }
+        return is_held;
     }
 
     // Adds all elements of a warp, which have one key. Returns a bit for each of the thread's elements that is left to
     // `add_in_windows`.
-    template <bool SHARED>
     __device__ unsigned add_batch(const K &batch) const {
         Integer sum(0);
         unsigned rest = 0;
 #pragma unroll
         for (int k = 0; k < K::LEN; k++) {
-            Integer integer(0);
-            if (batch.in_main(k, windows, integer)) {
-                sum.add(integer);
+            const auto term = this->term(batch, k);
+            if (is_in_main(term)) {
+                sum.add(term.template shifted<WORDS>(shift_in_main(term)));
             } else {
                 rest |= 1 << k;
             }
@@ -433,18 +392,15 @@ struct Sums {
         }
         if (lane() == 0) {
             count(batch.keys[0], K::LEN * WARP);
-            add<SHARED>(batch.keys[0], sum);
+            add(batch.keys[0], sum);
         }
         return rest;
     }
 
     // Adds the first element of a batch in all windows that have some of its bits.
-    __device__ void add_in_windows(const K &batch, bool is_counted) const {
+    __device__ void add_in_windows(const K &batch) const {
         auto term = this->term(batch, 0);
         const i64 key = batch.keys[0];
-        if (!is_counted) {
-            count(key, 1);
-        }
         if (term.special != 0) {
             atomicOr(last_column() + key, static_cast<u64>(term.special));
             return;
@@ -497,33 +453,6 @@ struct Sums {
     }
 };
 
-// Adds a batch, in shared memory or to the table. Returns a bit for each element that is left: the main window does not hold
-// it, or its key is outside.
-template <bool SHARED, class States, class Batch>
-__device__ inline unsigned add(const Launch &launch, const States &states, const Batch &batch, bool has_one_key) {
-    if (has_one_key) {
-        return states.template add_batch<SHARED>(batch);
-    }
-    unsigned rest = 0;
-#pragma unroll
-    for (int k = 0; k < Batch::LEN; k++) {
-        typename States::Word word(0);
-        if (states.holds(batch, k, word) & launch.holds(batch.keys[k])) {
-            states.template add_element<SHARED>(batch.keys[k], word);
-        } else {
-            rest |= 1 << k;
-        }
-    }
-    if (launch.held != launch.groups) {
-#pragma unroll
-        for (int k = 0; k < Batch::LEN; k++) {
-            const bool is_left = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
-            rest &= is_left ? ~0 : ~(1 << k);
-        }
-    }
-    return rest;
-}
-
 // Adds all elements of the launch to the states that `of` returns for each result.
 template <class Of>
 __device__ inline void add_all(const Launch &launch, Of of) {
@@ -542,29 +471,33 @@ __device__ inline void add_all(const Launch &launch, Of of) {
             const u64 i = start + lane();
             batch.load(i, launch.n);
             const int left = static_cast<int>(min(launch.n - start, LEN)) - lane();
-            const bool is_whole = launch.n - start >= LEN;
-            if (!is_whole) {
+            // A bit for each element that is not added yet.
+            unsigned rest = 0;
+            if (launch.n - start >= LEN && batch.has_one_key() && launch.holds(batch.keys[0])) {
+                rest = states.add_batch(batch);
+            } else {
 #pragma unroll
                 for (int k = 0; k < Batch::LEN; k++) {
-                    // There is no group for what is past the end.
-                    batch.keys[k] = k * WARP < left ? batch.keys[k] : launch.first - 1;
+                    if (k * WARP < left) {
+                        if (launch.holds(batch.keys[k])) {
+                            rest |= states.add_element(batch, k) ? 0 : 1 << k;
+                        } else if (launch.is_outside(batch.keys[k])) {
+                            rest |= 1 << k;
+                        }
+                    }
                 }
             }
-            const bool has_one_key = is_whole && batch.has_one_key() && launch.holds(batch.keys[0]);
-            unsigned rest = launch.copies != 0 ? add<true>(launch, states, batch, has_one_key)
-                                               : add<false>(launch, states, batch, has_one_key);
-            // A bit for each element.
-            rest &= (1u << max(left + WARP - 1, 0) / WARP) - 1;
 #pragma unroll 1
-            while (rest != 0) {
-                const int k = __ffs(static_cast<int>(rest)) - 1;
-                rest &= rest - 1;
-                batch.move_to_front(k);
-                if (launch.is_outside(batch.keys[0])) {
-                    atomicMax(&launch.table[OUTSIDE], ~(launch.index + result * launch.n + i + k * WARP));
-                } else {
-                    states.add_in_windows(batch, has_one_key);
+            for (int k = 0; rest != 0; k++) {
+                if (rest & 1) {
+                    if (launch.is_outside(batch.keys[0])) {
+                        atomicMax(&launch.table[OUTSIDE], ~(launch.index + result * launch.n + i + k * WARP));
+                    } else {
+                        states.add_in_windows(batch);
+                    }
                 }
+                rest >>= 1;
+                batch.shift();
             }
         }
         __syncthreads();
@@ -578,7 +511,6 @@ __device__ inline void add_all(const Launch &launch, Of of) {
 // Merges words of one result.
 struct Folds {
     typedef by_key::Batch<u64, policy::BY_KEY_BATCH> Batch;
-    typedef u64 Word;
     const Launch &launch;
     u64 result;
     int operation;
@@ -622,21 +554,19 @@ struct Folds {
                                      : shared_memory[cell];
     }
 
-    template <bool SHARED>
-    __device__ void add_element(i64 key, u64 word) const {
-        if constexpr (SHARED) {
+    __device__ void merge_of_key(i64 key, u64 word) const {
+        if (launch.copies != 0) {
             merge_to_cell(launch.cell(static_cast<unsigned>(key - launch.first)), word);
         } else {
             merge(launch.column(0, result) + key, word);
         }
     }
 
-    __device__ bool holds(const Batch &batch, int k, u64 &word) const {
-        word = batch.x[k];
+    __device__ bool add_element(const Batch &batch, int k) const {
+        merge_of_key(batch.keys[k], batch.x[k]);
         return true;
     }
 
-    template <bool SHARED>
     __device__ unsigned add_batch(const Batch &batch) const {
         u64 word = 0;
 #pragma unroll
@@ -648,12 +578,12 @@ struct Folds {
             word = merged(word, shuffled(word, half));
         }
         if (lane() == 0) {
-            add_element<SHARED>(batch.keys[0], word);
+            merge_of_key(batch.keys[0], word);
         }
         return 0;
     }
 
-    __device__ void add_in_windows(const Batch &, bool) const {}
+    __device__ void add_in_windows(const Batch &) const {}
 
     __device__ unsigned words() const { return 2 * launch.cells(); }
 
@@ -668,15 +598,15 @@ struct Folds {
 
 }  // namespace by_key
 
-#define EXACT_BY_KEY(name, K)                                                                                      \
-    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                        \
-        by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,      \
-                      u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {                \
+#define EXACT_BY_KEY(name, K)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                              \
+        by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,     \
+                      u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {               \
         const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies)}; \
-        const by_key::Windows of{static_cast<int>(base),         static_cast<unsigned>(from),                      \
-                                 static_cast<unsigned>(windows), static_cast<unsigned>(near),                      \
-                                 static_cast<unsigned>(nears),   static_cast<unsigned>(main), counts != 0};        \
-        by_key::add_all(launch, [&](u64 result) { return by_key::Sums<K>{launch, of, result}; });                  \
+        const by_key::Windows of{static_cast<int>(base),       static_cast<unsigned>(from),                      \
+                                 static_cast<unsigned>(windows), static_cast<unsigned>(near),                     \
+                                 static_cast<unsigned>(nears), static_cast<unsigned>(main), counts != 0};         \
+        by_key::add_all(launch, [&](u64 result) { return by_key::Sums<K>{launch, of, result}; });              \
     }
 
 EXACT_BY_KEY(sum_f32, by_key::SumF32)
