@@ -1,5 +1,6 @@
 //! The task of a call, and the interface of the work that does it.
 
+use super::by_key::Table;
 use super::chunk::Chunk;
 use super::formula::{Binding, Evaluation, Formula};
 use gpuvec_expr::{Output, OutputKind, Reduction, Type};
@@ -91,11 +92,11 @@ impl<'a> Task<'a> {
 
     #[inline(never)]
     fn kernel(self, number: usize) -> Option<(Task<'a>, &'a [usize])> {
-        let Task::Evaluate(Evaluation { formula, bindings }) = self else {
+        let Task::Evaluate(Evaluation { formula, bindings, groups }) = self else {
             return (number == 0).then_some((self, &[0]));
         };
         let (formula, outputs) = formula.kernel_of(number)?;
-        Some((Task::Evaluate(Evaluation { formula, bindings }), outputs))
+        Some((Task::Evaluate(Evaluation { formula, bindings, groups }), outputs))
     }
 
     /// The size of a reduction's state as its kernel writes it, in bytes.
@@ -142,6 +143,9 @@ pub(crate) trait ChunkWork: Sync {
 
     /// Merges the states that kernels wrote.
     fn take_states(&self, _states: &KernelStates<'_>) {}
+
+    /// Merges the states in the table of kernel `number`.
+    fn take_table(&self, _number: usize, _table: &Table, _words: &[u64]) {}
 }
 
 /// The states of a reduction, as its kernels wrote them for a chunk.

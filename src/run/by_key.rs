@@ -8,16 +8,23 @@ use super::log::{self, Subject};
 use super::memory_kinds::MemoryKinds;
 use super::reduce_axes::ReduceAxes;
 use super::work::{CpuProgram, Evaluating, NO_BUFFERS};
-use super::{Runner, execute, last_run};
-use crate::call::{Argument, Array, Call, Layout, MAX_OUTPUTS, TaskKind};
-use crate::cpu::expression::OutputStates;
+use super::{Runner, copy, execute, last_run};
+use crate::call::{
+    Argument, Arguments, Array, Call, FindKinds, Layout, MAX_INPUTS, MAX_OUTPUTS, MemoryKind,
+    TaskKind, has_tables,
+};
+use crate::cpu::expression::{BlockProgram, OutputStates};
 use crate::cpu::{Grid, low_ends, scatter};
-use crate::error::Error;
-use crate::objects::stream::{given, gpuvec_stream};
+use crate::cuda::{alloc, default_stream, device};
+use crate::error::{Error, gpuvec_status};
+use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::process::memory;
-use crate::process::settings::Placement;
+use crate::process::settings::{self, Placement};
 use arrayvec::ArrayVec;
+use bytemuck::cast_slice_mut;
 use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
+use std::ffi::c_void;
+use std::ptr::null_mut;
 
 /// The groups of a call.
 #[derive(Clone, Copy)]
@@ -30,11 +37,26 @@ pub(crate) struct Groups {
 
 /// The outputs of a call by key, checked.
 struct Outputs {
+    arrays: ArrayVec<Array, MAX_OUTPUTS>,
     views: ArrayVec<View, MAX_OUTPUTS>,
+    /// The axes of the outputs. `None` if these have no elements.
+    axes: Option<Axes>,
     /// The lengths of the axes that are not reduced, and then the number of groups.
     lengths: ArrayVec<usize, MAX_RANK>,
     /// The strides of each output along them.
     strides: ArrayVec<ArrayVec<isize, MAX_RANK>, MAX_OUTPUTS>,
+}
+
+/// A call by key.
+struct ByKey<'a> {
+    blocks: &'a BlockProgram,
+    outputs: Outputs,
+    groups: Groups,
+    /// The number of results along the axes that are not reduced, which each have all groups.
+    results: usize,
+    stream: Option<&'a Stream>,
+    /// True for a call without elements.
+    is_empty: bool,
 }
 
 /// Evaluates an expression by key.
@@ -50,30 +72,103 @@ pub(crate) fn evaluate_by_key(
             expected: "it has no keys: compile it with gpuvec_expr_compile_by",
         });
     }
+    let placement = settings::placement()?;
     let of_stream = given(stream)?;
     let mut bound = BoundArguments::new();
+    bound.groups = groups.count;
     bound.read_inputs(given_arguments)?;
-    let outputs = Outputs::new(given_arguments, groups)?;
-    let kept: usize = outputs.lengths[..outputs.lengths.len() - 1].iter().product();
+    let mut outputs = Outputs::new(given_arguments, groups)?;
+    let results: usize = outputs.lengths[..outputs.lengths.len() - 1].iter().product();
     // The call's outputs have one element for each index of the axes that are not reduced: C order gives the states
     // their order.
-    let mut places = memory::filled(0_u64, kept * outputs.views.len()).map_err(|_| NO_BUFFERS)?;
+    let mut places =
+        memory::filled(0_u64, results * outputs.views.len()).map_err(|_| NO_BUFFERS)?;
     for (number, layout) in expression.formula.outputs().enumerate() {
-        let place = places[number * kept..].as_mut_ptr();
+        let place = places[number * results..].as_mut_ptr();
         // SAFETY: the places have a word for each element, and outlive the call.
         bound
             .outputs
             .push(unsafe { Argument::new(OUTPUT_NAMES[number], place.cast(), layout, None) });
     }
     let arguments = bound.arguments(given_arguments);
-    let (task, placement) = (arguments.task, Placement::Cpu);
-    let blocks = &expression.blocks;
-    let reduced = |call: &Call<'_>| {
-        outputs.refuse_overlap(call)?;
-        let states = OutputStates::of(task.reductions());
-        let states = states.identities(kept * groups.count).map_err(|_| NO_BUFFERS)?;
-        if shape.contains(&0) {
-            return Ok(states);
+    let task = arguments.task;
+    MemoryKinds { task, placement }.find(&mut outputs.arrays)?;
+    let (blocks, stream) = (&expression.blocks, of_stream.as_deref());
+    let is_empty = shape.contains(&0);
+    let by_key = ByKey { blocks, outputs, groups, results, stream, is_empty };
+    match by_key.reduce(&arguments, placement)? {
+        Some(mut states) => match states.first_without_result(results * groups.count) {
+            Some(state) => Err(Error::EmptyGroup { group: state % groups.count }),
+            None => by_key.outputs.store(&mut states),
+        },
+        None => {
+            last_run::clear();
+            Ok(())
+        }
+    }
+}
+
+impl ByKey<'_> {
+    /// The states of all groups. `None` if there are no results.
+    fn reduce(
+        &self, arguments: &Arguments<'_>, placement: Placement,
+    ) -> Result<Option<OutputStates>, Error> {
+        let kinds = MemoryKinds { task: arguments.task, placement };
+        let states = arguments.check(kinds, |call| {
+            self.outputs.refuse_overlap(call)?;
+            if has_tables(call) && placement != Placement::Cpu {
+                match self.reduce_in_place(call, placement) {
+                    // Cores find out which key is outside.
+                    Ok(None) => {}
+                    Err(error) if call.device().is_some() && leaves_copies(&error) => {}
+                    states => return states,
+                }
+            } else if placement == Placement::Gpu {
+                device::usable()?;
+            }
+            match call.device() {
+                Some(_) => self.reduce_copies(arguments, call),
+                None => self.reduce_in_place(call, Placement::Cpu),
+            }
+        })?;
+        Ok(states.flatten())
+    }
+
+    /// Copies the inputs that the host cannot access, and reduces the copies on cores.
+    fn reduce_copies(
+        &self, arguments: &Arguments<'_>, call: &Call<'_>,
+    ) -> Result<Option<OutputStates>, Error> {
+        self.stream.map_or(Ok(()), Stream::synchronize)?;
+        let (mut inputs, mut copies) = (ArrayVec::<_, MAX_INPUTS>::new(), Vec::new());
+        for (input, array) in arguments.inputs.iter().zip(call.inputs()) {
+            if array.device().is_none() {
+                inputs.push(*input);
+                continue;
+            }
+            let mut words = words(array.bytes)?;
+            let to = words.as_mut_ptr().cast::<c_void>();
+            let from = std::ptr::with_exposed_provenance(array.address);
+            let layout = Layout::contiguous(1);
+            // SAFETY: the call promises the input's bytes, and there is room for them in the copy.
+            let [from, to] = [from, to.cast_const()]
+                .map(|address| unsafe { Argument::new(array.name, address, layout, None) });
+            copy([from, to], array.bytes, null_mut())?;
+            // SAFETY: the copy has the bytes of all elements, and lives until the copies are reduced.
+            inputs.push(unsafe { input.copied(array.address, words.as_mut_ptr().cast()) });
+            copies.push(words);
+        }
+        self.reduce(&Arguments { inputs: &inputs, ..*arguments }, Placement::Cpu)
+    }
+
+    /// Reduces the elements where the plan says. `None` if a device found a key outside the groups, which is an error.
+    fn reduce_in_place(
+        &self, call: &Call<'_>, placement: Placement,
+    ) -> Result<Option<OutputStates>, Error> {
+        let (blocks, groups) = (self.blocks, self.groups);
+        let states = OutputStates::of(call.task().reductions());
+        let states = states.identities(self.results * groups.count).map_err(|_| NO_BUFFERS)?;
+        if self.is_empty {
+            return Ok(Some(states));
         }
         let mut reducing =
             ReduceAxes::new(blocks, &call.for_states())?.by_key(groups.count, states);
@@ -81,25 +176,31 @@ pub(crate) fn evaluate_by_key(
             runner.run_along_axes(&mut reducing).map(drop)
         };
         let steps = CpuProgram::Blocks(blocks);
-        execute(call, placement, of_stream.as_deref(), steps, Some(&mut reduce))?;
+        execute(call, placement, self.stream, steps, Some(&mut reduce))?;
         match reducing.outside() {
             Some((index, key)) if !groups.ignores_outside => {
                 Err(Error::Key { index, key, groups: groups.count })
             }
-            _ => reducing.into_states(),
-        }
-    };
-    let states = arguments.check(MemoryKinds { task, placement }, reduced)?;
-    match states {
-        Some(mut states) => match states.first_without_result(kept * groups.count) {
-            Some(state) => Err(Error::EmptyGroup { group: state % groups.count }),
-            None => outputs.store(&mut states),
-        },
-        None => {
-            last_run::clear();
-            Ok(())
+            _ if reducing.is_outside() && !groups.ignores_outside => Ok(None),
+            // The formula's next tables have all windows.
+            _ if reducing.are_left() => self.reduce_in_place(call, placement),
+            _ => reducing.into_states().map(Some),
         }
     }
+}
+
+/// True for an error after which copies on the host may still be reduced: a device lacks memory for the tables, or the
+/// arrays are in the memory of several devices.
+fn leaves_copies(error: &Error) -> bool {
+    let lacks_memory = error.status() == gpuvec_status::GPUVEC_ERROR_OUT_OF_MEMORY;
+    lacks_memory || matches!(error, Error::StridedOnOtherDevice { .. })
+}
+
+/// Memory for a copy of an array, in words.
+fn words(bytes: usize) -> Result<Vec<u64>, Error> {
+    let purpose = "copies of arrays in device memory";
+    memory::filled(0, bytes.div_ceil(size_of::<u64>()))
+        .map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
 
 impl Outputs {
@@ -138,7 +239,18 @@ impl Outputs {
             reduced_axes: 0,
             is_indexed: false,
         };
-        Axes::new(&all, &mut views).map_err(Error::Axes)?;
+        let axes = Axes::new(&all, &mut views).map_err(Error::Axes)?;
+        let arrays =
+            (0..).zip(expression.formula.outputs()).zip(&views).map(|((number, layout), view)| {
+                Array {
+                    name: OUTPUT_NAMES[number as usize],
+                    address: view.lowest,
+                    layout,
+                    bytes: view.end - view.lowest,
+                    kind: MemoryKind::Pageable,
+                }
+            });
+        let arrays = if axes.is_some() { arrays.collect() } else { ArrayVec::new() };
         let last = |axes: &mut dyn FnMut(usize)| {
             (0..lengths.len()).filter(|axis| *axis != place).chain([place]).for_each(axes);
         };
@@ -156,7 +268,7 @@ impl Outputs {
             last(&mut |axis| of_output.push(own[axis] as isize));
             strides.push(of_output);
         }
-        Ok(Outputs { views, lengths: ordered, strides })
+        Ok(Outputs { arrays, views, axes, lengths: ordered, strides })
     }
 
     /// Fails if an output is near an input.
@@ -174,16 +286,36 @@ impl Outputs {
 
     /// Stores the results of states.
     fn store(&self, states: &mut OutputStates) -> Result<(), Error> {
+        let Some(axes) = &self.axes else { return Ok(()) };
         let count = self.lengths.iter().product();
         let mut results = memory::filled(0_u64, count).map_err(|_| NO_BUFFERS)?;
-        for (number, (view, strides)) in self.views.iter().zip(&self.strides).enumerate() {
+        if self.arrays.iter().any(|array| array.kind != MemoryKind::Pageable) {
+            default_stream::synchronize_for_cores();
+        }
+        for (number, (view, array)) in self.views.iter().zip(&self.arrays).enumerate() {
             states.results(number, &mut results);
             let bytes = low_ends(&mut results, view.element_bytes);
-            let to = std::ptr::with_exposed_provenance_mut(view.address);
-            // SAFETY: the caller promises the outputs, which were checked.
-            unsafe {
-                scatter(Grid::new(&self.lengths, strides, view.element_bytes), bytes.as_ptr(), to)
+            let grid = Grid::new(&self.lengths, &self.strides[number], view.element_bytes);
+            let Some(ordinal) = array.device() else {
+                let to = std::ptr::with_exposed_provenance_mut(view.address);
+                // SAFETY: the caller promises the outputs, which were checked.
+                unsafe { scatter(grid, bytes.as_ptr(), to) };
+                continue;
             };
+            let mut image = words(array.bytes)?;
+            let image: &mut [u8] = &mut cast_slice_mut(&mut image)[..array.bytes];
+            // SAFETY: the image has the bytes from the lowest element of the output to its highest.
+            unsafe {
+                let first = image.as_mut_ptr().add(view.address - array.address);
+                scatter(grid, bytes.as_ptr(), first);
+            }
+            let runs = axes.kept().blocks(axes.kept().run(view));
+            for run in runs.walk(0..runs.count()) {
+                let place = view.first.wrapping_add_signed(run.offset(view)) - array.address;
+                let bytes = &image[place..][..run.space().elements() * view.element_bytes];
+                // SAFETY: the caller promises the outputs, which were checked.
+                unsafe { alloc::write(ordinal, (array.address + place) as u64, bytes)? };
+            }
         }
         Ok(())
     }
