@@ -76,6 +76,8 @@ int __double2hiint(double x) { return static_cast<int>(bits_as<long long>(x) >> 
 double __hiloint2double(int high, int low) {
     return bits_as<double>(static_cast<word>(static_cast<unsigned>(high)) << 32 | static_cast<unsigned>(low));
 }
+int __float_as_int(float x) { return bits_as<int>(x); }
+int __ffs(int x) { return __builtin_ffs(x); }
 int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(x); }
 word __umul64hi(word x, word y) { return static_cast<unsigned __int128>(x) * y >> 64; }
 unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {

@@ -126,9 +126,10 @@ impl<'a> Task<'a> {
         outputs.iter().filter(|output| output.reduction().is_some())
     }
 
-    /// True if the task has a result for no elements.
+    /// True if the task has a result for no elements. Each group may also lack elements, so groups are checked later.
     pub(super) fn has_empty_result(self) -> bool {
-        self.formula().is_none_or(|formula| formula.has_empty_result)
+        self.kind() == TaskKind::Grouped
+            || self.formula().is_none_or(|formula| formula.has_empty_result)
     }
 }
 

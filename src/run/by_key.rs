@@ -55,6 +55,8 @@ struct ByKey<'a> {
     /// The number of results along the axes that are not reduced, which each have all groups.
     results: usize,
     stream: Option<&'a Stream>,
+    /// True for a call without elements.
+    is_empty: bool,
 }
 
 /// Evaluates an expression by key.
@@ -92,9 +94,13 @@ pub(crate) fn evaluate_by_key(
     let task = arguments.task;
     MemoryKinds { task, placement }.find(&mut outputs.arrays)?;
     let (blocks, stream) = (&expression.blocks, of_stream.as_deref());
-    let by_key = ByKey { blocks, outputs, groups, results, stream };
+    let is_empty = shape.contains(&0);
+    let by_key = ByKey { blocks, outputs, groups, results, stream, is_empty };
     match by_key.reduce(&arguments, placement)? {
-        Some(mut states) => by_key.outputs.store(&mut states),
+        Some(mut states) => match states.first_without_result(results * groups.count) {
+            Some(state) => Err(Error::EmptyGroup { group: state % groups.count }),
+            None => by_key.outputs.store(&mut states),
+        },
         None => {
             last_run::clear();
             Ok(())
@@ -161,6 +167,9 @@ impl ByKey<'_> {
         let (blocks, groups) = (self.blocks, self.groups);
         let states = OutputStates::of(call.task().reductions());
         let states = states.identities(self.results * groups.count).map_err(|_| NO_BUFFERS)?;
+        if self.is_empty {
+            return Ok(Some(states));
+        }
         let mut reducing =
             ReduceAxes::new(blocks, &call.for_states())?.by_key(groups.count, states);
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {

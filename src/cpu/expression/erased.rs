@@ -58,6 +58,9 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// The bits of the results of the first states.
     fn results(&mut self, results: &mut [u64]);
 
+    /// The number of the first of `count` states that lacks an element and therefore a result, such as a minimum's.
+    fn first_without_result(&self, count: usize) -> Option<usize>;
+
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
 }
@@ -223,6 +226,11 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
                 *result = self.result(state);
             }
         }
+    }
+
+    fn first_without_result(&self, count: usize) -> Option<usize> {
+        let lacks_result = |state: &usize| !self.slab.is_begun(*state);
+        (0..count).find(lacks_result).filter(|_| !R::Accumulator::HAS_EMPTY_RESULT)
     }
 
     fn state_bytes(&self) -> usize {

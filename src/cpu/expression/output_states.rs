@@ -146,6 +146,11 @@ impl OutputStates {
         }
     }
 
+    /// The number of the first of `count` states that lacks an element and therefore a result.
+    pub(crate) fn first_without_result(&self, count: usize) -> Option<usize> {
+        self.sums.iter().filter_map(|states| states.first_without_result(count)).min()
+    }
+
     /// The greatest number of bytes of an output's state. `None` if there are no reduced outputs.
     pub(crate) fn largest_bytes(&self) -> Option<usize> {
         let bytes = |sums: &Sums| {
