@@ -10,6 +10,7 @@ import pytest
 from bindings import Place, Status, last_error, lib
 from compiled_by_key import IGNORE_OUTSIDE, ByKey
 from exact_sums import by_exponents, by_rationals, nearest
+from on_fake_driver import needs_fake_driver, run
 from oracles import unsigned
 from streams import KINDS, Resources, ok
 
@@ -284,3 +285,61 @@ def test_device_memory_is_refused_on_cores():
         finally:
             lib.gpuvec_set_placement(Place.AUTO)
         assert (out == 7).all()
+
+
+SCRIPT = """
+        from compiled_by_key import ByKey
+        from streams import Resources
+        rng = np.random.default_rng(1)
+"""
+
+
+@needs_fake_driver
+def test_several_devices_share_a_call():
+    """Each has tables of its own, which the host merges."""
+    run(
+        SCRIPT
+        + """
+        lib.gpuvec_set_placement(Place.GPU)
+        n, groups = 2_200_003, 50
+        x, k = rng.integers(-99, 99, n).astype("f8"), rng.integers(0, groups, n, "u1")
+        sums, most = np.zeros(groups), np.zeros(groups)
+        with ByKey("sum(x); max(x)", "k", {"x": "f8", "k": "u1"}) as by_key:
+            ok(by_key.run((n,), [x, k], [sums, most], groups))
+            assert last_run().devices == 0b11, last_run().devices
+            assert (sums == np.bincount(k, x, groups)).all()
+            assert all(most[group] == x[k == group].max() for group in range(groups))
+            k[n - 5] = groups
+            assert by_key.run((n,), [x, k], [sums, most], groups) == Status.ERROR_VALUE
+            assert f"element {n - 5} is {groups}" in last_error()
+        """,
+        DEVICES=2,
+    )
+
+
+@needs_fake_driver
+def test_without_memory_for_tables():
+    """Cores reduce arrays that they can access, and copies of others."""
+    run(
+        SCRIPT
+        + """
+        n, groups = 300_000, 200_000
+        x, k = rng.integers(-99, 99, n).astype("f8"), np.arange(n, dtype="i4") % groups
+        expected = np.bincount(k, x, groups)
+        sums = np.full(groups, 7.0)
+        with ByKey("sum(x)", "k", {"x": "f8", "k": "i4"}) as by_key, Resources() as resources:
+            lib.gpuvec_set_placement(Place.GPU)
+            assert by_key.run((n,), [x, k], [sums], groups) == Status.ERROR_OUT_OF_MEMORY
+            assert (sums == 7).all()
+            inputs = [resources.array("device", array) for array in (x, k)]
+            places = [memory.address for memory in inputs]
+            for place in (Place.GPU, Place.AUTO):
+                lib.gpuvec_set_placement(place)
+                sums[:] = 7
+                ok(by_key.run((n,), places, [sums], groups))
+                assert (sums == expected).all() and last_run().backend == Backend.CPU
+            ok(by_key.run((n,), [x, k], [sums], groups))
+            assert (sums == expected).all()
+        """,
+        MEMORY=12 << 20,
+    )
