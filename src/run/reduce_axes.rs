@@ -14,7 +14,9 @@ use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::arch::Isa;
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS, Table};
+use crate::call::{
+    Binding, Call, ChunkWork, Extent, KernelStates, LEFT, MAX_INPUTS, MAX_OUTPUTS, OUTSIDE, Table,
+};
 use crate::cpu::expression::{
     BlockProgram, ErasedStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
     Values,
@@ -66,6 +68,8 @@ pub(super) struct ReduceAxes<'a> {
     outside: Mutex<Option<(usize, i64)>>,
     /// True if a device found a key outside the groups.
     is_outside: AtomicBool,
+    /// True if terms had bits that the tables of a device lack.
+    are_left: AtomicBool,
     units_done: AtomicUsize,
     /// True if a worker lacked memory and left its units undone.
     lacked_memory: AtomicBool,
@@ -141,6 +145,7 @@ impl<'a> ReduceAxes<'a> {
             groups: None,
             outside: Mutex::default(),
             is_outside: AtomicBool::new(false),
+            are_left: AtomicBool::new(false),
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
@@ -164,6 +169,11 @@ impl<'a> ReduceAxes<'a> {
     /// The index of the first element whose key is outside the groups, and the key.
     pub(super) fn outside(&mut self) -> Option<(usize, i64)> {
         *inner(&mut self.outside)
+    }
+
+    /// True if terms had bits that the tables of a device lack: the states are not complete.
+    pub(super) fn are_left(&mut self) -> bool {
+        *self.are_left.get_mut()
     }
 
     /// True if a device found a key outside the groups. It does not say which.
@@ -282,6 +292,7 @@ impl ChunkWork for ReduceAxes<'_> {
         if self.groups.is_some() {
             *inner(&mut self.outside) = None;
             *self.is_outside.get_mut() = false;
+            *self.are_left.get_mut() = false;
             return inner(&mut self.merged).iter_mut().for_each(OutputStates::clear);
         }
         // Work on an accumulator's states begins once, and keeps the elements that they have.
@@ -318,8 +329,8 @@ impl ChunkWork for ReduceAxes<'_> {
     }
 
     fn take_table(&self, number: usize, table: &Table, words: &[u64]) {
-        if words[0] != 0 {
-            self.is_outside.store(true, Ordering::Relaxed);
+        for (place, flag) in [(OUTSIDE, &self.is_outside), (LEFT, &self.are_left)] {
+            flag.fetch_or(words[place] != 0, Ordering::Relaxed);
         }
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         merged.iter_mut().for_each(|states| states.merge_table(number, table, words));
