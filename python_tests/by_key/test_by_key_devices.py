@@ -213,15 +213,18 @@ def test_special_values(placement, kind, dtype):
     k = rng.integers(0, 300, 4000).astype("u2")
     x[:300] = np.array(special, dtype)[rng.integers(0, len(special), 300)]
     inputs, groups = {"x": dtype, "k": "u2"}, 320
-    with (
-        Resources() as resources,
-        ByKey("sum(x); dot(x, x); min(x); max(x)", "k", inputs) as by_key,
-    ):
+    results = []
+    with Resources() as resources:
         memories = [resources.array(kind, array) for array in (x, k)]
-        outputs = [resources.array(kind, np.zeros(groups, dtype)) for _ in range(4)]
-        places = [memory.address for memory in [*memories, *outputs]]
-        ok(by_key.run((x.size,), places[:2], places[2:], groups))
-        sums, squares, least, most = (memory.get(dtype)[:groups] for memory in outputs)
+        # Minima need an element in each group.
+        for text, count in (("sum(x); dot(x, x)", groups), ("min(x); max(x)", int(k.max()) + 1)):
+            outputs = [resources.array(kind, np.zeros(count, dtype)) for _ in range(2)]
+            places = [memory.address for memory in [*memories, *outputs]]
+            with ByKey(text, "k", inputs) as by_key:
+                ok(by_key.run((x.size,), places[:2], places[2:], count))
+            results += [memory.get(dtype)[:count] for memory in outputs]
+    sums, squares, least, most = results
+    assert np.unique(k).size == k.max() + 1
     for group in range(groups):
         of_group = x[k == group]
         assert sums[group].tobytes() == by_rationals(of_group)[0].tobytes()
