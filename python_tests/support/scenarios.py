@@ -511,7 +511,7 @@ def works() -> Iterator[tuple[Work, Place]]:
     for kinds in FAMILY_KINDS:
         is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
         places = GPU_PLACES if is_on_device else (Place.GPU,)
-        yield from ((ReductionByKey(kinds, FIVE), place) for place in places)
+        yield from ((ReductionByKey(kinds, FOUR // 2), place) for place in places)
     for operation in (SHAPES[0], SHAPES[-1]):
         for n, place in host_calls(("pageable",) * 3):
             yield Trim(operation, ("pageable",) * 3, n), place
