@@ -94,8 +94,9 @@ impl<S: SlabState> Slab<S> {
     /// `count` states, without the terms in their lanes.
     pub(super) fn states(&mut self, first: usize, count: usize) -> &mut [S] {
         (first..first + count).for_each(|number| _ = self.state(number));
-        // SAFETY: states that are begun are initialized.
-        unsafe { self.states[first..][..count].assume_init_mut() }
+        let states = self.states[first..][..count].as_mut_ptr().cast();
+        // SAFETY: states that are begun are initialized, and the slice has as many.
+        unsafe { std::slice::from_raw_parts_mut(states, count) }
     }
 
     /// The first sums of lanes, in two parts, and their greatest number of terms. `None` if no lane has a term.
