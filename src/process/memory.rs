@@ -1,6 +1,7 @@
 //! Memory of the host: the page size, allocations that fail without an abort, and the range of addresses where memory
 //! of one kind has been seen.
 
+use bytemuck::Zeroable;
 use std::collections::TryReserveError;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +36,22 @@ pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, TryRese
     values.try_reserve_exact(count)?;
     values.resize(count, value);
     Ok(values)
+}
+
+/// Returns `count` values whose bits are zero, or an error if memory has run out. The system's new pages are zero, so
+/// pages of a large array are not touched.
+pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Result<Box<[T]>, NoMemory> {
+    bytemuck::allocation::try_zeroed_slice_box(count).map_err(|()| NoMemory)
+}
+
+/// The error of an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoMemory;
+
+impl From<TryReserveError> for NoMemory {
+    fn from(_: TryReserveError) -> Self {
+        NoMemory
+    }
 }
 
 /// The lowest and the highest address at which memory of one kind has been seen. It spares all other memory a slow

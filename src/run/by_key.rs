@@ -6,18 +6,22 @@
 use super::arguments::{BoundArguments, Given, OUTPUT_NAMES, saturated_elements};
 use super::log::{self, Subject};
 use super::memory_kinds::MemoryKinds;
-use super::reduce_axes::ReduceAxes;
-use super::work::{CpuProgram, Evaluating, NO_BUFFERS};
+use super::reduce_axes::{GroupedResults, ReduceAxes};
+use super::work::{CpuProgram, Evaluating, MISSING, NO_BUFFERS};
 use super::{Runner, execute, last_run};
 use crate::call::{Argument, Array, Call, Layout, MAX_OUTPUTS, TaskKind};
-use crate::cpu::expression::OutputStates;
+use crate::cpu::expression::GroupStates;
 use crate::cpu::{Grid, low_ends, scatter};
 use crate::error::Error;
 use crate::objects::stream::{given, gpuvec_stream};
+use crate::policy::cores;
+use crate::pool;
 use crate::process::memory;
-use crate::process::settings::Placement;
+use crate::process::settings::{self, Placement};
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The groups of a call.
 #[derive(Clone, Copy)]
@@ -70,10 +74,8 @@ pub(crate) fn evaluate_by_key(
     let blocks = &expression.blocks;
     let reduced = |call: &Call<'_>| {
         outputs.refuse_overlap(call)?;
-        let states = OutputStates::of(task.reductions());
-        let states = states.identities(kept * groups.count).map_err(|_| NO_BUFFERS)?;
-        let mut reducing =
-            ReduceAxes::new(blocks, &call.for_states())?.by_key(groups.count, states);
+        let states = GroupStates::of(task.reductions());
+        let mut reducing = ReduceAxes::new(blocks, call)?.by_key(groups.count, states);
         let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
             runner.run_along_axes(&mut reducing).map(drop)
         };
@@ -83,12 +85,12 @@ pub(crate) fn evaluate_by_key(
             Some((index, key)) if !groups.ignores_outside => {
                 Err(Error::Key { index, key, groups: groups.count })
             }
-            _ => reducing.into_states(),
+            _ => reducing.into_groups(),
         }
     };
     let states = arguments.check(MemoryKinds { task, placement }, reduced)?;
     match states {
-        Some(mut states) => outputs.store(&mut states),
+        Some(results) => outputs.store(&results),
         None => {
             last_run::clear();
             Ok(())
@@ -166,19 +168,57 @@ impl Outputs {
         Ok(())
     }
 
-    /// Stores the results of states.
-    fn store(&self, states: &mut OutputStates) -> Result<(), Error> {
-        let count = self.lengths.iter().product();
-        let mut results = memory::filled(0_u64, count).map_err(|_| NO_BUFFERS)?;
-        for (number, (view, strides)) in self.views.iter().zip(&self.strides).enumerate() {
-            states.results(number, &mut results);
-            let bytes = low_ends(&mut results, view.element_bytes);
-            let to = std::ptr::with_exposed_provenance_mut(view.address);
-            // SAFETY: the caller promises the outputs, which were checked.
-            unsafe {
-                scatter(Grid::new(&self.lengths, strides, view.element_bytes), bytes.as_ptr(), to)
-            };
-        }
+    /// Stores the results.
+    fn store(&self, results: &GroupedResults) -> Result<(), Error> {
+        let (groups, kept) = self.lengths.split_last().ok_or(MISSING)?;
+        let rows = kept.iter().product::<usize>();
+        let per_row = groups.div_ceil(cores::RESULTS_AT_ONCE);
+        let rows_at_once = (cores::RESULTS_AT_ONCE / (*groups).max(1)).max(1);
+        let parts = if *groups == 0 { 0 } else { rows.div_ceil(rows_at_once) * per_row };
+        let next = AtomicUsize::new(0);
+        let threads = pool::available(settings::threads().map_or(1, NonZero::get).min(parts / 4));
+        pool::run(threads, &|_| {
+            let mut buffer = [0; cores::RESULTS_AT_ONCE];
+            loop {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                if part >= parts {
+                    return;
+                }
+                let first = part / per_row * rows_at_once;
+                let start = part % per_row * cores::RESULTS_AT_ONCE;
+                let count = (groups - start).min(cores::RESULTS_AT_ONCE);
+                for row in first..rows.min(first + rows_at_once) {
+                    self.store_row(results, row, start, &mut buffer[..count]);
+                }
+            }
+        });
         Ok(())
+    }
+
+    /// Stores results of the groups from `start` on, for one index of the axes that are not reduced. Overwrites `buffer`,
+    /// which has a word for each.
+    fn store_row(
+        &self, results: &GroupedResults, row: usize, start: usize, buffer: &mut [u64],
+    ) {
+        let (groups, kept) = (self.lengths[self.lengths.len() - 1], self.lengths.len() - 1);
+        let block = results.blocks.partition_point(|(rows, _)| rows.end <= row);
+        let (rows, tables) = &results.blocks[block];
+        let tables: Vec<&GroupStates> = tables.iter().collect();
+        for (output, (view, strides)) in self.views.iter().zip(&self.strides).enumerate() {
+            let first = (row - rows.start) * groups + start;
+            results.states.results(&tables, output, first, buffer);
+            let (mut offset, mut rest) = (start as isize * strides[kept], row);
+            for axis in (0..kept).rev() {
+                offset += (rest % self.lengths[axis]) as isize * strides[axis];
+                rest /= self.lengths[axis];
+            }
+            let address = view.address.wrapping_add_signed(offset);
+            let to = std::ptr::with_exposed_provenance_mut(address);
+            let lengths = &[buffer.len()];
+            let grid = Grid::new(lengths, &strides[kept..], view.element_bytes);
+            let bytes = low_ends(buffer, view.element_bytes);
+            // SAFETY: the caller promises the outputs, which were checked; no other thread has these elements.
+            unsafe { scatter(grid, bytes.as_ptr(), to) };
+        }
     }
 }

@@ -7,6 +7,9 @@
 //! A tile is visited in rows if the elements of a result are adjacent in memory, or nearly. It is visited in columns if
 //! elements of adjacent results are, or if results have too few elements to fill vectors.
 //!
+//! By key, each thread has a table with a state for each group, and adds the elements of a block of results to it. The
+//! results are computed from all tables of a block at the end.
+//!
 //! The program loads the values for reductions before it stores the elements of other outputs. An output that is an
 //! input has the same elements in each tile, so no tile reads elements that another tile writes.
 
@@ -16,13 +19,12 @@ use crate::arch::Isa;
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{
-    BlockProgram, ErasedStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
-    Values,
+    BlockProgram, GroupStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
 };
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
 use crate::policy::cores;
-use crate::process::memory;
+use crate::process::memory::{self, NoMemory};
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View, are_columns};
 use gpuvec_expr::Type;
@@ -60,13 +62,36 @@ pub(super) struct ReduceAxes<'a> {
     merged: Mutex<Option<OutputStates>>,
     /// The number of the first state, if the caller wants states in place of results.
     first_wanted: Option<usize>,
-    /// The groups of each result, if elements have keys.
-    groups: Option<usize>,
-    /// The index of the first element whose key is outside the groups, and the key.
-    outside: Mutex<Option<(usize, i64)>>,
+    /// The states of groups, if elements have keys.
+    by_key: Option<ByKey>,
     units_done: AtomicUsize,
     /// True if a worker lacked memory and left its units undone.
     lacked_memory: AtomicBool,
+}
+
+/// The states of groups.
+struct ByKey {
+    /// The groups of each result.
+    groups: usize,
+    /// A prototype of the states.
+    states: GroupStates,
+    tables: Mutex<Vec<Table>>,
+    /// The index of the first element whose key is outside the groups, and the key.
+    outside: Mutex<Option<(usize, i64)>>,
+}
+
+/// The states of the groups of a block of results, for part of the elements.
+struct Table {
+    block: usize,
+    states: GroupStates,
+}
+
+/// The states of the groups of all results.
+pub(super) struct GroupedResults {
+    /// A prototype of the states.
+    pub(super) states: GroupStates,
+    /// The tables of each block, and the numbers of the block's results in the order of the outer axes.
+    pub(super) blocks: Vec<(ops::Range<usize>, Vec<GroupStates>)>,
 }
 
 /// The order of the elements of a tile.
@@ -136,8 +161,7 @@ impl<'a> ReduceAxes<'a> {
             results: axes.kept().elements(),
             merged: Mutex::default(),
             first_wanted: None,
-            groups: None,
-            outside: Mutex::default(),
+            by_key: None,
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
@@ -151,29 +175,35 @@ impl<'a> ReduceAxes<'a> {
         self
     }
 
-    /// Makes the work add each element to the state of its key: of each result, a state for each of `groups` keys.
-    pub(super) fn by_key(mut self, groups: usize, states: OutputStates) -> Self {
-        self.groups = Some(groups);
+    /// Makes the work add each element to the state of its key: of each result, a state for each of `groups` keys. It
+    /// ends with [`ReduceAxes::into_groups`].
+    pub(super) fn by_key(mut self, groups: usize, states: GroupStates) -> Self {
         self.in_place.clear();
-        self.adding_to(states, 0)
+        let (tables, outside) = (Mutex::default(), Mutex::default());
+        self.by_key = Some(ByKey { groups, states, tables, outside });
+        self
     }
 
     /// The index of the first element whose key is outside the groups, and the key.
     pub(super) fn outside(&mut self) -> Option<(usize, i64)> {
-        *inner(&mut self.outside)
-    }
-
-    /// The number of states of each result.
-    fn states_of_result(&self) -> usize {
-        self.groups.unwrap_or(1)
+        self.by_key.as_mut().and_then(|by_key| *inner(&mut by_key.outside))
     }
 
     /// Divides the work among threads. If there are too few results, their elements are divided into parts.
     pub(super) fn divide(&mut self, threads: usize) {
         if threads > 1 {
             let units = (threads * cores::CHUNKS_PER_CORE).min(self.elements / cores::REDUCED_PART);
-            self.parts = units.div_ceil(self.kept.count()).clamp(1, self.reduced.count());
+            let most = self.most_parts(threads).min(self.reduced.count());
+            self.parts = units.div_ceil(self.kept.count()).clamp(1, most);
         }
+    }
+
+    /// The most parts of the reduced axes. By key, each part may have a table of its own.
+    fn most_parts(&self, threads: usize) -> usize {
+        let Some(ByKey { groups, .. }) = self.by_key else { return usize::MAX };
+        let elements = self.elements / self.results;
+        let tables = elements / groups.saturating_mul(cores::ELEMENTS_PER_GROUP).max(1);
+        if tables >= threads { usize::MAX } else { tables.max(1) }
     }
 
     /// Stores the results after the work has run and passed the [check](ReduceAxes::check).
@@ -198,6 +228,19 @@ impl<'a> ReduceAxes<'a> {
         inner(&mut self.merged).take().ok_or(MISSING)
     }
 
+    /// The states of the groups, after the work has run and passed the [check](ReduceAxes::check).
+    pub(super) fn into_groups(self) -> Result<GroupedResults, Error> {
+        let Some(ByKey { states, tables, .. }) = self.by_key else { return Err(MISSING) };
+        let kept = &self.kept;
+        let results = |block| kept.first_element(block)..kept.first_element(block + 1);
+        let mut blocks: Vec<_> =
+            (0..kept.count()).map(|block| (results(block), Vec::new())).collect();
+        for table in tables.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            blocks[table.block].1.push(table.states);
+        }
+        Ok(GroupedResults { states, blocks })
+    }
+
     /// Fails unless all units are done.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         if *self.lacked_memory.get_mut() {
@@ -214,33 +257,6 @@ impl<'a> ReduceAxes<'a> {
     /// True if each tile has all elements of its results, one result after another.
     fn has_whole_rows(&self) -> bool {
         self.order == Order::Rows && self.reduced.count() == 1 && self.first_wanted.is_none()
-    }
-
-    /// Adds values of a tile, from number `start` on, to the states of their keys.
-    fn add_by_key(
-        &self, states: &mut dyn ErasedStates, groups: usize, tile: &Tile<'_>, isa: Isa,
-        values: Values<'_>, start: usize,
-    ) {
-        let len = tile.row();
-        for part in parts(start..start + values.len(), len, Order::Rows) {
-            let (row, place) = (part.start / len, part.start % len);
-            let [result, index] = match tile.order {
-                Order::Rows => [row, place],
-                Order::Columns => [place, row],
-            };
-            let [step, index_step] = match tile.order {
-                Order::Rows => [0, 1],
-                Order::Columns => [groups, 0],
-            };
-            let (first, index) = (result * groups, tile.first + index);
-            let groups = Groups { first, step, count: groups, index, index_step };
-            let values = values.part(part.start - start, part.len());
-            if let Some(place) = states.add_by_key(groups, isa, values) {
-                let found = (index + place * index_step, values.keys()[place]);
-                let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
-                *outside = Some(outside.map_or(found, |other| other.min(found)));
-            }
-        }
     }
 
     fn units(&self) -> usize {
@@ -276,7 +292,10 @@ impl ChunkWork for ReduceAxes<'_> {
             return;
         }
         *inner(&mut self.merged) = None;
-        if self.parts > 1 {
+        if let Some(by_key) = &mut self.by_key {
+            inner(&mut by_key.tables).clear();
+            *inner(&mut by_key.outside) = None;
+        } else if self.parts > 1 {
             match self.reductions.identities(self.results) {
                 Ok(states) => *inner(&mut self.merged) = Some(states),
                 Err(_) => *self.lacked_memory.get_mut() = true,
@@ -293,8 +312,11 @@ impl ChunkWork for ReduceAxes<'_> {
             return self.lacked_memory.store(true, Ordering::Relaxed);
         };
         for unit in chunks.flat_map(|chunk| self.units_of(&chunk)) {
-            worker.compute(unit);
+            if worker.compute(unit).is_err() {
+                return self.lacked_memory.store(true, Ordering::Relaxed);
+            }
         }
+        worker.leave_table();
     }
 
     fn take_states(&self, states: &KernelStates<'_>) {
@@ -310,6 +332,10 @@ struct Worker<'a> {
     of: &'a ReduceAxes<'a>,
     scratch: Scratch,
     states: OutputStates,
+    /// The states of groups to which elements were added last.
+    table: Option<Table>,
+    /// True if memory for the states of groups ran out.
+    lacks_memory: bool,
     /// The results of a block, for each reduced output.
     results: ArrayVec<Vec<u64>, MAX_OUTPUTS>,
     /// Room for a copy of a tile of each input and each elementwise output.
@@ -330,22 +356,28 @@ impl<'a> Worker<'a> {
         let elements = of.kept.elements() * of.reduced.elements();
         let arrays = of.inputs.len() + of.elementwise.len();
         let copies = if of.in_place.is_empty() { arrays * elements } else { 0 };
-        let results = of.outputs.iter().map(|_| memory::filled(0, of.kept.elements()));
+        let kept = if of.by_key.is_some() { 0 } else { of.kept.elements() };
+        let results = of.outputs.iter().map(|_| memory::filled(0, kept));
         Ok(Worker {
             of,
             scratch: of.program.scratch(elements)?,
-            states: of.reductions.identities(of.kept.elements() * of.states_of_result())?,
+            states: of.reductions.identities(kept)?,
+            table: None,
+            lacks_memory: false,
             results: results.collect::<Result<_, _>>()?,
             copies: memory::filled(0, copies)?,
         })
     }
 
     /// Reduces part of the elements of a block of results.
-    fn compute(&mut self, unit: usize) {
+    fn compute(&mut self, unit: usize) -> Result<(), NoMemory> {
         let of = self.of;
         let (number, part) = (unit / of.parts, unit % of.parts);
         let block = of.kept.at(number);
-        self.states.clear();
+        match &of.by_key {
+            None => self.states.clear(),
+            Some(by_key) => self.take_table(by_key, number, block.space().elements())?,
+        }
         let [begin, end] = [part, part + 1].map(|part| part * of.reduced.count() / of.parts);
         let mut first = of.reduced.first_element(begin);
         for reduced in of.reduced.walk(begin..end) {
@@ -358,7 +390,11 @@ impl<'a> Worker<'a> {
             first += reduced.space().elements();
         }
         let len = block.space().elements();
-        if !of.merges() {
+        if of.by_key.is_some() {
+            if self.lacks_memory {
+                return Err(NoMemory);
+            }
+        } else if !of.merges() {
             for (output, results) in self.results.iter_mut().enumerate() {
                 if !of.has_whole_rows() || !self.states.has_one_sum(output) {
                     self.states.results(output, &mut results[..len]);
@@ -366,18 +402,30 @@ impl<'a> Worker<'a> {
                 of.store(&block, output, &mut results[..len]);
             }
         } else {
-            let states = of.states_of_result();
-            let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number) * states;
+            let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number);
+            self.states.complete();
             let mut merged = of.merged.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(all) = &mut *merged else { return };
-            if of.groups.is_some() {
-                all.absorb(first, &mut self.states, len * states);
-            } else {
-                self.states.complete();
-                all.merge(first, &self.states, len);
-            }
+            merged.iter_mut().for_each(|all| all.merge(first, &self.states, len));
         }
         of.units_done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes a table for a block of `len` results, unless the last one is of this block.
+    fn take_table(&mut self, by_key: &ByKey, block: usize, len: usize) -> Result<(), NoMemory> {
+        if self.table.as_ref().is_none_or(|table| table.block != block) {
+            self.leave_table();
+            let states = by_key.states.identities(len * by_key.groups)?;
+            self.table = Some(Table { block, states });
+        }
+        Ok(())
+    }
+
+    /// Leaves the table for the computation of results.
+    fn leave_table(&mut self) {
+        if let (Some(by_key), Some(table)) = (&self.of.by_key, self.table.take()) {
+            by_key.tables.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+        }
     }
 
     /// Adds the values of a tile to the states, or computes the results of whole rows, and stores the elements of the
@@ -401,13 +449,16 @@ impl<'a> Worker<'a> {
             Order::Rows => self.states.reduced_at_once(),
         });
         let (all, results) = (&mut self.states, &mut self.results);
+        let (table, lacks_memory) = (&mut self.table, &mut self.lacks_memory);
         let mut add = |number: usize, isa, values: Values<'_>, start: usize| {
             // The output with the sums of whole rows as results.
             let of_rows = if has_whole_rows { all.only_output_of(number) } else { None };
-            let states = all.sum_mut(number);
-            if let Some(groups) = self.of.groups {
-                return self.of.add_by_key(states, groups, tile, isa, values, start);
+            if let (Some(by_key), Some(table)) = (&self.of.by_key, &mut *table) {
+                let states = &mut table.states;
+                *lacks_memory |= by_key.add(states, number, tile, isa, values, start).is_err();
+                return;
             }
+            let states = all.sum_mut(number);
             for part in parts(start..start + values.len(), len, tile.order) {
                 let (row, place) = (part.start / len, part.start % len);
                 let values = values.part(part.start - start, part.len());
@@ -476,6 +527,32 @@ impl<'a> Worker<'a> {
         }
         let room = self.of.kept.elements() * self.of.reduced.elements();
         (&raw mut self.copies[array * room..][..room]).cast()
+    }
+}
+
+impl ByKey {
+    /// Adds values of a tile, from number `start` on, to the states of their keys, for the reduction of a number.
+    fn add(
+        &self, states: &mut GroupStates, reduction: usize, tile: &Tile<'_>, isa: Isa,
+        values: Values<'_>, start: usize,
+    ) -> Result<(), NoMemory> {
+        let (len, count) = (tile.row(), self.groups);
+        for part in parts(start..start + values.len(), len, Order::Rows) {
+            let (row, place) = (part.start / len, part.start % len);
+            let ([result, index], [step, index_step]) = match tile.order {
+                Order::Rows => ([row, place], [0, 1]),
+                Order::Columns => ([place, row], [count, 0]),
+            };
+            let (first, index) = (result * count, tile.first + index);
+            let groups = Groups { first, step, count, index, index_step };
+            let values = values.part(part.start - start, part.len());
+            if let Some(place) = states.add(reduction, groups, isa, values)? {
+                let found = (index + place * index_step, values.keys().at(place));
+                let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+                *outside = Some(outside.map_or(found, |other| other.min(found)));
+            }
+        }
+        Ok(())
     }
 }
 
