@@ -197,9 +197,7 @@ impl Outputs {
 
     /// Stores results of the groups from `start` on, for one index of the axes that are not reduced. Overwrites `buffer`,
     /// which has a word for each.
-    fn store_row(
-        &self, results: &GroupedResults, row: usize, start: usize, buffer: &mut [u64],
-    ) {
+    fn store_row(&self, results: &GroupedResults, row: usize, start: usize, buffer: &mut [u64]) {
         let (groups, kept) = (self.lengths[self.lengths.len() - 1], self.lengths.len() - 1);
         let block = results.blocks.partition_point(|(rows, _)| rows.end <= row);
         let (rows, tables) = &results.blocks[block];

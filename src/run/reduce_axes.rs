@@ -19,7 +19,8 @@ use crate::arch::Isa;
 use crate::call::chunk::Chunk;
 use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
 use crate::cpu::expression::{
-    BlockProgram, GroupStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
+    BlockProgram, GroupStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
+    Values,
 };
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;

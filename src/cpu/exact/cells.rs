@@ -9,7 +9,7 @@
 //! word to a word of carries.
 
 use super::{Inputs, LaneKind, Vectorised};
-use crate::arch::{InstructionSet, Isa, Vectorized};
+use crate::arch::{InstructionSet, Isa, Vectorized, prefetch};
 use crate::process::memory::{self, NoMemory};
 use bytemuck::Zeroable;
 use gpuvec_exact::{Dot, Kind, State};
@@ -30,7 +30,9 @@ const HIGHEST: i32 = 960;
 const LEAST_PRODUCT: i32 = -960;
 
 /// The words of a cell: one for each level of its kind of sums, and perhaps the number of its terms.
-pub(crate) trait Words: Zeroable + Copy + AsRef<[i64]> + AsMut<[i64]> + Send + Sync + 'static {
+pub(crate) trait Words:
+    Zeroable + Copy + AsRef<[i64]> + AsMut<[i64]> + Send + Sync + 'static
+{
     const ZERO: Self;
     const LEN: usize;
 }
@@ -159,25 +161,26 @@ impl<W: Words> Cells<W> {
         self.unit.is_some()
     }
 
-    /// Adds each term of a block to the cell of its number, if its mask is -1 and cells hold it. Terms with the mask 0 are
-    /// left out. Returns true if all terms were added. `split` then tells which.
+    /// Adds each term of a block to the cell at its place after number `first`, if its mask is -1 and cells hold it. Terms
+    /// with the mask 0 are left out. Returns true if all terms were added. Otherwise `split` has the terms that were.
+    /// Prefetches the next block. `keys` is the address and the bytes of this block's keys.
     pub(crate) fn add<K: Cellular>(
-        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>, numbers: &[usize], masks: &[i64],
-        split: &mut Split<W>,
+        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>, first: usize, places: &[usize],
+        masks: &[i64], keys: (*const u8, usize), split: &mut Split<W>,
     ) -> Result<bool, NoMemory> {
         if self.terms + inputs.len() > self.most_terms {
             self.carry::<K>()?;
         }
         self.terms += inputs.len();
         // Zeros have the same words in each unit.
-        let (unit, words) = (self.unit.unwrap_or(0), &mut self.words[..]);
+        let (unit, words) = (self.unit.unwrap_or(0), &mut self.words[first..]);
         let origin = |level| match level < K::UNITS {
             true => 1.5 * power(52 + unit - level as i32 * self.width),
             false => 0.0,
         };
         let origins = std::array::from_fn(origin);
         let limit = power(unit + self.width - 1);
-        Ok(isa.run(Adding::<K, W> { words, inputs, numbers, masks, origins, limit, split }))
+        Ok(isa.run(Adding::<K, W> { words, inputs, places, masks, keys, origins, limit, split }))
     }
 
     /// Moves the highest bits of the words on.
@@ -301,12 +304,22 @@ fn power(exponent: i32) -> f64 {
     }
 }
 
+#[inline(always)]
+fn add_words<W: Words>(words: &mut W, others: &W) {
+    let mut sums = *words;
+    for (sum, other) in sums.as_mut().iter_mut().zip(others.as_ref()) {
+        *sum = sum.wrapping_add(*other);
+    }
+    *words = sums;
+}
+
 /// Adds the terms of a block to cells.
 struct Adding<'a, K: Kind, W> {
     words: &'a mut [W],
     inputs: Inputs<'a, K::Element>,
-    numbers: &'a [usize],
+    places: &'a [usize],
     masks: &'a [i64],
+    keys: (*const u8, usize),
     /// The sum of such a float and a term below 2^51 units has the term's units as its last bits.
     origins: [f64; MOST_UNITS],
     /// Terms are less.
@@ -320,7 +333,7 @@ impl<K: Cellular, W: Words> Vectorized for Adding<'_, K, W> {
 
     #[inline(always)]
     fn run<S: InstructionSet>(self, _: S) -> bool {
-        let Adding { words, inputs, numbers, masks, origins, limit, split } = self;
+        let Adding { words, inputs, places, masks, keys, origins, limit, split } = self;
         let len = inputs.len();
         let (a, b, masks) = (inputs.a(), &inputs.b()[..len], &masks[..len]);
         let Split { terms, held } = split;
@@ -349,13 +362,20 @@ impl<K: Cellular, W: Words> Vectorized for Adding<'_, K, W> {
             term.as_mut().iter_mut().for_each(|word| *word &= mask);
             terms[i] = term;
         }
-        for (number, term) in numbers.iter().zip(terms) {
-            let cell = &mut words[*number];
-            let mut sums = *cell;
-            for (sum, word) in sums.as_mut().iter_mut().zip(term.as_ref()) {
-                *sum = sum.wrapping_add(*word);
+        let (places, last_places) = places.as_chunks::<4>();
+        let (terms, last_terms) = terms.as_chunks::<4>();
+        // Elements are a block's last bytes away from the next block's.
+        let next = [(a.as_ptr().cast(), size_of_val(a)), keys];
+        for (row, (places, terms)) in places.iter().zip(terms).enumerate() {
+            for (address, bytes) in next {
+                prefetch(address.wrapping_add(bytes + row * bytes * 4 / BLOCK));
             }
-            *cell = sums;
+            for i in 0..4 {
+                add_words(&mut words[places[i]], &terms[i]);
+            }
+        }
+        for (place, term) in last_places.iter().zip(last_terms) {
+            add_words(&mut words[*place], term);
         }
         all == -1
     }

@@ -385,7 +385,8 @@ fn short_key(program: &Program) -> Option<[NodeId; 2]> {
     let nodes = program.nodes();
     let Node { source: Source::Op(Op::Cast), .. } = nodes[usize::from(key)] else { return None };
     let [operand] = *nodes[usize::from(key)].operands() else { return None };
-    let mut users = nodes.iter().map(Node::operands).chain(program.outputs().iter().map(Output::values));
+    let mut users =
+        nodes.iter().map(Node::operands).chain(program.outputs().iter().map(Output::values));
     let is_short = nodes[usize::from(operand)].ty == Type::I32;
     (is_short && !users.any(|operands| operands.contains(&key))).then_some([key, operand])
 }

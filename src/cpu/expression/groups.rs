@@ -49,51 +49,108 @@ impl Keys<'_> {
 }
 
 /// The states of a block of values.
-pub(crate) struct Block {
-    /// The number of each value's state, 0 for a key outside the groups.
-    numbers: [usize; BLOCK],
+pub(crate) struct Block<'a> {
+    /// For each value, the distance of its state from number `first`; 0 for a key outside the groups.
+    places: &'a [usize],
+    first: usize,
     /// -1 for each value with a key in the groups, otherwise 0.
-    masks: [i64; BLOCK],
-    len: usize,
+    masks: &'a [i64],
     /// True if all keys are in the groups.
     is_inside: bool,
     /// The index of the first value, and the distance to the next one.
     index: [usize; 2],
+    /// The keys.
+    keys: Keys<'a>,
 }
 
-impl Block {
-    const EMPTY: Self = Block {
-        numbers: [0; BLOCK],
-        masks: [0; BLOCK],
-        len: 0,
-        is_inside: true,
-        index: [0; 2],
-    };
+/// Memory for the states of a block.
+struct Found {
+    places: [usize; BLOCK],
+    masks: [i64; BLOCK],
+}
+
+/// The masks of values with keys in the groups.
+static INSIDE: [i64; BLOCK] = [-1; BLOCK];
+
+impl Found {
+    const NEW: Self = Found { places: [0; BLOCK], masks: [0; BLOCK] };
 
     /// Finds the states for the values from number `first` on, as many as a block has.
-    fn find(&mut self, isa: Isa, groups: Groups, keys: Keys<'_>, first: usize) {
+    fn block<'a>(
+        &'a mut self, isa: Isa, groups: Groups, keys: Keys<'a>, first: usize,
+    ) -> Block<'a> {
         let of = Groups {
             first: groups.first + first * groups.step,
             index: groups.index + first * groups.index_step,
             ..groups
         };
-        self.index = [of.index, of.index_step];
         match keys {
-            Keys::I32(keys) => self.find_in(isa, of, &keys[first..]),
-            Keys::I64(keys) => self.find_in(isa, of, &keys[first..]),
+            Keys::I32(keys) => self.find(isa, of, &keys[first..], Keys::I32),
+            Keys::I64(keys) => {
+                let keys = &keys[first..];
+                let keys = &keys[..keys.len().min(BLOCK)];
+                if groups.step == 0 && isa.run(Checking { keys, count: groups.count }) {
+                    let Groups { first, index, index_step, .. } = of;
+                    return Block {
+                        places: bytemuck::cast_slice(keys),
+                        first,
+                        masks: &INSIDE[..keys.len()],
+                        is_inside: true,
+                        index: [index, index_step],
+                        keys: Keys::I64(keys),
+                    };
+                }
+                self.find(isa, of, keys, Keys::I64)
+            }
         }
     }
 
-    fn find_in<T: Copy + Into<i64>>(&mut self, isa: Isa, groups: Groups, keys: &[T]) {
-        self.len = keys.len().min(BLOCK);
-        let keys = &keys[..self.len];
-        self.is_inside = isa.run(Finding { keys, groups, into: self });
+    fn find<'a, T: Copy + Into<i64>>(
+        &'a mut self, isa: Isa, groups: Groups, keys: &'a [T], kind: impl Fn(&'a [T]) -> Keys<'a>,
+    ) -> Block<'a> {
+        let len = keys.len().min(BLOCK);
+        let is_inside = isa.run(Finding { keys: &keys[..len], groups, into: self });
+        Block {
+            places: &self.places[..len],
+            first: groups.first,
+            masks: if is_inside { &INSIDE[..len] } else { &self.masks[..len] },
+            is_inside,
+            index: [groups.index, groups.index_step],
+            keys: kind(&keys[..len]),
+        }
+    }
+}
+
+impl Block<'_> {
+    /// The address and the bytes of the keys.
+    fn keys(&self) -> (*const u8, usize) {
+        let bytes: &[u8] = match self.keys {
+            Keys::I32(keys) => bytemuck::cast_slice(keys),
+            Keys::I64(keys) => bytemuck::cast_slice(keys),
+        };
+        (bytes.as_ptr(), bytes.len())
     }
 
     /// The numbers of the states of values with keys in the groups, and the places of these values.
     fn states(&self) -> impl Iterator<Item = (usize, usize)> {
-        let inside = self.masks[..self.len].iter().zip(self.numbers).enumerate();
-        inside.filter(|(_, (mask, _))| **mask != 0).map(|(place, (_, number))| (place, number))
+        let inside = self.masks.iter().zip(self.places).enumerate();
+        let inside = inside.filter(|(_, (mask, _))| **mask != 0);
+        inside.map(|(place, (_, state))| (place, self.first + state))
+    }
+}
+
+/// Checks keys: true if all are in the groups.
+struct Checking<'a> {
+    keys: &'a [i64],
+    count: usize,
+}
+
+impl Vectorized for Checking<'_> {
+    type Result = bool;
+
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, _: S) -> bool {
+        self.keys.iter().fold(true, |all, key| all & ((*key as u64) < self.count as u64))
     }
 }
 
@@ -101,7 +158,7 @@ impl Block {
 struct Finding<'a, T> {
     keys: &'a [T],
     groups: Groups,
-    into: &'a mut Block,
+    into: &'a mut Found,
 }
 
 impl<T: Copy + Into<i64>> Vectorized for Finding<'_, T> {
@@ -110,21 +167,32 @@ impl<T: Copy + Into<i64>> Vectorized for Finding<'_, T> {
 
     #[inline(always)]
     fn run<S: InstructionSet>(self, _: S) -> bool {
-        let Finding { keys, groups: Groups { first, step, count, .. }, into } = self;
-        let len = keys.len();
-        let (numbers, masks) = (&mut into.numbers[..len], &mut into.masks[..len]);
-        let mut all = -1;
-        // Vectors: no branches.
-        for i in 0..len {
-            let key: i64 = keys[i].into();
-            let mask = -i64::from((key as u64) < count as u64);
-            let number = (first + i * step) as i64 + key;
-            numbers[i] = (number & mask) as usize;
-            masks[i] = mask;
-            all &= mask;
+        let Finding { keys, groups: Groups { step, count, .. }, into } = self;
+        // A multiplication in the loop would take as long as the rest.
+        match step {
+            0 => body(keys, count, into, |_| 0),
+            _ => body(keys, count, into, |place| place * step),
         }
-        all == -1
     }
+}
+
+/// Finds the states of values. `first` returns the distance of the state of key 0 for the value of a place.
+#[inline(always)]
+fn body<T: Copy + Into<i64>>(
+    keys: &[T], count: usize, into: &mut Found, first: impl Fn(usize) -> usize,
+) -> bool {
+    let len = keys.len();
+    let (places, masks) = (&mut into.places[..len], &mut into.masks[..len]);
+    let mut all = -1;
+    // Vectors: no branches.
+    for place in 0..len {
+        let key: i64 = keys[place].into();
+        let mask = -i64::from((key as u64) < count as u64);
+        places[place] = ((first(place) as i64 + key) & mask) as usize;
+        masks[place] = mask;
+        all &= mask;
+    }
+    all == -1
 }
 
 /// The states of a program's reduced outputs, the same number for each sum.
@@ -132,7 +200,7 @@ pub(crate) struct GroupStates {
     outputs: ArrayVec<Sums, MAX_OUTPUTS>,
     /// The states of each reduction of the [`BlockProgram`](super::BlockProgram), in the program's order.
     sums: Vec<Box<dyn ErasedGroups>>,
-    block: Box<Block>,
+    found: Box<Found>,
 }
 
 impl GroupStates {
@@ -152,7 +220,7 @@ impl GroupStates {
             }
             all.push(Sums { numbers: first..sums.len(), moments });
         }
-        GroupStates { outputs: all, sums, block: Box::new(Block::EMPTY) }
+        GroupStates { outputs: all, sums, found: Box::new(Found::NEW) }
     }
 
     /// A prototype without states of exact sums that have their numbers of elements.
@@ -164,14 +232,14 @@ impl GroupStates {
             Code::DotF64 => SumGroups::<Dot<f64>, Dot<f64>, [i64; 5]>::prototype(None),
         };
         let outputs = [Sums { numbers: 0..1, moments: None }].into_iter().collect();
-        GroupStates { outputs, sums: vec![sum], block: Box::new(Block::EMPTY) }
+        GroupStates { outputs, sums: vec![sum], found: Box::new(Found::NEW) }
     }
 
     /// `count` states without elements for each sum.
     pub(crate) fn identities(&self, count: usize) -> Result<Self, NoMemory> {
         let sums = self.sums.iter().map(|states| states.identities(count));
         let sums = sums.collect::<Result<_, _>>()?;
-        Ok(GroupStates { outputs: self.outputs.clone(), sums, block: Box::new(Block::EMPTY) })
+        Ok(GroupStates { outputs: self.outputs.clone(), sums, found: Box::new(Found::NEW) })
     }
 
     /// Adds values to the states of their keys, for one of the block program's reductions. Returns the place of the
@@ -181,13 +249,12 @@ impl GroupStates {
     ) -> Result<Option<usize>, NoMemory> {
         let mut outside = None;
         for first in (0..values.len()).step_by(BLOCK) {
-            self.block.find(isa, groups, values.keys(), first);
-            let block = &*self.block;
+            let block = self.found.block(isa, groups, values.keys(), first);
             if !block.is_inside && outside.is_none() {
                 outside = block.masks.iter().position(|mask| *mask == 0).map(|at| first + at);
             }
             if groups.count > 0 {
-                self.sums[sum].add(isa, block, values.part(first, block.len))?;
+                self.sums[sum].add(isa, &block, values.part(first, block.places.len()))?;
             }
         }
         Ok(outside)
@@ -256,7 +323,7 @@ pub(crate) trait ErasedGroups: Any + Send + Sync {
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedGroups>, NoMemory>;
 
     /// Adds values to their states.
-    fn add(&mut self, isa: Isa, block: &Block, values: Values<'_>) -> Result<(), NoMemory>;
+    fn add(&mut self, isa: Isa, block: &Block<'_>, values: Values<'_>) -> Result<(), NoMemory>;
 
     /// The bits of the results of the states from number `first` on.
     ///
@@ -352,14 +419,21 @@ impl<K: Cellular<Element: Element>, A: OfSum<State = State<K>>, W: Words> Erased
         }))
     }
 
-    fn add(&mut self, isa: Isa, block: &Block, values: Values<'_>) -> Result<(), NoMemory> {
+    fn add(&mut self, isa: Isa, block: &Block<'_>, values: Values<'_>) -> Result<(), NoMemory> {
         let (Some(cells), Some(split)) = (self.cells.last_mut(), &mut self.split) else {
             return Ok(());
         };
         let inputs = values.of::<K::Element>();
         cells.choose::<K>(&self.unit, inputs);
-        let (numbers, masks) = (&block.numbers[..block.len], &block.masks[..block.len]);
-        if cells.add::<K>(isa, inputs, numbers, masks, split)? {
+        if cells.add::<K>(
+            isa,
+            inputs,
+            block.first,
+            block.places,
+            block.masks,
+            block.keys(),
+            split,
+        )? {
             return Ok(());
         }
         for (place, number) in block.states().filter(|(place, _)| !split.holds(*place)) {
@@ -382,9 +456,8 @@ impl<K: Cellular<Element: Element>, A: OfSum<State = State<K>>, W: Words> Erased
         let cells: Vec<_> = tables.iter().flat_map(|table| &table.cells).collect();
         let cellwise = Cellwise::new(&cells);
         let have_others = tables.iter().any(|table| !table.others.states.is_empty());
-        let in_cells = |number| {
-            have_others && tables.iter().any(|table| table.others.get(number).is_some())
-        };
+        let in_cells =
+            |number| have_others && tables.iter().any(|table| table.others.get(number).is_some());
         let of_none = A::finish(&State::ZERO);
         for (number, result) in (first..).zip(results) {
             let parts = match &cellwise {
@@ -404,9 +477,7 @@ impl<K: Cellular<Element: Element>, A: OfSum<State = State<K>>, W: Words> Erased
         visit(&Self::sum(&typed(tables), number));
     }
 
-    fn words(
-        &self, tables: &[&dyn ErasedGroups], number: usize, visit: &mut dyn FnMut(&[i64]),
-    ) {
+    fn words(&self, tables: &[&dyn ErasedGroups], number: usize, visit: &mut dyn FnMut(&[i64])) {
         let mut sum = Self::sum(&typed(tables), number);
         sum.normalise();
         visit(sum.words().as_ref());
@@ -476,15 +547,15 @@ impl<R: FoldByKey> ErasedGroups for FoldGroups<R> {
         Ok(Box::new(FoldGroups::<R> { states, ..*self }))
     }
 
-    fn add(&mut self, _: Isa, block: &Block, values: Values<'_>) -> Result<(), NoMemory> {
+    fn add(&mut self, _: Isa, block: &Block<'_>, values: Values<'_>) -> Result<(), NoMemory> {
         let values = values.of::<R::Element>();
         let (a, b, [first, step]) = (values.a(), values.b(), block.index);
         let mut include = |place: usize, number: usize| {
             R::include(&mut self.states[number], a[place], b[place], first + place * step);
         };
         if block.is_inside {
-            let numbers = block.numbers[..block.len].iter().enumerate();
-            numbers.for_each(|(place, number)| include(place, *number));
+            let states = block.places.iter().enumerate();
+            states.for_each(|(place, state)| include(place, block.first + state));
         } else {
             block.states().for_each(|(place, number)| include(place, number));
         }

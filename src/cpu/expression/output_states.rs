@@ -36,9 +36,9 @@ impl OutputStates {
             let Some(reduction) = output.reduction() else { continue };
             let (first, moments) = (all.sums.len(), Moments::of(output));
             match &moments {
-                Some(moments) => all.sums.extend(
-                    moments.sums().map(|(sum, ty)| <dyn ErasedStates>::of(sum, ty, None)),
-                ),
+                Some(moments) => all
+                    .sums
+                    .extend(moments.sums().map(|(sum, ty)| <dyn ErasedStates>::of(sum, ty, None))),
                 None => {
                     let states = <dyn ErasedStates>::of(reduction, output.ty, output.conversion());
                     all.sums.push(states);

@@ -357,7 +357,6 @@ impl<O: Fold<Output: SlabState> + Default> FoldByKey for Folding<O> {
     }
 }
 
-
 /// The index of the first least or greatest value. `O` finds the value.
 struct First<A, O>(PhantomData<(A, O)>);
 
@@ -424,7 +423,6 @@ where
     }
 }
 
-
 /// Adds each row's values to the columns' states.
 fn add_rows<T: Element>(
     slab: &mut Slab<i64>, state: usize, columns: ValueColumns<'_>, add: impl Fn(&mut i64, T),
@@ -476,7 +474,6 @@ impl<A: Accumulator<State = i64>, const IS: bool> FoldByKey for Counting<A, IS> 
     }
 }
 
-
 /// The product of integers.
 struct Product<T>(PhantomData<T>);
 
@@ -515,7 +512,6 @@ impl<T: Element + Into<i64>> FoldByKey for Product<T> {
         *product = product.wrapping_mul(value.into());
     }
 }
-
 
 /// Calls the visitor with the reduction of values of a type.
 ///
