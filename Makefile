@@ -103,7 +103,7 @@ test-fake-driver: fake-driver build $(VENV)/ready ## the tests on the fake drive
 	# In a folder of their own: valgrind runs the others meanwhile.
 	$(ON_FAKE_DRIVER) GPUVEC_PLACEMENT=gpu $(MAKE) -C c_examples run BUILD=../target/c_examples/on_fake_driver
 	$(ON_FAKE_DRIVER) GPUVEC_TEST_PLACEMENTS=gpu,auto $(TEST_PYTHON) \
-	    "$(WITH_DRIVER) $(if $(ALL),,and not slow_on_fake_driver and not (as_gpu and long_as_gpu))"
+	    "$(WITH_DRIVER) $(if $(ALL),,and not slow_on_fake_driver and not as_gpu)"
 	$(ON_FAKE_DRIVER) $(BIN)/python tools/sanitized.py --short $(if $(ALL),,--sample)
 coverage: fake-driver build $(VENV)/ready ## the lines of src and crates that the tests run, in a table (with llvm-19)
 	RUST_TESTS="$(RUST_TESTS)" tools/coverage.sh $(BIN)/python $(FAKE_DRIVER) "$(WITHOUT_DRIVER)" "$(WITH_DRIVER)"

@@ -13,4 +13,4 @@ export GPUVEC_LIB GPUVEC_DIST="$PWD/dist"
 soname=$(readelf -d "$GPUVEC_LIB" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
 [ -e "$(dirname "$GPUVEC_LIB")/$soname" ] || ln -s libgpuvec.so "$(dirname "$GPUVEC_LIB")/$soname"
 # Without the repository's package, which the tests import otherwise.
-"$venv/bin/python" -m pytest -q -o pythonpath=python_tests/support "$@"
+PYTHONPYCACHEPREFIX=$PWD/target/pycache PYTHONDONTWRITEBYTECODE='' "$venv/bin/python" -m pytest -q -o pythonpath=python_tests/support "$@"

@@ -25,5 +25,5 @@ if [ $# -gt 0 ]; then
     tools/aarch64.sh cargo test --profile fast --workspace --exclude gpuvec_python --exclude gpuvec_ptx --lib --tests
 else
     # Fewer random cases and inputs of functions than on this processor.
-    PROPTEST_CASES=16 GPUVEC_TEST_STEP=17 tools/aarch64.sh cargo test --profile fast -p gpuvec --lib -- cpu:: process::
+    PROPTEST_CASES=16 GPUVEC_TEST_STEP=61 tools/aarch64.sh cargo test --profile fast -p gpuvec --lib -- cpu:: process::
 fi

@@ -66,6 +66,7 @@ class Reduction(NamedTuple):
     axes: Shape
     result: Shape
     keepdims: bool
+    has_groups: bool = False
 
     @property
     def mask(self) -> int:
@@ -75,7 +76,15 @@ class Reduction(NamedTuple):
     @property
     def is_full(self) -> bool:
         """True if all elements are reduced to one."""
-        return len(self.axes) == len(self.shape)
+        return len(self.axes) == len(self.shape) and not self.has_groups
+
+    def by_key(self, groups: int) -> Reduction:
+        """Returns the reduction with a number of groups in the place of the first reduced axis."""
+        if not self.axes:
+            raise ValueError("reductions by key need arrays of at least one axis: pass such arrays")
+        first = min(self.axes)
+        result = (*self.result[:first], groups, *self.result[first:])
+        return self._replace(result=result, has_groups=True)
 
 
 def plain_axis(axis: Any) -> Axis:

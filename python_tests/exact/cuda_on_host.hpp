@@ -67,6 +67,7 @@ double toward_zero(Operation operation) {
 typedef unsigned long long word;
 
 float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+int __float_as_int(float x) { return bits_as<int>(x); }
 float __int_as_float(int x) { return bits_as<float>(x); }
 unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
 float __uint_as_float(unsigned x) { return bits_as<float>(x); }
@@ -77,6 +78,7 @@ double __hiloint2double(int high, int low) {
     return bits_as<double>(static_cast<word>(static_cast<unsigned>(high)) << 32 | static_cast<unsigned>(low));
 }
 int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(x); }
+int __ffs(int x) { return __builtin_ffs(x); }
 word __umul64hi(word x, word y) { return static_cast<unsigned __int128>(x) * y >> 64; }
 unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
     return (static_cast<word>(high) << 32 | low) << (shift & 31) >> 32;
@@ -212,7 +214,16 @@ T atomicAdd(T *place, std::common_type_t<T> value) {
     return std::exchange(*place, static_cast<T>(static_cast<U>(*place) + static_cast<U>(value)));
 }
 int atomicMin(int *place, int value) { return std::exchange(*place, std::min(*place, value)); }
-int atomicMax(int *place, int value) { return std::exchange(*place, std::max(*place, value)); }
+template <class T>
+T atomicMax(T *place, std::common_type_t<T> value) {
+    sometimes_give_way();
+    return std::exchange(*place, std::max(*place, value));
+}
+word atomicOr(word *place, word bits) { return std::exchange(*place, *place | bits); }
+word atomicCAS(word *place, word expected, word value) {
+    sometimes_give_way();
+    return std::exchange(*place, *place == expected ? value : *place);
+}
 template <class T>
 T __ldcg(const T *place) {
     return *place;

@@ -90,7 +90,6 @@ CASES = [
 ]
 
 
-@pytest.mark.long_as_gpu
 @each_kind
 @pytest.mark.parametrize(("shape", "axes"), CASES)
 def test_sums_of_many_elements(placement, kind, shape, axes):

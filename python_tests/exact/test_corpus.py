@@ -15,7 +15,6 @@ VECTORS = ["portable", "avx2", "avx512"] if platform.machine() == "x86_64" else 
 CHECK = "from corpus_calls import check_all\ncheck_all({folder!r}, {kinds!r}, {streams})"
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("kinds", MEMORY, ids=",".join)
 def test_memory_of_every_kind(placement, cases, kinds):
     check(cases, results(cases, kinds))

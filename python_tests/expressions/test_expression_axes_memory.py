@@ -105,7 +105,6 @@ def test_any_axes_of_any_views(on_gpu, reduction, kinds, data):
     check_views(data, reduction, kinds.split(), False)
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("kind", QUEUED_KINDS)
 @given(data=st.data())
 @settings(max_examples=10)

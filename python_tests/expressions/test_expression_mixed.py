@@ -118,7 +118,6 @@ CASES = [
 ]
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("shape, axes", CASES, ids=str)
 @pytest.mark.parametrize("kind", ["pageable", "pageable pinned"])
 def test_many_blocks_and_tiles(placement, resources, shape, axes, kind):

@@ -70,7 +70,6 @@ def test_comparisons_beside_bits_need_parentheses(placement):
     assert_same_bits(gpuvec.evaluate("3 < x & 5 < 5", x=x), (3 < (x & 5)) & ((x & 5) < 5))
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("name", ["fmin", "fmax", "fmod", "nextafter"])
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
 def test_functions_of_all_pairs(placement, name, dtype):

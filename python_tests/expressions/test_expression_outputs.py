@@ -151,7 +151,6 @@ def test_streams(placement, resources, texts, kind):
     run(texts, resources, [kind], 20_003, stream=resources.stream())
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("kind", ["pageable", "pinned", "managed", "device"])
 @pytest.mark.parametrize("n", [1, 33, 1000, 300_001])
 @pytest.mark.parametrize(

@@ -38,7 +38,6 @@ TEXTS = {
 }
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
 @pytest.mark.parametrize("n", [1, 2, 1000, 70_001])

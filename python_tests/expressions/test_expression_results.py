@@ -28,7 +28,6 @@ def run(formula: Formula, data: dict, resources, kinds, n: int, offset: int = 0)
         array.check(values)
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("formula", FORMULAS, ids=str)
 def test_every_length(placement, resources, formula, n):

@@ -26,7 +26,6 @@ def run(formula: Formula, arrays: list, out: np.ndarray) -> None:
         assert compiled.run_nd(out.shape, arrays, out) == Status.OK, last_error()
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("formula", ELEMENTWISE, ids=str)
 @given(data=st.data())
 @settings(max_examples=40)

@@ -39,7 +39,6 @@ def kinds(dtype: str, rows: int, n: int) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u8"])
 def test_results_are_rounded_once(placement, name, dtype):

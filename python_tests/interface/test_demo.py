@@ -10,7 +10,6 @@ from programs import library_environment, run
 EXAMPLES = "device_loop streams structured mixed black_scholes signal_pipeline".split()
 
 
-@pytest.mark.long_as_gpu
 def test_demo(placement):
     """The demo prints a line for each operation and memory, and exits with 0."""
     environment = library_environment(GPUVEC_PLACEMENT=placement.name.lower())
@@ -20,7 +19,6 @@ def test_demo(placement):
             assert re.search(rf"^{operation} +{memory} .* ms", output, flags=re.MULTILINE), output
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(placement, name):
     """Each example checks its own results and prints a summary."""

@@ -8,7 +8,6 @@ from operations import named
 from programs import run_python
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("operation, n", CASES, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_results_and_modes(placement, call_with_mxcsr, operation, n, mode):

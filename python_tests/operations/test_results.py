@@ -45,7 +45,6 @@ def check(operation, kinds, n):
     assert out.guards_are_intact()
 
 
-@pytest.mark.long_as_gpu
 @each_classic
 @pytest.mark.parametrize("kinds", UNIFORM + MIXED, ids=",".join)
 @pytest.mark.parametrize("n", SMALL)
@@ -70,7 +69,6 @@ def test_large_arrays(placement, operation, kinds, n):
     check(operation, kinds, n)
 
 
-@pytest.mark.long_as_gpu
 @each_classic
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pinned+3",) * 3, *MIXED], ids=",".join)
 def test_several_chunks(placement, operation, kinds):
@@ -78,7 +76,6 @@ def test_several_chunks(placement, operation, kinds):
     check(operation, kinds, SEVERAL_CHUNKS)
 
 
-@pytest.mark.long_as_gpu
 @each_of_family
 @pytest.mark.parametrize("kinds", [("pageable",) * 3, ("pageable+1",) * 3, MIXED[1]], ids=",".join)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 9, 33, 129, 4095, 4096, 4097, 65_537])
@@ -87,7 +84,6 @@ def test_the_family_at_every_edge(placement, operation, kinds, n):
     check(operation, kinds, n)
 
 
-@pytest.mark.long_as_gpu
 @each_of_family
 @pytest.mark.parametrize("kinds", [("pageable+1",) * 3, ("pinned+3",) * 3, MIXED[2]], ids=",".join)
 def test_the_family_in_several_chunks(placement, operation, kinds):
@@ -113,7 +109,6 @@ def aliases(operation) -> list:
     return of_inputs + (of_output if operation.may_be_in_place else [])
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize(
     "operation, n, alias",
     [

@@ -59,7 +59,6 @@ def test_impossible_arrays(placement, make):
     )
 
 
-@pytest.mark.long_as_gpu
 def test_pinned_memory_lives_as_long_as_its_last_view(placement):
     """Views, views of views and memoryviews keep it, and then it is freed."""
     array = gpuvec.pinned_zeros(1000, np.float64)

@@ -27,7 +27,6 @@ def values(n: int, dtype: str, kind: int = 0) -> np.ndarray:
     return [plain, np.ldexp(plain, exponents - 10), plain * 1e-42, plain * 1e35][kind].astype(dtype)
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
 @pytest.mark.parametrize("n", [1, 2, 3, 31, 257, 2051])
 def test_results_are_rounded_once(placement, functions, dtype, n):
@@ -65,7 +64,6 @@ def test_axes_are_numpys(placement, functions, axis, keepdims):
         assert_same_bits(out, np.ascontiguousarray(found).reshape(out.shape))
 
 
-@pytest.mark.long_as_gpu
 @pytest.mark.parametrize(
     "functions",
     ["var", pytest.param("std", marks=pytest.mark.slow_on_fake_driver)],

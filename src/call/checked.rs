@@ -42,6 +42,15 @@ impl<'a> Argument<'a> {
         Argument { pointer, strides: Some(strides), ..*self }
     }
 
+    /// The same array in a copy of its memory. Address `from` of the array is `to` in the copy.
+    ///
+    /// # Safety
+    /// As [`Argument::new`].
+    pub(crate) unsafe fn copied(&self, from: usize, to: *mut c_void) -> Self {
+        let offset = self.pointer.addr().wrapping_sub(from);
+        Argument { pointer: to.wrapping_byte_add(offset), ..*self }
+    }
+
     /// The strides along the axes of a call's shape.
     pub(crate) fn strides(&self, shape: &[i64]) -> ArrayVec<i64, MAX_RANK> {
         match self.strides {
@@ -499,7 +508,7 @@ pub(crate) mod tests {
         let formula = Formula::of(op);
         let outputs = [unfollowed("out", out, formula.output)];
         let bindings = &[Binding::Array; 2][..op.inputs()];
-        let task = Task::Evaluate(Evaluation { formula, bindings });
+        let task = Task::Evaluate(Evaluation { formula, bindings, groups: 0 });
         check(task, n, &inputs, &outputs, kind_of, |call| Ok(then(call)))
     }
 

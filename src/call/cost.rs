@@ -1,10 +1,11 @@
 //! The features of a call that the cost model takes.
 
 use super::array::{Array, Extent, MemoryKind};
+use super::by_key;
 use super::checked::Call;
 use super::formula::FIRST_EXPRESSION;
 use super::picoseconds;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use crate::policy::{cores, gpu};
 use gpuvec_cost::Work;
 
@@ -16,6 +17,9 @@ pub(super) fn work(call: &Call<'_>) -> Work {
         let of_all =
             if number < call.inputs().len() { &mut input_bytes } else { &mut output_bytes };
         *of_all += bytes as f32;
+    }
+    if call.task().kind() == TaskKind::Grouped {
+        output_bytes += by_key::bytes(call) as f32;
     }
     Work {
         operation: operation(call),

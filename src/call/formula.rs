@@ -314,6 +314,8 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) formula: &'a Formula,
     /// In the order of the declaration.
     pub(crate) bindings: &'a [Binding],
+    /// The number of groups of a task by key, otherwise 0.
+    pub(crate) groups: usize,
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The task of a call, and the interface of the work that does it.
 
+use super::by_key::Table;
 use super::chunk::Chunk;
 use super::formula::{Binding, Evaluation, Formula};
 use gpuvec_expr::{Output, OutputKind, Reduction, Type};
@@ -91,11 +92,11 @@ impl<'a> Task<'a> {
 
     #[inline(never)]
     fn kernel(self, number: usize) -> Option<(Task<'a>, &'a [usize])> {
-        let Task::Evaluate(Evaluation { formula, bindings }) = self else {
+        let Task::Evaluate(Evaluation { formula, bindings, groups }) = self else {
             return (number == 0).then_some((self, &[0]));
         };
         let (formula, outputs) = formula.kernel_of(number)?;
-        Some((Task::Evaluate(Evaluation { formula, bindings }), outputs))
+        Some((Task::Evaluate(Evaluation { formula, bindings, groups }), outputs))
     }
 
     /// The size of a reduction's state as its kernel writes it, in bytes.
@@ -125,9 +126,10 @@ impl<'a> Task<'a> {
         outputs.iter().filter(|output| output.reduction().is_some())
     }
 
-    /// True if the task has a result for no elements.
+    /// True if the task has a result for no elements. Each group may also lack elements, so groups are checked later.
     pub(super) fn has_empty_result(self) -> bool {
-        self.formula().is_none_or(|formula| formula.has_empty_result)
+        self.kind() == TaskKind::Grouped
+            || self.formula().is_none_or(|formula| formula.has_empty_result)
     }
 }
 
@@ -141,6 +143,9 @@ pub(crate) trait ChunkWork: Sync {
 
     /// Merges the states that kernels wrote.
     fn take_states(&self, _states: &KernelStates<'_>) {}
+
+    /// Merges the states in the table of kernel `number`.
+    fn take_table(&self, _number: usize, _table: &Table, _words: &[u64]) {}
 }
 
 /// The states of a reduction, as its kernels wrote them for a chunk.

@@ -75,10 +75,18 @@ impl<O: Elementwise> Vectorized for Loop<O> {
             }
             stay_a_loop();
         }
+        let mut has_nan = false;
         for i in whole..len {
             // SAFETY: [`elementwise`] was promised `len` elements from each pointer, and `i < len`.
-            unsafe { out.add(i).write(op.apply(a.add(i).read(), b.add(i).read()).canonical()) };
+            let result = unsafe { op.apply(a.add(i).read(), b.add(i).read()) };
+            has_nan |= result.partial_cmp(&result).is_none();
+            // SAFETY: as above.
+            unsafe { out.add(i).write(result) };
             stay_a_loop();
+        }
+        for i in if has_nan { whole..len } else { len..len } {
+            // SAFETY: as above.
+            unsafe { out.add(i).write(out.add(i).read().canonical()) };
         }
     }
 }

@@ -111,7 +111,7 @@ pub(super) unsafe fn enqueue(
     }
     // SAFETY: this function's promise.
     unsafe {
-        device.kernels.launch(task, Form::Contiguous, blocks, stream, &mut parameters, None)?
+        device.kernels.launch(task, Form::Contiguous, [blocks, 0], stream, &mut parameters, None)?
     };
     Ok(warps)
 }

@@ -200,6 +200,7 @@ impl Stream {
                     device: self.device,
                     stream: self.raw,
                     scratch: scratch.as_mut().and_then(|scratch| scratch.as_mut()),
+                    tables: &[],
                     block_limits: plan.block_limits,
                     flags: None,
                     copies_by_driver: plan.copies_by_driver,

@@ -87,6 +87,16 @@ pub(crate) const REDUCTION_SCRATCH_BYTES: usize = 64 << 10;
 /// blocks cannot share rows.
 pub(crate) const AXES_SCRATCH_BYTES: usize = 2 << 20;
 
+/// The most bytes of the tables of a call by key on a device. Not measured.
+pub(crate) const TABLES_BYTES: usize = 4 << 30;
+
+/// The most shared memory of a block of a reduction by key: what every device has, less room for the tables of
+/// functions. Not measured.
+pub(crate) const BY_KEY_SHARED_BYTES: usize = 32 << 10;
+
+/// The fewest elements of a block of a reduction by key for each state that it has in shared memory. Not measured.
+pub(crate) const BY_KEY_ELEMENTS: usize = 4;
+
 /// The fewest adjacent results of a tile of host arrays if the elements of a result are further apart than the results,
 /// so that whole cache lines are gathered. Not measured.
 pub(crate) const GATHERED_COLUMNS: usize = 256;

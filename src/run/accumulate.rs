@@ -47,7 +47,7 @@ pub(crate) fn accumulate(
     let placement = settings::placement()?;
     let of_stream = given(stream)?;
     let (formula, bindings) = (Formula::of(op), &[Binding::Array; MOST_INPUTS][..op.inputs()]);
-    let task = Task::Evaluate(Evaluation { formula, bindings });
+    let task = Task::Evaluate(Evaluation { formula, bindings, groups: 0 });
     // SAFETY: no call writes there. This placeholder has the accumulator's axes, and so gives the states their order.
     let results = unsafe { Argument::new("state", accumulator.address(), formula.output, None) };
     let outputs = &[results];
@@ -213,7 +213,7 @@ fn copied<'a>(
     let formula = &expression.formula;
     // SAFETY: there is a word for each element.
     let copy = unsafe { Argument::new("copy", words.as_ptr().cast(), formula.output, None) };
-    let task = Task::Evaluate(Evaluation { formula, bindings: &[Binding::Array] });
+    let task = Task::Evaluate(Evaluation { formula, bindings: &[Binding::Array], groups: 0 });
     let (inputs, outputs) = (&[part], &[copy]);
     let arguments = Arguments { task, contiguous: None, shape, reduced_axes: 0, inputs, outputs };
     run(&arguments, CpuProgram::Blocks(&expression.blocks), null_mut())?;

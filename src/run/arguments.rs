@@ -126,12 +126,19 @@ pub(super) struct BoundArguments<'a> {
     bindings: ArrayVec<Binding, MAX_INPUTS>,
     inputs: ArrayVec<Argument<'a>, MAX_INPUTS>,
     pub(super) outputs: ArrayVec<Argument<'a>, MAX_OUTPUTS>,
+    /// The number of groups of a call by key.
+    pub(super) groups: usize,
 }
 
 impl<'a> BoundArguments<'a> {
     pub(super) const fn new() -> Self {
         let bindings = ArrayVec::new_const();
-        BoundArguments { bindings, inputs: ArrayVec::new_const(), outputs: ArrayVec::new_const() }
+        BoundArguments {
+            bindings,
+            inputs: ArrayVec::new_const(),
+            outputs: ArrayVec::new_const(),
+            groups: 0,
+        }
     }
 
     /// Reads the arguments that the expression uses. Fails if a number does not fit. Without elements, reads no inputs.
@@ -189,9 +196,9 @@ impl<'a> BoundArguments<'a> {
 
     /// The arguments of a call, from those that were read.
     pub(super) fn arguments(&'a self, given: &Given<'a>) -> Arguments<'a> {
-        let (formula, bindings) = (&given.expression.formula, &self.bindings);
+        let (formula, bindings, groups) = (&given.expression.formula, &self.bindings, self.groups);
         Arguments {
-            task: Task::Evaluate(Evaluation { formula, bindings }),
+            task: Task::Evaluate(Evaluation { formula, bindings, groups }),
             contiguous: None,
             shape: given.shape,
             reduced_axes: given.reduced_axes,

@@ -7,20 +7,27 @@ use super::arguments::{BoundArguments, Given, OUTPUT_NAMES, saturated_elements};
 use super::log::{self, Subject};
 use super::memory_kinds::MemoryKinds;
 use super::reduce_axes::{GroupedResults, ReduceAxes};
-use super::work::{CpuProgram, Evaluating, MISSING, NO_BUFFERS};
-use super::{Runner, execute, last_run};
-use crate::call::{Argument, Array, Call, Layout, MAX_OUTPUTS, TaskKind};
-use crate::cpu::expression::GroupStates;
+use super::work::{CpuProgram, Evaluating, NO_BUFFERS};
+use super::{Runner, copy, execute, last_run};
+use crate::call::{
+    Argument, Arguments, Array, Call, FindKinds, Layout, MAX_INPUTS, MAX_OUTPUTS, MemoryKind,
+    TaskKind, has_tables,
+};
+use crate::cpu::expression::{BlockProgram, GroupStates};
 use crate::cpu::{Grid, low_ends, scatter};
-use crate::error::Error;
-use crate::objects::stream::{given, gpuvec_stream};
+use crate::cuda::{alloc, default_stream, device};
+use crate::error::{Error, gpuvec_status};
+use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::policy::cores;
 use crate::pool;
 use crate::process::memory;
 use crate::process::settings::{self, Placement};
 use arrayvec::ArrayVec;
+use bytemuck::cast_slice;
 use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
+use std::ffi::c_void;
 use std::num::NonZero;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The groups of a call.
@@ -34,11 +41,26 @@ pub(crate) struct Groups {
 
 /// The outputs of a call by key, checked.
 struct Outputs {
+    arrays: ArrayVec<Array, MAX_OUTPUTS>,
     views: ArrayVec<View, MAX_OUTPUTS>,
+    /// The axes of the outputs. `None` if these have no elements.
+    axes: Option<Axes>,
     /// The lengths of the axes that are not reduced, and then the number of groups.
     lengths: ArrayVec<usize, MAX_RANK>,
     /// The strides of each output along them.
     strides: ArrayVec<ArrayVec<isize, MAX_RANK>, MAX_OUTPUTS>,
+}
+
+/// A call by key.
+struct ByKey<'a> {
+    blocks: &'a BlockProgram,
+    outputs: Outputs,
+    groups: Groups,
+    /// The number of results along the axes that are not reduced, which each have all groups.
+    results: usize,
+    stream: Option<&'a Stream>,
+    /// True for a call without elements.
+    is_empty: bool,
 }
 
 /// Evaluates an expression by key.
@@ -54,48 +76,132 @@ pub(crate) fn evaluate_by_key(
             expected: "it has no keys: compile it with gpuvec_expr_compile_by",
         });
     }
+    let placement = settings::placement()?;
     let of_stream = given(stream)?;
     let mut bound = BoundArguments::new();
+    bound.groups = groups.count;
     bound.read_inputs(given_arguments)?;
-    let outputs = Outputs::new(given_arguments, groups)?;
-    let kept: usize = outputs.lengths[..outputs.lengths.len() - 1].iter().product();
+    let mut outputs = Outputs::new(given_arguments, groups)?;
+    let results: usize = outputs.lengths[..outputs.lengths.len() - 1].iter().product();
     // The call's outputs have one element for each index of the axes that are not reduced: C order gives the states
     // their order.
-    let mut places = memory::filled(0_u64, kept * outputs.views.len()).map_err(|_| NO_BUFFERS)?;
+    let mut places =
+        memory::filled(0_u64, results * outputs.views.len()).map_err(|_| NO_BUFFERS)?;
     for (number, layout) in expression.formula.outputs().enumerate() {
-        let place = places[number * kept..].as_mut_ptr();
+        let place = places[number * results..].as_mut_ptr();
         // SAFETY: the places have a word for each element, and outlive the call.
         bound
             .outputs
             .push(unsafe { Argument::new(OUTPUT_NAMES[number], place.cast(), layout, None) });
     }
     let arguments = bound.arguments(given_arguments);
-    let (task, placement) = (arguments.task, Placement::Cpu);
-    let blocks = &expression.blocks;
-    let reduced = |call: &Call<'_>| {
-        outputs.refuse_overlap(call)?;
-        let states = GroupStates::of(task.reductions());
-        let mut reducing = ReduceAxes::new(blocks, call)?.by_key(groups.count, states);
-        let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
-            runner.run_along_axes(&mut reducing).map(drop)
-        };
-        let steps = CpuProgram::Blocks(blocks);
-        execute(call, placement, of_stream.as_deref(), steps, Some(&mut reduce))?;
-        match reducing.outside() {
-            Some((index, key)) if !groups.ignores_outside => {
-                Err(Error::Key { index, key, groups: groups.count })
-            }
-            _ => reducing.into_groups(),
-        }
-    };
-    let states = arguments.check(MemoryKinds { task, placement }, reduced)?;
-    match states {
-        Some(results) => outputs.store(&results),
+    let task = arguments.task;
+    MemoryKinds { task, placement }.find(&mut outputs.arrays)?;
+    let (blocks, stream) = (&expression.blocks, of_stream.as_deref());
+    let is_empty = shape.contains(&0);
+    let by_key = ByKey { blocks, outputs, groups, results, stream, is_empty };
+    match by_key.reduce(&arguments, placement)? {
+        Some(results) => match results.group_without_result() {
+            Some(group) => Err(Error::EmptyGroup { group }),
+            None => by_key.outputs.store(&results),
+        },
         None => {
             last_run::clear();
             Ok(())
         }
     }
+}
+
+impl ByKey<'_> {
+    /// The states of all groups. `None` if there are no results.
+    fn reduce(
+        &self, arguments: &Arguments<'_>, placement: Placement,
+    ) -> Result<Option<GroupedResults>, Error> {
+        let kinds = MemoryKinds { task: arguments.task, placement };
+        let states = arguments.check(kinds, |call| {
+            self.outputs.refuse_overlap(call)?;
+            if has_tables(call) && placement != Placement::Cpu {
+                match self.reduce_in_place(call, placement) {
+                    // Cores find out which key is outside.
+                    Ok(None) => {}
+                    Err(error) if call.device().is_some() && leaves_copies(&error) => {}
+                    states => return states,
+                }
+            } else if placement == Placement::Gpu {
+                device::usable()?;
+            }
+            match call.device() {
+                Some(_) => self.reduce_copies(arguments, call),
+                None => self.reduce_in_place(call, Placement::Cpu),
+            }
+        })?;
+        Ok(states.flatten())
+    }
+
+    /// Copies the inputs that the host cannot access, and reduces the copies on cores.
+    fn reduce_copies(
+        &self, arguments: &Arguments<'_>, call: &Call<'_>,
+    ) -> Result<Option<GroupedResults>, Error> {
+        self.stream.map_or(Ok(()), Stream::synchronize)?;
+        let (mut inputs, mut copies) = (ArrayVec::<_, MAX_INPUTS>::new(), Vec::new());
+        for (input, array) in arguments.inputs.iter().zip(call.inputs()) {
+            if array.device().is_none() {
+                inputs.push(*input);
+                continue;
+            }
+            let mut words = words(array.bytes)?;
+            let to = words.as_mut_ptr().cast::<c_void>();
+            let from = std::ptr::with_exposed_provenance(array.address);
+            let layout = Layout::contiguous(1);
+            // SAFETY: the call promises the input's bytes, and there is room for them in the copy.
+            let [from, to] = [from, to.cast_const()]
+                .map(|address| unsafe { Argument::new(array.name, address, layout, None) });
+            copy([from, to], array.bytes, null_mut())?;
+            // SAFETY: the copy has the bytes of all elements, and lives until the copies are reduced.
+            inputs.push(unsafe { input.copied(array.address, words.as_mut_ptr().cast()) });
+            copies.push(words);
+        }
+        self.reduce(&Arguments { inputs: &inputs, ..*arguments }, Placement::Cpu)
+    }
+
+    /// Reduces the elements where the plan says. `None` if a device found a key outside the groups, which is an error.
+    fn reduce_in_place(
+        &self, call: &Call<'_>, placement: Placement,
+    ) -> Result<Option<GroupedResults>, Error> {
+        let (blocks, groups) = (self.blocks, self.groups);
+        let states = GroupStates::of(call.task().reductions());
+        if self.is_empty {
+            let all = std::iter::once(0..self.results);
+            return Ok(Some(GroupedResults::new(states, groups.count, all)));
+        }
+        let mut reducing = ReduceAxes::new(blocks, call)?.by_key(groups.count, states);
+        let mut reduce = |runner: &Runner<'_>, _: &Evaluating<'_>| {
+            runner.run_along_axes(&mut reducing).map(drop)
+        };
+        let steps = CpuProgram::Blocks(blocks);
+        execute(call, placement, self.stream, steps, Some(&mut reduce))?;
+        match reducing.outside() {
+            Some((index, key)) if !groups.ignores_outside => {
+                Err(Error::Key { index, key, groups: groups.count })
+            }
+            _ if reducing.is_outside() && !groups.ignores_outside => Ok(None),
+            _ => reducing.into_groups().map(Some),
+        }
+    }
+}
+
+/// True for an error after which copies on the host may still be reduced: a device lacks memory for the tables, or the
+/// arrays are in the memory of several devices.
+fn leaves_copies(error: &Error) -> bool {
+    let lacks_memory = error.status() == gpuvec_status::GPUVEC_ERROR_OUT_OF_MEMORY;
+    lacks_memory || matches!(error, Error::StridedOnOtherDevice { .. })
+}
+
+/// Memory for a copy of an array, in words.
+fn words(bytes: usize) -> Result<Vec<u64>, Error> {
+    let purpose = "copies of arrays in device memory";
+    memory::filled(0, bytes.div_ceil(size_of::<u64>()))
+        .map_err(|_| Error::OutOfHostMemory { bytes, purpose })
 }
 
 impl Outputs {
@@ -134,7 +240,18 @@ impl Outputs {
             reduced_axes: 0,
             is_indexed: false,
         };
-        Axes::new(&all, &mut views).map_err(Error::Axes)?;
+        let axes = Axes::new(&all, &mut views).map_err(Error::Axes)?;
+        let arrays =
+            (0..).zip(expression.formula.outputs()).zip(&views).map(|((number, layout), view)| {
+                Array {
+                    name: OUTPUT_NAMES[number as usize],
+                    address: view.lowest,
+                    layout,
+                    bytes: view.end - view.lowest,
+                    kind: MemoryKind::Pageable,
+                }
+            });
+        let arrays = if axes.is_some() { arrays.collect() } else { ArrayVec::new() };
         let last = |axes: &mut dyn FnMut(usize)| {
             (0..lengths.len()).filter(|axis| *axis != place).chain([place]).for_each(axes);
         };
@@ -152,7 +269,7 @@ impl Outputs {
             last(&mut |axis| of_output.push(own[axis] as isize));
             strides.push(of_output);
         }
-        Ok(Outputs { views, lengths: ordered, strides })
+        Ok(Outputs { arrays, views, axes, lengths: ordered, strides })
     }
 
     /// Fails if an output is near an input.
@@ -170,53 +287,88 @@ impl Outputs {
 
     /// Stores the results.
     fn store(&self, results: &GroupedResults) -> Result<(), Error> {
-        let (groups, kept) = self.lengths.split_last().ok_or(MISSING)?;
-        let rows = kept.iter().product::<usize>();
-        let per_row = groups.div_ceil(cores::RESULTS_AT_ONCE);
-        let rows_at_once = (cores::RESULTS_AT_ONCE / (*groups).max(1)).max(1);
-        let parts = if *groups == 0 { 0 } else { rows.div_ceil(rows_at_once) * per_row };
-        let next = AtomicUsize::new(0);
-        let threads = pool::available(settings::threads().map_or(1, NonZero::get).min(parts / 4));
-        pool::run(threads, &|_| {
-            let mut buffer = [0; cores::RESULTS_AT_ONCE];
-            loop {
-                let part = next.fetch_add(1, Ordering::Relaxed);
-                if part >= parts {
-                    return;
-                }
-                let first = part / per_row * rows_at_once;
-                let start = part % per_row * cores::RESULTS_AT_ONCE;
-                let count = (groups - start).min(cores::RESULTS_AT_ONCE);
-                for row in first..rows.min(first + rows_at_once) {
-                    self.store_row(results, row, start, &mut buffer[..count]);
-                }
+        let Some(axes) = &self.axes else { return Ok(()) };
+        if self.arrays.iter().any(|array| array.kind != MemoryKind::Pageable) {
+            default_stream::synchronize_for_cores();
+        }
+        let (mut addresses, mut images) = (ArrayVec::new(), ArrayVec::<_, MAX_OUTPUTS>::new());
+        for (view, array) in self.views.iter().zip(&self.arrays) {
+            // An image has the bytes from the lowest element of the output to its highest.
+            let mut image = words(if array.device().is_some() { array.bytes } else { 0 })?;
+            let offset = view.address - array.address;
+            addresses.push(match array.device() {
+                Some(_) => image.as_mut_ptr().expose_provenance() + offset,
+                None => view.address,
+            });
+            images.push(image);
+        }
+        self.store_at(results, &addresses);
+        for ((view, array), image) in self.views.iter().zip(&self.arrays).zip(&images) {
+            let Some(ordinal) = array.device() else { continue };
+            let image: &[u8] = &cast_slice(image)[..array.bytes];
+            let runs = axes.kept().blocks(axes.kept().run(view));
+            for run in runs.walk(0..runs.count()) {
+                let place = view.first.wrapping_add_signed(run.offset(view)) - array.address;
+                let bytes = &image[place..][..run.space().elements() * view.element_bytes];
+                // SAFETY: the caller promises the outputs, which were checked.
+                unsafe { alloc::write(ordinal, (array.address + place) as u64, bytes)? };
             }
-        });
+        }
         Ok(())
     }
 
-    /// Stores results of the groups from `start` on, for one index of the axes that are not reduced. Overwrites `buffer`,
-    /// which has a word for each.
-    fn store_row(&self, results: &GroupedResults, row: usize, start: usize, buffer: &mut [u64]) {
-        let (groups, kept) = (self.lengths[self.lengths.len() - 1], self.lengths.len() - 1);
-        let block = results.blocks.partition_point(|(rows, _)| rows.end <= row);
-        let (rows, tables) = &results.blocks[block];
-        let tables: Vec<&GroupStates> = tables.iter().collect();
-        for (output, (view, strides)) in self.views.iter().zip(&self.strides).enumerate() {
-            let first = (row - rows.start) * groups + start;
-            results.states.results(&tables, output, first, buffer);
-            let (mut offset, mut rest) = (start as isize * strides[kept], row);
-            for axis in (0..kept).rev() {
-                offset += (rest % self.lengths[axis]) as isize * strides[axis];
-                rest /= self.lengths[axis];
+    /// Computes the results and stores each output at an address on the host.
+    fn store_at(&self, results: &GroupedResults, addresses: &ArrayVec<usize, MAX_OUTPUTS>) {
+        let (groups, kept) = self.groups_and_kept();
+        let all = kept.iter().product::<usize>();
+        let parts = groups.div_ceil(cores::RESULTS_AT_ONCE);
+        let at_once = (cores::RESULTS_AT_ONCE / groups).max(1);
+        let units = all.div_ceil(at_once) * parts;
+        let wanted = settings::threads().map_or(1, NonZero::get).min(units / 4);
+        let next = AtomicUsize::new(0);
+        pool::run(pool::available(wanted), &|_| {
+            let mut bits = [0; cores::RESULTS_AT_ONCE];
+            loop {
+                let unit = next.fetch_add(1, Ordering::Relaxed);
+                if unit >= units {
+                    return;
+                }
+                let first = unit / parts * at_once;
+                let start = unit % parts * cores::RESULTS_AT_ONCE;
+                let bits = &mut bits[..(groups - start).min(cores::RESULTS_AT_ONCE)];
+                for result in first..all.min(first + at_once) {
+                    for (output, address) in addresses.iter().enumerate() {
+                        results.of_groups(output, result, start, bits);
+                        self.store_groups(output, *address, [result, start], bits);
+                    }
+                }
             }
-            let address = view.address.wrapping_add_signed(offset);
-            let to = std::ptr::with_exposed_provenance_mut(address);
-            let lengths = &[buffer.len()];
-            let grid = Grid::new(lengths, &strides[kept..], view.element_bytes);
-            let bytes = low_ends(buffer, view.element_bytes);
-            // SAFETY: the caller promises the outputs, which were checked; no other thread has these elements.
-            unsafe { scatter(grid, bytes.as_ptr(), to) };
+        });
+    }
+
+    /// The number of groups, and the lengths of the axes that are not reduced.
+    fn groups_and_kept(&self) -> (usize, &[usize]) {
+        let (kept, groups) = self.lengths.split_at(self.lengths.len() - 1);
+        (groups[0], kept)
+    }
+
+    /// Stores results of an output at `address`: for the groups from number `start` on, and one index of the axes that
+    /// are not reduced. Overwrites the results.
+    fn store_groups(
+        &self, output: usize, address: usize, [result, start]: [usize; 2], bits: &mut [u64],
+    ) {
+        let (_, kept) = self.groups_and_kept();
+        let (strides, view) = (&self.strides[output], &self.views[output]);
+        let (outer, of_groups) = strides.split_at(kept.len());
+        let (mut offset, mut rest) = (start as isize * of_groups[0], result);
+        for (length, stride) in kept.iter().zip(outer).rev() {
+            offset += (rest % length) as isize * stride;
+            rest /= length;
         }
+        let lengths = &[bits.len()];
+        let bytes = low_ends(bits, view.element_bytes);
+        let to = std::ptr::with_exposed_provenance_mut(address.wrapping_add_signed(offset));
+        // SAFETY: the caller promises the outputs, which were checked; no other thread has these elements.
+        unsafe { scatter(Grid::new(lengths, of_groups, view.element_bytes), bytes.as_ptr(), to) };
     }
 }

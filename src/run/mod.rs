@@ -60,7 +60,7 @@ pub(crate) unsafe fn operation<const COUNT: usize>(
     let formula = Formula::of(op);
     let bindings = [Binding::Array, Binding::Array, Binding::Scalar(alpha)];
     let bindings = &bindings[2 - COUNT..][..COUNT + usize::from(formula.has_alpha)];
-    let task = Task::Evaluate(Evaluation { formula, bindings });
+    let task = Task::Evaluate(Evaluation { formula, bindings, groups: 0 });
     let layout = Layout::contiguous(op.element_bytes());
     // SAFETY: this function's promise.
     let argument = |name, pointer, layout| unsafe { Argument::new(name, pointer, layout, None) };
@@ -142,7 +142,9 @@ fn execute(
     // A plan is too large to be moved in a short call.
     let plan = &plan(call, placement, &chosen, &Host);
     let plan = plan.as_ref().map_err(|error| *error)?;
-    stream.map_or(Ok(()), Stream::synchronize)?;
+    if let Some(stream) = stream {
+        stream.synchronize()?;
+    }
     let runner = Runner { call, plan, selection: (&chosen).into() };
     let mut work = Evaluating::new(steps, call);
     timed(&chosen, warmups, || match reduce {

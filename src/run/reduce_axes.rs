@@ -17,7 +17,9 @@ use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::arch::Isa;
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{
+    Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS, Table as DeviceTable,
+};
 use crate::cpu::expression::{
     BlockProgram, GroupStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
     Values,
@@ -77,8 +79,12 @@ struct ByKey {
     /// A prototype of the states.
     states: GroupStates,
     tables: Mutex<Vec<Table>>,
+    /// The states of each block that devices computed. Empty if there are none.
+    of_devices: Mutex<Vec<GroupStates>>,
     /// The index of the first element whose key is outside the groups, and the key.
     outside: Mutex<Option<(usize, i64)>>,
+    /// True if a device found a key outside the groups.
+    is_outside: AtomicBool,
 }
 
 /// The states of the groups of a block of results, for part of the elements.
@@ -90,9 +96,38 @@ struct Table {
 /// The states of the groups of all results.
 pub(super) struct GroupedResults {
     /// A prototype of the states.
-    pub(super) states: GroupStates,
-    /// The tables of each block, and the numbers of the block's results in the order of the outer axes.
-    pub(super) blocks: Vec<(ops::Range<usize>, Vec<GroupStates>)>,
+    states: GroupStates,
+    groups: usize,
+    /// The numbers of the results of each block, in the order of the outer axes, and the block's tables.
+    blocks: Vec<(ops::Range<usize>, Vec<GroupStates>)>,
+}
+
+impl GroupedResults {
+    /// Blocks of results without elements. `states` is a prototype.
+    pub(super) fn new(
+        states: GroupStates, groups: usize, blocks: impl Iterator<Item = ops::Range<usize>>,
+    ) -> Self {
+        let blocks = blocks.map(|results| (results, Vec::new())).collect();
+        GroupedResults { states, groups, blocks }
+    }
+
+    /// The bits of results of an output: for the groups from number `start` on, and one index of the outer axes.
+    pub(super) fn of_groups(&self, output: usize, result: usize, start: usize, bits: &mut [u64]) {
+        let block = self.blocks.partition_point(|(results, _)| results.end <= result);
+        let (results, tables) = &self.blocks[block];
+        let first = (result - results.start) * self.groups + start;
+        self.states.results(&tables.iter().collect::<Vec<_>>(), output, first, bits);
+    }
+
+    /// The number of a group that lacks an element and therefore a result.
+    pub(super) fn group_without_result(&self) -> Option<usize> {
+        self.blocks.iter().find_map(|(results, tables)| {
+            let tables: Vec<_> = tables.iter().collect();
+            let count = results.len() * self.groups;
+            let state = self.states.first_without_result(&tables, count);
+            state.map(|state| state % self.groups)
+        })
+    }
 }
 
 /// The order of the elements of a tile.
@@ -180,14 +215,25 @@ impl<'a> ReduceAxes<'a> {
     /// ends with [`ReduceAxes::into_groups`].
     pub(super) fn by_key(mut self, groups: usize, states: GroupStates) -> Self {
         self.in_place.clear();
-        let (tables, outside) = (Mutex::default(), Mutex::default());
-        self.by_key = Some(ByKey { groups, states, tables, outside });
+        self.by_key = Some(ByKey {
+            groups,
+            states,
+            tables: Mutex::default(),
+            of_devices: Mutex::default(),
+            outside: Mutex::default(),
+            is_outside: AtomicBool::new(false),
+        });
         self
     }
 
     /// The index of the first element whose key is outside the groups, and the key.
     pub(super) fn outside(&mut self) -> Option<(usize, i64)> {
         self.by_key.as_mut().and_then(|by_key| *inner(&mut by_key.outside))
+    }
+
+    /// True if a device found a key outside the groups. It does not say which.
+    pub(super) fn is_outside(&mut self) -> bool {
+        self.by_key.as_mut().is_some_and(|by_key| *by_key.is_outside.get_mut())
     }
 
     /// Divides the work among threads. If there are too few results, their elements are divided into parts.
@@ -231,15 +277,22 @@ impl<'a> ReduceAxes<'a> {
 
     /// The states of the groups, after the work has run and passed the [check](ReduceAxes::check).
     pub(super) fn into_groups(self) -> Result<GroupedResults, Error> {
-        let Some(ByKey { states, tables, .. }) = self.by_key else { return Err(MISSING) };
-        let kept = &self.kept;
-        let results = |block| kept.first_element(block)..kept.first_element(block + 1);
-        let mut blocks: Vec<_> =
-            (0..kept.count()).map(|block| (results(block), Vec::new())).collect();
-        for table in tables.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            blocks[table.block].1.push(table.states);
+        if self.lacked_memory.into_inner() {
+            return Err(NO_BUFFERS);
         }
-        Ok(GroupedResults { states, blocks })
+        let Some(ByKey { groups, states, tables, of_devices, .. }) = self.by_key else {
+            return Err(MISSING);
+        };
+        let rows = |block| self.kept.first_element(block)..self.kept.first_element(block + 1);
+        let mut results = GroupedResults::new(states, groups, (0..self.kept.count()).map(rows));
+        for table in tables.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            results.blocks[table.block].1.push(table.states);
+        }
+        let of_devices = of_devices.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for ((_, tables), states) in results.blocks.iter_mut().zip(of_devices) {
+            tables.push(states);
+        }
+        Ok(results)
     }
 
     /// Fails unless all units are done.
@@ -258,6 +311,21 @@ impl<'a> ReduceAxes<'a> {
     /// True if each tile has all elements of its results, one result after another.
     fn has_whole_rows(&self) -> bool {
         self.order == Order::Rows && self.reduced.count() == 1 && self.first_wanted.is_none()
+    }
+
+    /// Merges a device's table into the states of each block.
+    fn merge_table(
+        &self, by_key: &ByKey, states: &mut Vec<GroupStates>, number: usize, table: &DeviceTable,
+        words: &[u64],
+    ) -> Result<(), NoMemory> {
+        for block in 0..self.kept.count() {
+            let of_block = [block, block + 1].map(|of| self.kept.first_element(of) * by_key.groups);
+            if states.len() == block {
+                states.push(by_key.states.identities(of_block[1] - of_block[0])?);
+            }
+            states[block].merge_table(number, table, words, of_block[0]..of_block[1])?;
+        }
+        Ok(())
     }
 
     fn units(&self) -> usize {
@@ -295,7 +363,9 @@ impl ChunkWork for ReduceAxes<'_> {
         *inner(&mut self.merged) = None;
         if let Some(by_key) = &mut self.by_key {
             inner(&mut by_key.tables).clear();
+            inner(&mut by_key.of_devices).clear();
             *inner(&mut by_key.outside) = None;
+            *by_key.is_outside.get_mut() = false;
         } else if self.parts > 1 {
             match self.reductions.identities(self.results) {
                 Ok(states) => *inner(&mut self.merged) = Some(states),
@@ -325,6 +395,17 @@ impl ChunkWork for ReduceAxes<'_> {
         let first = self.first_wanted.unwrap_or(0) + first;
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         merged.iter_mut().for_each(|states| states.merge_words(reduction, first, words, bytes));
+    }
+
+    fn take_table(&self, number: usize, table: &DeviceTable, words: &[u64]) {
+        let Some(by_key) = &self.by_key else { return };
+        if words[0] != 0 {
+            by_key.is_outside.store(true, Ordering::Relaxed);
+        }
+        let mut states = by_key.of_devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.merge_table(by_key, &mut states, number, table, words).is_err() {
+            self.lacked_memory.store(true, Ordering::Relaxed);
+        }
     }
 }
 

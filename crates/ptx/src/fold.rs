@@ -35,8 +35,8 @@ impl Fold {
         let [output] = program.outputs() else { return None };
         let converted = output.conversion().map(|_| output.element);
         match output.kind {
-            OutputKind::Elementwise | OutputKind::Grouped { .. } => None,
-            OutputKind::Reduced { .. } | OutputKind::Single => {
+            OutputKind::Elementwise => None,
+            OutputKind::Reduced { .. } | OutputKind::Grouped { .. } | OutputKind::Single => {
                 Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
             }
         }

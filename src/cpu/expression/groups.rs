@@ -1,6 +1,5 @@
 //! The states of reductions by key, one for each group. Each thread has a table of states of its own. The results are
 //! computed from the states of all tables.
-#![allow(dead_code, reason = "TEMP")]
 
 use super::moments::Moments;
 use super::output_states::Sums;
@@ -242,6 +241,20 @@ impl GroupStates {
         Ok(GroupStates { outputs: self.outputs.clone(), sums, found: Box::new(Found::NEW) })
     }
 
+    /// The states of one of the block program's reductions.
+    pub(super) fn sum_mut(&mut self, number: usize) -> &mut dyn ErasedGroups {
+        &mut *self.sums[number]
+    }
+
+    /// The number of the first of `count` states that lacks an element in all tables and therefore a result.
+    pub(crate) fn first_without_result(&self, tables: &[&Self], count: usize) -> Option<usize> {
+        let of_sum = |(sum, states): (usize, &Box<dyn ErasedGroups>)| {
+            let tables: Vec<_> = tables.iter().map(|table| &*table.sums[sum]).collect();
+            states.first_without_result(&tables, count)
+        };
+        self.sums.iter().enumerate().filter_map(of_sum).min()
+    }
+
     /// Adds values to the states of their keys, for one of the block program's reductions. Returns the place of the
     /// first value whose key is outside the groups; such values are left out.
     pub(crate) fn add(
@@ -325,10 +338,21 @@ pub(crate) trait ErasedGroups: Any + Send + Sync {
     /// Adds values to their states.
     fn add(&mut self, isa: Isa, block: &Block<'_>, values: Values<'_>) -> Result<(), NoMemory>;
 
-    /// The bits of the results of the states from number `first` on.
+    /// Merges a state that a kernel wrote into a state.
+    fn merge_words(&mut self, number: usize, words: &[u8]) -> Result<(), NoMemory>;
+
+    /// The number of the first of `count` states that lacks an element and therefore a result, such as a minimum's.
     ///
     /// # Panics
     /// If a table has another type.
+    fn first_without_result(&self, _: &[&dyn ErasedGroups], _: usize) -> Option<usize> {
+        None
+    }
+
+    /// The bits of the results of the states from number `first` on.
+    ///
+    /// # Panics
+    /// As for `first_without_result`.
     fn results(&self, tables: &[&dyn ErasedGroups], first: usize, results: &mut [u64]);
 
     /// Calls `visit` with the state of a number.
@@ -451,6 +475,12 @@ impl<K: Cellular<Element: Element>, A: OfSum<State = State<K>>, W: Words> Erased
         Ok(())
     }
 
+    fn merge_words(&mut self, number: usize, words: &[u8]) -> Result<(), NoMemory> {
+        let state = A::from_words(bytemuck::pod_read_unaligned(words));
+        self.others.get_mut(number, self.count, State::ZERO)?.merge(&state);
+        Ok(())
+    }
+
     fn results(&self, tables: &[&dyn ErasedGroups], first: usize, results: &mut [u64]) {
         let tables = typed::<Self>(tables);
         let cells: Vec<_> = tables.iter().flat_map(|table| &table.cells).collect();
@@ -523,13 +553,15 @@ pub(super) trait FoldByKey: BlockReduction {
     where
         Self: Sized,
     {
-        Box::new(FoldGroups::<Self> { states: Vec::new(), conversion })
+        Box::new(FoldGroups::<Self> { states: Vec::new(), is_begun: Vec::new(), conversion })
     }
 }
 
 /// States of groups to which elements are added one by one.
 struct FoldGroups<R: BlockReduction> {
     states: Vec<StateOf<R>>,
+    /// True for each state with elements, if a state without elements has no result. Otherwise empty.
+    is_begun: Vec<bool>,
     conversion: Option<Conversion>,
 }
 
@@ -544,13 +576,18 @@ impl<R: FoldByKey> FoldGroups<R> {
 impl<R: FoldByKey> ErasedGroups for FoldGroups<R> {
     fn identities(&self, count: usize) -> Result<Box<dyn ErasedGroups>, NoMemory> {
         let states = memory::filled(R::Accumulator::IDENTITY, count)?;
-        Ok(Box::new(FoldGroups::<R> { states, ..*self }))
+        let flags = if R::Accumulator::HAS_EMPTY_RESULT { 0 } else { count };
+        let is_begun = memory::filled(false, flags)?;
+        Ok(Box::new(FoldGroups::<R> { states, is_begun, conversion: self.conversion }))
     }
 
     fn add(&mut self, _: Isa, block: &Block<'_>, values: Values<'_>) -> Result<(), NoMemory> {
         let values = values.of::<R::Element>();
         let (a, b, [first, step]) = (values.a(), values.b(), block.index);
         let mut include = |place: usize, number: usize| {
+            if !R::Accumulator::HAS_EMPTY_RESULT {
+                self.is_begun[number] = true;
+            }
             R::include(&mut self.states[number], a[place], b[place], first + place * step);
         };
         if block.is_inside {
@@ -560,6 +597,23 @@ impl<R: FoldByKey> ErasedGroups for FoldGroups<R> {
             block.states().for_each(|(place, number)| include(place, number));
         }
         Ok(())
+    }
+
+    fn merge_words(&mut self, number: usize, words: &[u8]) -> Result<(), NoMemory> {
+        let words = &words[..size_of::<<R::Accumulator as Accumulator>::Words>()];
+        let state = R::Accumulator::from_words(bytemuck::pod_read_unaligned(words));
+        R::Accumulator::merge(&mut self.states[number], &state);
+        if !R::Accumulator::HAS_EMPTY_RESULT {
+            self.is_begun[number] = true;
+        }
+        Ok(())
+    }
+
+    fn first_without_result(&self, tables: &[&dyn ErasedGroups], count: usize) -> Option<usize> {
+        let tables = typed::<Self>(tables);
+        let is_begun = |number: &usize| tables.iter().any(|table| table.is_begun[*number]);
+        let has_empty_result = R::Accumulator::HAS_EMPTY_RESULT;
+        if has_empty_result { None } else { (0..count).find(|number| !is_begun(number)) }
     }
 
     fn results(&self, tables: &[&dyn ErasedGroups], first: usize, results: &mut [u64]) {

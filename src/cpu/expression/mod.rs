@@ -27,6 +27,7 @@ mod output_states;
 mod reduce;
 mod run;
 mod slab;
+mod table;
 #[cfg(test)]
 mod tests;
 mod two_parts;

@@ -71,7 +71,7 @@ const TERMS: usize = 1 << 26;
 
 #[inline(never)]
 fn mean_f32(parts: [f64; 2], terms: usize) -> f32 {
-    if terms >= TERMS {
+    if !(1..TERMS).contains(&terms) {
         return quotient(&state(parts), terms as u64);
     }
     let (sum, n) = (sum_to_odd(parts), terms as f64);

@@ -1,0 +1,702 @@
+// Reductions by key: kernels without the formula of the elements (placeholders.cuh). Each element has a value and a key, an
+// integer from 0 on. Elements of the same key are a group.
+//
+// A launch adds its elements to a table of words of 64 bits, which is zero before the first launch:
+//
+// | words | hold |
+// |---|---|
+// | 0 | the complement of the index of the first element whose key is outside the groups, or 0 if there is none |
+// | 1 | a bit for each window with bits of terms that the table lacks (exact sums) |
+// | then | columns, each with a word for each state |
+//
+// The state of a group in result r has the number r * groups + key.
+//
+// Exact sums count in windows. Window w has the bits of terms from the exponent base + WIDTH * w on. A term adds to each
+// window the integer that its bits in the window are, with the term's sign, so the sum of all windows is exact:
+//
+// | columns | hold |
+// |---|---|
+// | CELL / 2 for each window of the table | the sum of the window as an integer of 32 * CELL bits, the lowest word first |
+// | the last | a bit each for a NaN (1), +Inf (2), -Inf (4) among the terms, plus 8 times the number of elements if counted |
+//
+// | kernel | WIDTH | CELL | the most elements of a table | of each thread in a batch |
+// |---|---|---|---|---|
+// | by_key_sum_f32 | 36 | 2 | 2^27 | 8 |
+// | by_key_sum_f64, also for products of f32, which are exact in f64 | 96 | 4 | 2^31 | 4 |
+// | by_key_dot_f64, for products of f64 | 160 | 6 | 2^31 | 4 |
+//
+// The base is at most the least exponent of a term's bits, and above it less WIDTH: then there are at most 64 windows.
+//
+// Folds (by_key_fold) have one column. Its words are kept so that 0 is the state of no elements: a sum, the greatest value
+// with the highest bit inverted, the least value with the other bits inverted, or a product with the lowest bit inverted.
+//
+// These parameters, of 64 bits each, follow the inputs (and along axes those of the shape, crates/ptx/src/by_key.rs):
+//
+// | parameter | holds |
+// |---|---|
+// | table | the address of the table |
+// | results | the number of results along the axes that are not reduced, 1 if all are |
+// | n | the number of elements of a result |
+// | index | the number that is added to the index of an element outside the groups |
+// | groups | the number of groups |
+// | first, held | the launch's groups: from `first` on, `held` of them. Elements of other groups are left out |
+// | copies | the number of copies of the launch's groups in shared memory, a power of two up to 32; 0 without shared memory |
+//
+// Exact sums have further ones:
+//
+// | parameter | holds |
+// |---|---|
+// | base | the exponent of the first window's lowest bit |
+// | from, windows | the windows of the table: from the number `from` on, `windows` of them |
+// | near, nears | the windows in shared memory, which the table has, too. 1 is the least number with shared memory |
+// | main | the window that most terms are in, one of these |
+// | counts | 1 if elements are counted, otherwise 0 |
+//
+// Blocks have the threads that the text says (Kernel::threads of crates/ptx). Their dynamic shared memory has held * copies words of 32 bits for each of CELL *
+// nears + counts (exact sums), or of 2 (folds).
+#include "exact.cuh"
+
+namespace by_key {
+
+typedef long long i64;
+
+// The words of a table before its columns.
+constexpr int OUTSIDE = 0, LEFT = 1, HEADER = 2;
+
+// What a table's last column has for a term that is not finite, and for an element.
+constexpr u64 NAN_BIT = 1, PLUS_INFINITY = 2, MINUS_INFINITY = 4, ELEMENT = 8;
+
+// The elements that a launch adds, and where. SHARED: in shared memory first.
+template <bool IS_SHARED>
+struct Launch {
+    static constexpr bool SHARED = IS_SHARED;
+
+    u64 *table;
+    u64 results, n, index, groups, first, held;
+    unsigned copies;
+
+    // The words of a result's groups in a column.
+    __device__ u64 *column(int number, u64 result) const {
+        return table + HEADER + (number * results + result) * groups;
+    }
+
+    // The place of a key among the copies in shared memory, in the copy of this lane.
+    __device__ unsigned cell(unsigned of_key) const { return of_key * copies + (lane() & (copies - 1)); }
+
+    __device__ unsigned cells() const { return static_cast<unsigned>(held) * copies; }
+
+    // Returns true for the keys of the launch's groups, and for keys outside all groups.
+    __device__ bool holds(i64 key) const { return static_cast<u64>(key) - first < held; }
+    __device__ bool is_outside(i64 key) const { return static_cast<u64>(key) >= groups; }
+
+    // Calls `add` with the number of each result of the block, and the part of the result's warps that this warp is. Blocks
+    // split results if there are more blocks.
+    template <class Add>
+    __device__ void for_each_result(Add add) const {
+        const u64 splits = max(static_cast<u64>(gridDim.x) / results, 1ull), blocks = gridDim.x / splits;
+        for (u64 result = blockIdx.x / splits; result < results && blockIdx.x / splits < blocks; result += blocks) {
+            const u64 warps = splits * (blockDim.x / WARP);
+            add(result, blockIdx.x % splits * (blockDim.x / WARP) + threadIdx.x / WARP, warps);
+        }
+    }
+};
+
+// Adds an integer of WORDS words to words `stride` apart, with carries.
+template <int WORDS, class Word>
+__device__ inline void add_words(Word *to, u64 stride, const Word (&words)[WORDS]) {
+    Word carry = 0;
+#pragma unroll
+    for (int k = 0; k < WORDS; k++) {
+        const Word word = words[k] + carry;
+        carry = word < carry;
+        // A lowest word is rarely 0.
+        if (k == 0 || word != 0) {
+            if (k == WORDS - 1) {
+                atomicAdd(to + k * stride, word);
+            } else {
+                carry |= atomicAdd(to + k * stride, word) + word < word;
+            }
+        }
+    }
+}
+
+// The same for two words: the carry is a bit of the sum.
+__device__ inline void add_words(unsigned *to, u64 stride, const unsigned (&words)[2]) {
+    const u64 sum = (static_cast<u64>(words[1]) << 32 | words[0]) + atomicAdd(to, words[0]);
+    const unsigned high = static_cast<unsigned>(sum >> 32);
+    if (high != 0) {
+        atomicAdd(to + stride, high);
+    }
+}
+
+using exact::Wide;
+
+// The value of the lane whose number differs in the bits of `mask`.
+__device__ inline u64 shuffled(u64 value, int mask) { return __shfl_xor_sync(ALL_THREADS, value, mask); }
+
+// A term: magnitude * 2^position in units of the base, or its negative.
+template <int M>
+struct Term {
+    u64 magnitude[M];
+    unsigned position;
+    bool negative;
+    // What the last column has for a term that is not finite, otherwise 0.
+    unsigned special;
+
+    __device__ bool is_zero() const {
+        u64 bits = 0;
+#pragma unroll
+        for (int k = 0; k < M; k++) {
+            bits |= magnitude[k];
+        }
+        return bits == 0;
+    }
+
+    // The term times 2^-position times 2^shift, for a shift below 64.
+    template <int N>
+    __device__ Wide<N> shifted(unsigned shift) const {
+        Wide<N> integer(0);
+#pragma unroll
+        for (int k = 0; k < M; k++) {
+            integer.words[k] |= magnitude[k] << shift;
+            integer.words[k + 1 < N ? k + 1 : k] |= k + 1 < N ? magnitude[k] >> 1 >> (63 - shift) : 0;
+        }
+        return with_sign(integer);
+    }
+
+    template <int N>
+    __device__ Wide<N> with_sign(Wide<N> integer) const {
+        if (negative) {
+            integer.negate();
+        }
+        return integer;
+    }
+
+    // Removes the lowest bits, up to 32, and returns them.
+    __device__ unsigned pop(unsigned bits) {
+        const unsigned low = static_cast<unsigned>(magnitude[0]) & 0xFFFFFFFF >> (32 - bits);
+#pragma unroll
+        for (int k = 0; k < M; k++) {
+            magnitude[k] = magnitude[k] >> bits | (k + 1 < M ? magnitude[k + 1] << (64 - bits) : 0);
+        }
+        position += bits;
+        return low;
+    }
+};
+
+// An integer times 2^shift.
+template <int N>
+__device__ inline Wide<N> placed(unsigned integer, unsigned shift) {
+    Wide<N> placed(0);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (k == shift / 64) {
+            placed.words[k] = static_cast<u64>(integer) << shift % 64;
+        } else if (k == shift / 64 + 1) {
+            placed.words[k] = static_cast<u64>(integer) >> 1 >> (63 - shift % 64);
+        }
+    }
+    return placed;
+}
+
+__device__ inline unsigned special_bit(bool is_nan, bool negative) {
+    return is_nan ? NAN_BIT : negative ? MINUS_INFINITY : PLUS_INFINITY;
+}
+
+// A float's term. The base is 2^low times less than the format's least number.
+template <class T>
+__device__ inline Term<1> term_of(T x, unsigned low) {
+    const exact::Integer<T> i(x);
+    return {{i.magnitude}, i.exponent + low, i.negative, i.is_special ? special_bit(i.is_nan(), i.negative) : 0};
+}
+
+__device__ inline Term<2> term_of(double x, double y, unsigned low) {
+    const exact::Integer<double> i(x), j(y);
+    const bool negative = i.negative != j.negative;
+    unsigned special = 0;
+    if (i.is_special || j.is_special) {
+        const bool has_nan = (i.is_special && i.is_nan()) || (j.is_special && j.is_nan());
+        special = special_bit(has_nan || i.magnitude == 0 || j.magnitude == 0, negative);
+    }
+    const u64 low_bits = i.magnitude * j.magnitude, high_bits = __umul64hi(i.magnitude, j.magnitude);
+    return {{low_bits, high_bits}, i.exponent + j.exponent + low, negative, special};
+}
+
+// The elements of a thread, WARP from one another, with their keys.
+template <class T, int N>
+struct Batch {
+    static constexpr int LEN = N;
+    T x[N];
+    i64 keys[N];
+
+    __device__ void load(u64 i, u64 n) { elements(i, n, x, keys); }
+
+    // Makes an element the first one. (An index at run time would put the batch into local memory.)
+    __device__ void move_to_front(int of) {
+#pragma unroll
+        for (int k = 1; k < N; k++) {
+            x[0] = k == of ? x[k] : x[0];
+            keys[0] = k == of ? keys[k] : keys[0];
+        }
+    }
+
+    // Returns true in the whole warp if all its elements have the same key.
+    __device__ bool has_one_key() const {
+        bool is_same = keys[0] == __shfl_sync(ALL_THREADS, keys[0], 0);
+#pragma unroll
+        for (int k = 1; k < N; k++) {
+            is_same &= keys[k] == keys[0];
+        }
+        return __all_sync(ALL_THREADS, is_same);
+    }
+};
+
+// The windows of a launch.
+struct Windows {
+    int base;
+    unsigned from, count, near, nears, main;
+    bool counts;
+
+    // 2^-exponent of the main window's bit 18, or 0 if that is no float.
+    __device__ float scale_of_f32(int width) const {
+        const int exponent = -(base + width * static_cast<int>(main)) - 18;
+        return exponent < -126 || exponent > 127 ? 0 : __int_as_float(exponent + 127 << 23);
+    }
+};
+
+// The kinds of sums: the bits of windows, the words of cells, and of a term its most bits, their words, and the exponent of
+// its lowest bit.
+struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
+    static constexpr int WIDTH = 36, CELL = 2, BITS = 24, MAGNITUDE = 1, LEAST = exact::Format<float>::LEAST;
+
+    __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
+
+    // An element as an integer of the main window, if that holds it. Two additions round it to multiples of 2^18 and of 1:
+    // shifts of the significand take half as many instructions again as all else.
+    __device__ bool in_main(int k, const Windows &windows, Wide<1> &integer) const {
+        constexpr float ROUND = 1.5f * (1 << 23);
+        const float scaled = x[k] * windows.scale_of_f32(WIDTH), high = scaled + ROUND;
+        const float rest = (scaled - (high - ROUND)) * (1 << 18), low = rest + ROUND;
+        const int magic = __float_as_int(ROUND);
+        const i64 highs = __float_as_int(high) - magic;
+        integer.words[0] = static_cast<u64>((highs << 18) + (__float_as_int(low) - magic));
+        // A product may be too small for a float. (No branches: all three are cheap.)
+        return (fabsf(scaled) < 1 << 17) & (low - ROUND == rest) & ((scaled != 0) | (x[k] == 0));
+    }
+};
+
+// The same for terms of f64.
+template <class K, int WORDS>
+__device__ inline bool in_main_window(const K &batch, int k, const Windows &windows, Wide<WORDS> &integer) {
+    const auto term = batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
+    const unsigned shift = term.position - windows.main * K::WIDTH;
+    const bool is_held = term.special == 0 && shift <= K::WIDTH - K::BITS;
+    if (is_held) {
+        integer = term.template shifted<WORDS>(shift);
+    }
+    return is_held;
+}
+
+struct SumF64 : Batch<double, policy::BY_KEY_BATCH> {
+    static constexpr int WIDTH = 96, CELL = 4, BITS = 53, MAGNITUDE = 1, LEAST = exact::Format<double>::LEAST;
+
+    __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
+
+    __device__ bool in_main(int k, const Windows &windows, Wide<2> &integer) const {
+        return in_main_window(*this, k, windows, integer);
+    }
+};
+
+struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
+    static constexpr int WIDTH = 160, CELL = 6, BITS = 106, MAGNITUDE = 2, LEAST = 2 * exact::Format<double>::LEAST;
+    double y[LEN];
+
+    __device__ void load(u64 i, u64 n) { pairs(i, n, x, y, keys); }
+
+    __device__ void move_to_front(int of) {
+        Batch::move_to_front(of);
+#pragma unroll
+        for (int k = 1; k < LEN; k++) {
+            y[0] = k == of ? y[k] : y[0];
+        }
+    }
+
+    __device__ Term<2> term(int k, unsigned low) const { return term_of(x[k], y[k], low); }
+
+    __device__ bool in_main(int k, const Windows &windows, Wide<3> &integer) const {
+        return in_main_window(*this, k, windows, integer);
+    }
+};
+
+extern __shared__ u64 shared_memory[];
+
+__device__ inline unsigned *shared() { return reinterpret_cast<unsigned *>(shared_memory); }
+
+// Adds to the sums of one result.
+template <class K, class L>
+struct Sums {
+    typedef K Batch;
+    static constexpr int WORDS = K::CELL / 2;
+    typedef Wide<WORDS> Integer, Word;
+    static_assert(K::BITS <= K::WIDTH && K::WIDTH - K::BITS < 64, "terms fit in windows, by a short shift");
+
+    const L &launch;
+    const Windows &windows;
+    u64 result;
+
+    __device__ u64 *column(int number) const { return launch.column(number, result); }
+    __device__ u64 *last_column() const { return column(windows.count * WORDS); }
+    __device__ unsigned of_launch(i64 key) const { return static_cast<unsigned>(key - launch.first); }
+    __device__ u64 stride() const { return launch.results * launch.groups; }
+
+    // Adds an integer to the sum of a key in a window of the table.
+    __device__ void add_to_table(i64 key, unsigned window, const Integer &integer) const {
+        add_words(column((window - windows.from) * WORDS) + key, stride(), integer.words);
+    }
+
+    // The same in shared memory.
+    __device__ void add_to_cell(i64 key, unsigned window, const Integer &integer) const {
+        unsigned words[K::CELL];
+#pragma unroll
+        for (int k = 0; k < K::CELL; k++) {
+            words[k] = static_cast<unsigned>(integer.words[k / 2] >> 32 * (k % 2));
+        }
+        const unsigned cells = launch.cells();
+        add_words(shared() + (window - windows.near) * cells + launch.cell(of_launch(key)), windows.nears * cells, words);
+    }
+
+    // Adds an integer in a window, which the table may lack.
+    __device__ void add_in_window(i64 key, unsigned window, const Integer &integer) const {
+        if (window - windows.near < windows.nears) {
+            add_to_cell(key, window, integer);
+        } else if (window - windows.from < windows.count) {
+            add_to_table(key, window, integer);
+        } else {
+            atomicOr(&launch.table[LEFT], 1ull << window);
+        }
+    }
+
+    // Adds an integer in the main window.
+    __device__ void add(i64 key, const Integer &integer) const {
+        if constexpr (L::SHARED) {
+            add_to_cell(key, windows.main, integer);
+        } else {
+            add_to_table(key, windows.main, integer);
+        }
+    }
+
+    __device__ Term<K::MAGNITUDE> term(const K &batch, int k) const {
+        return batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
+    }
+
+    __device__ void count(i64 key, unsigned elements) const {
+        if (!windows.counts) {
+            // Nothing to do.
+        } else if constexpr (L::SHARED) {
+            atomicAdd(counters() + launch.cell(of_launch(key)), elements);
+        } else {
+            atomicAdd(last_column() + key, ELEMENT * elements);
+        }
+    }
+
+    // Returns true if the main window holds an element, with its integer.
+    __device__ bool holds(const K &batch, int k, Integer &integer) const { return batch.in_main(k, windows, integer); }
+
+    // Adds an element that the main window holds.
+    __device__ void add_element(i64 key, const Integer &integer) const {
+        count(key, 1);
+        add(key, integer);
+    }
+
+    // Adds all elements of a warp, which have one key. Returns a bit for each of the thread's elements that is left to
+    // `add_in_windows`.
+    __device__ unsigned add_batch(const K &batch) const {
+        Integer sum(0);
+        unsigned rest = 0;
+#pragma unroll
+        for (int k = 0; k < K::LEN; k++) {
+            Integer integer(0);
+            if (batch.in_main(k, windows, integer)) {
+                sum.add(integer);
+            } else {
+                rest |= 1 << k;
+            }
+        }
+#pragma unroll 1
+        for (int half = WARP / 2; half > 0; half /= 2) {
+            Integer other(0);
+#pragma unroll
+            for (int k = 0; k < WORDS; k++) {
+                other.words[k] = shuffled(sum.words[k], half);
+            }
+            sum.add(other);
+        }
+        if (lane() == 0) {
+            count(batch.keys[0], K::LEN * WARP);
+            add(batch.keys[0], sum);
+        }
+        return rest;
+    }
+
+    // Adds the first element of a batch in all windows that have some of its bits.
+    __device__ void add_in_windows(const K &batch, bool is_counted) const {
+        auto term = this->term(batch, 0);
+        const i64 key = batch.keys[0];
+        if (!is_counted) {
+            count(key, 1);
+        }
+        if (term.special != 0) {
+            atomicOr(last_column() + key, static_cast<u64>(term.special));
+            return;
+        }
+#pragma unroll 1
+        while (!term.is_zero()) {
+            const unsigned window = term.position / K::WIDTH, shift = term.position % K::WIDTH;
+            const unsigned bits = term.pop(min(K::WIDTH - shift, 32u));
+            if (bits != 0) {
+                add_in_window(key, window, term.with_sign(placed<WORDS>(bits, shift)));
+            }
+        }
+    }
+
+    // The numbers of elements in shared memory, behind the cells.
+    __device__ unsigned *counters() const { return shared() + K::CELL * windows.nears * launch.cells(); }
+
+    // The words of shared memory.
+    __device__ unsigned words() const { return (K::CELL * windows.nears + windows.counts) * launch.cells(); }
+
+    // Moves the sums in shared memory to the table.
+    __device__ void flush() const {
+        const unsigned held = static_cast<unsigned>(launch.held), cells = launch.cells();
+        for (unsigned i = threadIdx.x; i < held * windows.nears; i += blockDim.x) {
+            Integer sum(0);
+            u64 any = 0;
+            for (unsigned copy = 0; copy < launch.copies; copy++) {
+                const unsigned *cell = shared() + i * launch.copies + (copy + lane() & (launch.copies - 1));
+                Integer of_copy(0);
+#pragma unroll
+                for (int k = 0; k < K::CELL; k++) {
+                    of_copy.words[k / 2] |= static_cast<u64>(cell[k * windows.nears * cells]) << 32 * (k % 2);
+                    any |= of_copy.words[k / 2];
+                }
+                sum.add(of_copy);
+            }
+            if (any != 0) {
+                add_to_table(launch.first + i % held, windows.near + i / held, sum);
+            }
+        }
+        for (unsigned i = threadIdx.x; windows.counts && i < held; i += blockDim.x) {
+            u64 count = 0;
+            for (unsigned copy = 0; copy < launch.copies; copy++) {
+                count += counters()[i * launch.copies + (copy + lane() & (launch.copies - 1))];
+            }
+            if (count != 0) {
+                atomicAdd(last_column() + launch.first + i, ELEMENT * count);
+            }
+        }
+    }
+};
+
+// Adds all elements of the launch to the states that `of` returns for each result.
+template <class L, class Of>
+__device__ inline void add_all(const L &launch, Of of) {
+    launch.for_each_result([&](u64 result, u64 warp, u64 warps) {
+        const auto states = of(result);
+        typedef typename decltype(of(result))::Batch Batch;
+        place_by_key(result);
+        for (unsigned i = threadIdx.x; i < states.words(); i += blockDim.x) {
+            shared()[i] = 0;
+        }
+        __syncthreads();
+        constexpr u64 LEN = Batch::LEN * WARP;
+#pragma unroll 1
+        for (u64 start = warp * LEN; start < launch.n; start += warps * LEN) {
+            Batch batch;
+            const u64 i = start + lane();
+            batch.load(i, launch.n);
+            const int left = static_cast<int>(min(launch.n - start, LEN)) - lane();
+            const bool is_whole = launch.n - start >= LEN;
+            if (!is_whole) {
+#pragma unroll
+                for (int k = 0; k < Batch::LEN; k++) {
+                    // There is no group for what is past the end.
+                    batch.keys[k] = k * WARP < left ? batch.keys[k] : launch.first - 1;
+                }
+            }
+            // A bit for each element that is not added yet.
+            unsigned rest = 0;
+            const bool has_one_key = is_whole && batch.has_one_key() && launch.holds(batch.keys[0]);
+            if (has_one_key) {
+                rest = states.add_batch(batch);
+            } else {
+#pragma unroll
+                for (int k = 0; k < Batch::LEN; k++) {
+                    typename decltype(of(result))::Word word(0);
+                    if (states.holds(batch, k, word) & launch.holds(batch.keys[k])) {
+                        states.add_element(batch.keys[k], word);
+                    } else {
+                        rest |= 1 << k;
+                    }
+                }
+                if (launch.held != launch.groups || !is_whole) {
+#pragma unroll
+                    for (int k = 0; k < Batch::LEN; k++) {
+                        const bool is_left = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
+                        rest &= k * WARP < left && is_left ? ~0 : ~(1 << k);
+                    }
+                }
+            }
+#pragma unroll 1
+            while (rest != 0) {
+                const int k = __ffs(static_cast<int>(rest)) - 1;
+                rest &= rest - 1;
+                batch.move_to_front(k);
+                if (launch.is_outside(batch.keys[0])) {
+                    atomicMax(&launch.table[OUTSIDE], ~(launch.index + result * launch.n + i + k * WARP));
+                } else {
+                    states.add_in_windows(batch, has_one_key);
+                }
+            }
+        }
+        __syncthreads();
+        if constexpr (L::SHARED) {
+            states.flush();
+            __syncthreads();
+        }
+    });
+}
+
+// Merges words of one result.
+template <class L>
+struct Folds {
+    typedef by_key::Batch<u64, policy::BY_KEY_BATCH> Batch;
+    typedef u64 Word;
+    const L &launch;
+    u64 result;
+    int operation;
+
+    __device__ u64 merged(u64 a, u64 b) const {
+        return operation == FOLD_ADD ? a + b : operation == FOLD_MAX ? max(a, b) : ((a ^ 1) * (b ^ 1)) ^ 1;
+    }
+
+    __device__ void merge(u64 *to, u64 word) const {
+        if (operation == FOLD_ADD) {
+            atomicAdd(to, word);
+            return;
+        }
+        // Few elements are greater than those before.
+        u64 old = *static_cast<volatile u64 *>(to);
+        if (operation == FOLD_MAX) {
+            if (word > old) {
+                atomicMax(to, word);
+            }
+            return;
+        }
+        u64 known;
+        do {
+            known = old;
+            old = atomicCAS(to, known, merged(known, word));
+        } while (old != known);
+    }
+
+    // Sums have their words in shared memory in halves: it has no additions of 64 bits.
+    __device__ void merge_to_cell(unsigned cell, u64 word) const {
+        if (operation == FOLD_ADD) {
+            const unsigned words[2] = {static_cast<unsigned>(word), static_cast<unsigned>(word >> 32)};
+            add_words(shared() + cell, launch.cells(), words);
+        } else {
+            merge(shared_memory + cell, word);
+        }
+    }
+
+    __device__ u64 word(unsigned cell) const {
+        return operation == FOLD_ADD ? static_cast<u64>(shared()[cell + launch.cells()]) << 32 | shared()[cell]
+                                     : shared_memory[cell];
+    }
+
+    __device__ void merge_of_key(i64 key, u64 word) const {
+        if constexpr (L::SHARED) {
+            merge_to_cell(launch.cell(static_cast<unsigned>(key - launch.first)), word);
+        } else {
+            merge(launch.column(0, result) + key, word);
+        }
+    }
+
+    __device__ bool holds(const Batch &batch, int k, u64 &word) const {
+        word = batch.x[k];
+        return true;
+    }
+
+    __device__ void add_element(i64 key, u64 word) const { merge_of_key(key, word); }
+
+    __device__ unsigned add_batch(const Batch &batch) const {
+        u64 word = 0;
+#pragma unroll
+        for (int k = 0; k < Batch::LEN; k++) {
+            word = merged(word, batch.x[k]);
+        }
+#pragma unroll 1
+        for (int half = WARP / 2; half > 0; half /= 2) {
+            word = merged(word, shuffled(word, half));
+        }
+        if (lane() == 0) {
+            merge_of_key(batch.keys[0], word);
+        }
+        return 0;
+    }
+
+    __device__ void add_in_windows(const Batch &, bool) const {}
+
+    __device__ unsigned words() const { return 2 * launch.cells(); }
+
+    __device__ void flush() const {
+        for (unsigned i = threadIdx.x; i < launch.cells(); i += blockDim.x) {
+            if (word(i) != 0) {
+                merge(launch.column(0, result) + launch.first + i / launch.copies, word(i));
+            }
+        }
+    }
+};
+
+template <class K, class L>
+__device__ inline void add_sums(const L &launch, const Windows &windows) {
+    add_all(launch, [&](u64 result) { return Sums<K, L>{launch, windows, result}; });
+}
+
+template <class L>
+__device__ inline void merge_folds(const L &launch, int operation) {
+    add_all(launch, [&](u64 result) { return Folds<L>{launch, result, operation}; });
+}
+
+}  // namespace by_key
+
+#define LAUNCH(is_shared) \
+    by_key::Launch<is_shared> { table, results, n, index, groups, first, held, static_cast<unsigned>(copies) }
+
+#define EXACT_BY_KEY(name, K)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                       \
+        by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,     \
+                      u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {               \
+        const by_key::Windows of{static_cast<int>(base),         static_cast<unsigned>(from),                     \
+                                 static_cast<unsigned>(windows), static_cast<unsigned>(near),                     \
+                                 static_cast<unsigned>(nears),   static_cast<unsigned>(main), counts != 0};       \
+        if (copies != 0) {                                                                                        \
+            by_key::add_sums<K>(LAUNCH(true), of);                                                                \
+        } else {                                                                                                  \
+            by_key::add_sums<K>(LAUNCH(false), of);                                                               \
+        }                                                                                                         \
+    }
+
+EXACT_BY_KEY(sum_f32, by_key::SumF32)
+EXACT_BY_KEY(sum_f64, by_key::SumF64)
+EXACT_BY_KEY(dot_f64, by_key::DotF64)
+
+extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)
+    by_key_fold(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies) {
+    const int operation = fold_operation();
+    if (copies != 0) {
+        by_key::merge_folds(LAUNCH(true), operation);
+    } else {
+        by_key::merge_folds(LAUNCH(false), operation);
+    }
+}
