@@ -66,28 +66,42 @@ constexpr int OUTSIDE = 0, LEFT = 1, HEADER = 2;
 // What a table's last column has for a term that is not finite, and for an element.
 constexpr u64 NAN_BIT = 1, PLUS_INFINITY = 2, MINUS_INFINITY = 4, ELEMENT = 8;
 
-// The elements that a launch adds, and where. SHARED: in shared memory first.
-template <bool IS_SHARED>
-struct Launch {
-    static constexpr bool SHARED = IS_SHARED;
+extern __shared__ u64 shared_memory[];
 
+__device__ inline unsigned *shared() { return reinterpret_cast<unsigned *>(shared_memory); }
+
+// The bytes of a word of shared memory.
+constexpr unsigned BYTES = sizeof(unsigned);
+
+// The elements that a launch adds, and where.
+struct Launch {
     u64 *table;
     u64 results, n, index, groups, first, held;
     unsigned copies;
+    // The address of shared memory.
+    unsigned shared;
 
     // The words of a result's groups in a column.
     __device__ u64 *column(int number, u64 result) const {
         return table + HEADER + (number * results + result) * groups;
     }
 
-    // The place of a key among the copies in shared memory, in the copy of this lane.
-    __device__ unsigned cell(unsigned of_key) const { return of_key * copies + (lane() & (copies - 1)); }
+    // The number of this lane's copy, and the place of a key in it.
+    __device__ unsigned copy() const { return lane() & (copies - 1); }
+    __device__ unsigned cell(i64 key) const { return of_launch(key) * copies + copy(); }
 
     __device__ unsigned cells() const { return static_cast<unsigned>(held) * copies; }
 
-    // Returns true for the keys of the launch's groups, and for keys outside all groups.
-    __device__ bool holds(i64 key) const { return static_cast<u64>(key) - first < held; }
-    __device__ bool is_outside(i64 key) const { return static_cast<u64>(key) >= groups; }
+    // True for the keys of the launch's groups, and for keys outside all groups, which are fewer than 2^32.
+    __device__ bool holds(i64 key) const { return key >> 32 == 0 && of_launch(key) < static_cast<unsigned>(held); }
+    __device__ bool is_outside(i64 key) const {
+        return key >> 32 != 0 || static_cast<unsigned>(key) >= static_cast<unsigned>(groups);
+    }
+
+    // The number of a key among the launch's groups.
+    __device__ unsigned of_launch(i64 key) const {
+        return static_cast<unsigned>(key) - static_cast<unsigned>(first);
+    }
 
     // Calls `add` with the number of each result of the block, and the part of the result's warps that this warp is. Blocks
     // split results if there are more blocks.
@@ -101,31 +115,21 @@ struct Launch {
     }
 };
 
-// Adds an integer of WORDS words to words `stride` apart, with carries.
-template <int WORDS, class Word>
-__device__ inline void add_words(Word *to, u64 stride, const Word (&words)[WORDS]) {
+// Adds an integer of WORDS words, the lowest first. `add` adds one to the word of a number, and returns the word before.
+template <int WORDS, class Word, class Add>
+__device__ inline void add_words(const Word (&words)[WORDS], Add add) {
     Word carry = 0;
 #pragma unroll
     for (int k = 0; k < WORDS; k++) {
         const Word word = words[k] + carry;
         carry = word < carry;
-        // A lowest word is rarely 0.
-        if (k == 0 || word != 0) {
-            if (k == WORDS - 1) {
-                atomicAdd(to + k * stride, word);
-            } else {
-                carry |= atomicAdd(to + k * stride, word) + word < word;
+        // The lowest of two words is rarely 0.
+        if (word != 0 || (k == 0 && WORDS == 2)) {
+            const Word before = add(k, word);
+            if (k < WORDS - 1) {
+                carry |= before + word < word;
             }
         }
-    }
-}
-
-// The same for two words: the carry is a bit of the sum.
-__device__ inline void add_words(unsigned *to, u64 stride, const unsigned (&words)[2]) {
-    const u64 sum = (static_cast<u64>(words[1]) << 32 | words[0]) + atomicAdd(to, words[0]);
-    const unsigned high = static_cast<unsigned>(sum >> 32);
-    if (high != 0) {
-        atomicAdd(to + stride, high);
     }
 }
 
@@ -231,15 +235,6 @@ struct Batch {
 
     __device__ void load(u64 i, u64 n) { elements(i, n, x, keys); }
 
-    // Makes an element the first one. (An index at run time would put the batch into local memory.)
-    __device__ void move_to_front(int of) {
-#pragma unroll
-        for (int k = 1; k < N; k++) {
-            x[0] = k == of ? x[k] : x[0];
-            keys[0] = k == of ? keys[k] : keys[0];
-        }
-    }
-
     // Returns true in the whole warp if all its elements have the same key.
     __device__ bool has_one_key() const {
         bool is_same = keys[0] == __shfl_sync(ALL_THREADS, keys[0], 0);
@@ -251,59 +246,85 @@ struct Batch {
     }
 };
 
-// The windows of a launch.
-struct Windows {
-    int base;
-    unsigned from, count, near, nears, main;
-    bool counts;
+// The value of a number among a thread's.
+template <class T, int N>
+__device__ inline T selected(const T (&values)[N], int number) {
+    T value = values[0];
+#pragma unroll
+    for (int k = 1; k < N; k++) {
+        value = k == number ? values[k] : value;
+    }
+    return value;
+}
 
-    // 2^-exponent of the main window's bit 18, or 0 if that is no float.
-    __device__ float scale_of_f32(int width) const {
-        const int exponent = -(base + width * static_cast<int>(main)) - 18;
-        return exponent < -126 || exponent > 127 ? 0 : __int_as_float(exponent + 127 << 23);
+// The terms that the main window holds: their shifts are from 0 to `most`, and a stored exponent is `offset` more than a shift.
+// The exponents of normal numbers are from `lowest` on, `count` of them.
+struct MainWindow {
+    int offset;
+    unsigned lowest, count;
+
+    template <class T>
+    __device__ static MainWindow of(int offset, int most) {
+        const int lowest = max(offset, 1), highest = min(offset + most, exact::SPECIAL<T> - 1);
+        return {offset, static_cast<unsigned>(lowest), static_cast<unsigned>(max(highest - lowest + 1, 0))};
     }
 };
+
+template <class T>
+__device__ inline unsigned stored_exponent(T x) {
+    return exact::Format<T>::high(x) >> exact::HIGH_FRACTION<T> & exact::SPECIAL<T>;
+}
+
+// True for zeros.
+template <class T>
+__device__ inline bool is_zero(T x) {
+    return exact::Format<T>::bits(x) << 1 == 0;
+}
+
+// The significand of a normal number.
+template <class T>
+__device__ inline typename exact::Format<T>::Bits significand(T x) {
+    const typename exact::Format<T>::Bits hidden = static_cast<typename exact::Format<T>::Bits>(1)
+                                                   << (exact::Format<T>::PRECISION - 1);
+    return (exact::Format<T>::bits(x) & (hidden - 1)) | hidden;
+}
 
 // The kinds of sums: the bits of windows, the words of cells, and of a term its most bits, their words, and the exponent of
 // its lowest bit.
 struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
     static constexpr int WIDTH = 36, CELL = 2, BITS = 24, MAGNITUDE = 1, LEAST = exact::Format<float>::LEAST;
 
-    __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
+    __device__ Term<1> term(int k, unsigned low) const { return term_of(selected(x, k), low); }
+    __device__ bool is_zero(int k) const { return by_key::is_zero(x[k]); }
 
-    // An element as an integer of the main window, if that holds it. Two additions round it to multiples of 2^18 and of 1:
-    // shifts of the significand take half as many instructions again as all else.
-    __device__ bool in_main(int k, const Windows &windows, Wide<1> &integer) const {
-        constexpr float ROUND = 1.5f * (1 << 23);
-        const float scaled = x[k] * windows.scale_of_f32(WIDTH), high = scaled + ROUND;
-        const float rest = (scaled - (high - ROUND)) * (1 << 18), low = rest + ROUND;
-        const int magic = __float_as_int(ROUND);
-        const i64 highs = __float_as_int(high) - magic;
-        integer.words[0] = static_cast<u64>((highs << 18) + (__float_as_int(low) - magic));
-        // A product may be too small for a float. (No branches: all three are cheap.)
-        return (fabsf(scaled) < 1 << 17) & (low - ROUND == rest) & ((scaled != 0) | (x[k] == 0));
+    // Returns true for a normal number that the main window holds, and its shift.
+    __device__ bool is_held(int k, const MainWindow &main, unsigned &shift) const {
+        const unsigned stored = stored_exponent(x[k]);
+        shift = stored - main.offset;
+        return stored - main.lowest < main.count;
+    }
+
+    __device__ Wide<1> integer(int k, unsigned shift) const {
+        const int magnitude = static_cast<int>(significand(x[k]));
+        // One multiplication of 32 bits.
+        return Wide<1>(static_cast<i64>(__float_as_int(x[k]) < 0 ? -magnitude : magnitude) * (1 << shift));
     }
 };
-
-// The same for terms of f64.
-template <class K, int WORDS>
-__device__ inline bool in_main_window(const K &batch, int k, const Windows &windows, Wide<WORDS> &integer) {
-    const auto term = batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
-    const unsigned shift = term.position - windows.main * K::WIDTH;
-    const bool is_held = term.special == 0 && shift <= K::WIDTH - K::BITS;
-    if (is_held) {
-        integer = term.template shifted<WORDS>(shift);
-    }
-    return is_held;
-}
 
 struct SumF64 : Batch<double, policy::BY_KEY_BATCH> {
     static constexpr int WIDTH = 96, CELL = 4, BITS = 53, MAGNITUDE = 1, LEAST = exact::Format<double>::LEAST;
 
-    __device__ Term<1> term(int k, unsigned low) const { return term_of(x[k], low); }
+    __device__ Term<1> term(int k, unsigned low) const { return term_of(selected(x, k), low); }
+    __device__ bool is_zero(int k) const { return by_key::is_zero(x[k]); }
 
-    __device__ bool in_main(int k, const Windows &windows, Wide<2> &integer) const {
-        return in_main_window(*this, k, windows, integer);
+    __device__ bool is_held(int k, const MainWindow &main, unsigned &shift) const {
+        const unsigned stored = stored_exponent(x[k]);
+        shift = stored - main.offset;
+        return stored - main.lowest < main.count;
+    }
+
+    __device__ Wide<2> integer(int k, unsigned shift) const {
+        return Term<1>{{significand(x[k])}, 0, __double2hiint(x[k]) < 0, 0}.shifted<2>(shift);
     }
 };
 
@@ -312,63 +333,86 @@ struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
     double y[LEN];
 
     __device__ void load(u64 i, u64 n) { pairs(i, n, x, y, keys); }
-
-    __device__ void move_to_front(int of) {
-        Batch::move_to_front(of);
-#pragma unroll
-        for (int k = 1; k < LEN; k++) {
-            y[0] = k == of ? y[k] : y[0];
-        }
+    __device__ Term<2> term(int k, unsigned low) const { return term_of(selected(x, k), selected(y, k), low); }
+    __device__ bool is_zero(int k) const {
+        constexpr int MOST = exact::SPECIAL<double>;
+        return (by_key::is_zero(x[k]) && stored_exponent(y[k]) < MOST) || (by_key::is_zero(y[k]) && stored_exponent(x[k]) < MOST);
     }
 
-    __device__ Term<2> term(int k, unsigned low) const { return term_of(x[k], y[k], low); }
+    __device__ bool is_held(int k, const MainWindow &main, unsigned &shift) const {
+        constexpr unsigned NORMAL = exact::SPECIAL<double> - 1;
+        const unsigned of_x = stored_exponent(x[k]) - 1, of_y = stored_exponent(y[k]) - 1;
+        shift = of_x + of_y + 1 - main.offset;
+        return of_x < NORMAL && of_y < NORMAL && shift <= WIDTH - BITS;
+    }
 
-    __device__ bool in_main(int k, const Windows &windows, Wide<3> &integer) const {
-        return in_main_window(*this, k, windows, integer);
+    __device__ Wide<3> integer(int k, unsigned shift) const {
+        const u64 of_x = significand(x[k]), of_y = significand(y[k]);
+        const bool negative = (__double2hiint(x[k]) ^ __double2hiint(y[k])) < 0;
+        return Term<2>{{of_x * of_y, __umul64hi(of_x, of_y)}, 0, negative, 0}.shifted<3>(shift);
     }
 };
 
-extern __shared__ u64 shared_memory[];
-
-__device__ inline unsigned *shared() { return reinterpret_cast<unsigned *>(shared_memory); }
+// The windows of a launch.
+struct Windows {
+    int base;
+    unsigned from, count, near, nears, main;
+    bool counts;
+};
 
 // Adds to the sums of one result.
-template <class K, class L>
+template <class K>
 struct Sums {
     typedef K Batch;
     static constexpr int WORDS = K::CELL / 2;
-    typedef Wide<WORDS> Integer, Word;
+    typedef Wide<WORDS> Integer;
     static_assert(K::BITS <= K::WIDTH && K::WIDTH - K::BITS < 64, "terms fit in windows, by a short shift");
 
-    const L &launch;
+    const Launch &launch;
     const Windows &windows;
     u64 result;
+    MainWindow main;
+    // In bytes of shared memory: the distance of a cell's words, of adjacent keys, and where key 0 would be in the main window.
+    unsigned stride, step, origin;
+
+    __device__ Sums(const Launch &launch, const Windows &windows, u64 result)
+        : launch(launch), windows(windows), result(result),
+          // A stored exponent of 1 is at the least position.
+          main(MainWindow::of<decltype(K::x[0] + 0)>(windows.main * K::WIDTH + windows.base - K::LEAST + 1,
+                                                     K::WIDTH - K::BITS)),
+          stride(recomputed(BYTES * windows.nears * launch.cells())), step(recomputed(BYTES * launch.copies)),
+          origin(recomputed(first_cell(windows.main))) {}
 
     __device__ u64 *column(int number) const { return launch.column(number, result); }
     __device__ u64 *last_column() const { return column(windows.count * WORDS); }
-    __device__ unsigned of_launch(i64 key) const { return static_cast<unsigned>(key - launch.first); }
-    __device__ u64 stride() const { return launch.results * launch.groups; }
 
     // Adds an integer to the sum of a key in a window of the table.
     __device__ void add_to_table(i64 key, unsigned window, const Integer &integer) const {
-        add_words(column((window - windows.from) * WORDS) + key, stride(), integer.words);
+        u64 *const place = column((window - windows.from) * WORDS) + key;
+        const u64 stride = launch.results * launch.groups;
+        add_words(integer.words, [&](int k, u64 word) { return atomicAdd(place + k * stride, word); });
     }
 
-    // The same in shared memory.
-    __device__ void add_to_cell(i64 key, unsigned window, const Integer &integer) const {
+    // Adds an integer to the words of shared memory from an address on.
+    __device__ void add_at(unsigned address, const Integer &integer) const {
         unsigned words[K::CELL];
 #pragma unroll
         for (int k = 0; k < K::CELL; k++) {
             words[k] = static_cast<unsigned>(integer.words[k / 2] >> 32 * (k % 2));
         }
-        const unsigned cells = launch.cells();
-        add_words(shared() + (window - windows.near) * cells + launch.cell(of_launch(key)), windows.nears * cells, words);
+        add_words(words, [&](int k, unsigned word) { return add_shared(address + k * stride, word); });
+    }
+
+    // The address at which key 0 would be in this lane's copy of a window.
+    __device__ unsigned first_cell(unsigned window) const {
+        const unsigned cells = (window - windows.near) * launch.cells() + launch.copy();
+        return launch.shared + BYTES * (cells - static_cast<unsigned>(launch.first) * launch.copies);
     }
 
     // Adds an integer in a window, which the table may lack.
     __device__ void add_in_window(i64 key, unsigned window, const Integer &integer) const {
         if (window - windows.near < windows.nears) {
-            add_to_cell(key, window, integer);
+            add_at(first_cell(window) + static_cast<unsigned>(key) * step, integer);
         } else if (window - windows.from < windows.count) {
             add_to_table(key, window, integer);
         } else {
@@ -377,48 +421,73 @@ struct Sums {
     }
 
     // Adds an integer in the main window.
+    template <bool IN_SHARED>
     __device__ void add(i64 key, const Integer &integer) const {
-        if constexpr (L::SHARED) {
-            add_to_cell(key, windows.main, integer);
+        if (IN_SHARED) {
+            add_at(origin + static_cast<unsigned>(key) * step, integer);
         } else {
             add_to_table(key, windows.main, integer);
         }
     }
 
-    __device__ Term<K::MAGNITUDE> term(const K &batch, int k) const {
-        return batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
-    }
-
+    template <bool IN_SHARED>
     __device__ void count(i64 key, unsigned elements) const {
-        if (!windows.counts) {
-            // Nothing to do.
-        } else if constexpr (L::SHARED) {
-            atomicAdd(counters() + launch.cell(of_launch(key)), elements);
+        if (IN_SHARED) {
+            atomicAdd(counters() + launch.cell(key), elements);
         } else {
             atomicAdd(last_column() + key, ELEMENT * elements);
         }
     }
 
-    // Returns true if the main window holds an element, with its integer.
-    __device__ bool holds(const K &batch, int k, Integer &integer) const { return batch.in_main(k, windows, integer); }
-
-    // Adds an element that the main window holds.
-    __device__ void add_element(i64 key, const Integer &integer) const {
-        count(key, 1);
-        add(key, integer);
+    // Returns a bit for each element of a batch that is left to `add_in_windows`, or whose key is outside the groups.
+    __device__ unsigned rest_of(const K &batch, int left) const {
+        unsigned rest = 0;
+#pragma unroll
+        for (int k = 0; k < K::LEN; k++) {
+            unsigned shift;
+            const bool is_left = !batch.is_held(k, main, shift) && !batch.is_zero(k);
+            if (k * WARP < left && (launch.holds(batch.keys[k]) ? is_left : launch.is_outside(batch.keys[k]))) {
+                rest |= 1 << k;
+            }
+        }
+        return rest;
     }
 
-    // Adds all elements of a warp, which have one key. Returns a bit for each of the thread's elements that is left to
-    // `add_in_windows`.
+    // Adds the elements of a batch that are there: `left` is behind the last one. Returns a bit for each element that is left.
+    template <bool IN_SHARED>
+    __device__ unsigned add_elements(const K &batch, int left) const {
+        bool is_all = true;
+#pragma unroll
+        for (int k = 0; k < K::LEN; k++) {
+            unsigned shift;
+            const bool is_held = batch.is_held(k, main, shift) && launch.holds(batch.keys[k]) && k * WARP < left;
+            if (is_held) {
+                add<IN_SHARED>(batch.keys[k], batch.integer(k, shift));
+            }
+            is_all &= is_held;
+        }
+        if (windows.counts) {
+#pragma unroll
+            for (int k = 0; k < K::LEN; k++) {
+                if (launch.holds(batch.keys[k]) && k * WARP < left) {
+                    count<IN_SHARED>(batch.keys[k], 1);
+                }
+            }
+        }
+        return is_all ? 0 : rest_of(batch, left);
+    }
+
+    // Adds all elements of a warp, which have one key.
+    template <bool IN_SHARED>
     __device__ unsigned add_batch(const K &batch) const {
         Integer sum(0);
         unsigned rest = 0;
 #pragma unroll
         for (int k = 0; k < K::LEN; k++) {
-            Integer integer(0);
-            if (batch.in_main(k, windows, integer)) {
-                sum.add(integer);
-            } else {
+            unsigned shift;
+            if (batch.is_held(k, main, shift)) {
+                sum.add(batch.integer(k, shift));
+            } else if (!batch.is_zero(k)) {
                 rest |= 1 << k;
             }
         }
@@ -432,19 +501,18 @@ struct Sums {
             sum.add(other);
         }
         if (lane() == 0) {
-            count(batch.keys[0], K::LEN * WARP);
-            add(batch.keys[0], sum);
+            add<IN_SHARED>(batch.keys[0], sum);
+            if (windows.counts) {
+                count<IN_SHARED>(batch.keys[0], K::LEN * WARP);
+            }
         }
         return rest;
     }
 
-    // Adds the first element of a batch in all windows that have some of its bits.
-    __device__ void add_in_windows(const K &batch, bool is_counted) const {
-        auto term = this->term(batch, 0);
-        const i64 key = batch.keys[0];
-        if (!is_counted) {
-            count(key, 1);
-        }
+    // Adds element k of a batch in all windows that have some of its bits.
+    __device__ void add_in_windows(const K &batch, int k) const {
+        auto term = batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
+        const i64 key = selected(batch.keys, k);
         if (term.special != 0) {
             atomicOr(last_column() + key, static_cast<u64>(term.special));
             return;
@@ -498,8 +566,8 @@ struct Sums {
 };
 
 // Adds all elements of the launch to the states that `of` returns for each result.
-template <class L, class Of>
-__device__ inline void add_all(const L &launch, Of of) {
+template <class Of>
+__device__ inline void add_all(const Launch &launch, Of of) {
     launch.for_each_result([&](u64 result, u64 warp, u64 warps) {
         const auto states = of(result);
         typedef typename decltype(of(result))::Batch Batch;
@@ -515,51 +583,26 @@ __device__ inline void add_all(const L &launch, Of of) {
             const u64 i = start + lane();
             batch.load(i, launch.n);
             const int left = static_cast<int>(min(launch.n - start, LEN)) - lane();
-            const bool is_whole = launch.n - start >= LEN;
-            if (!is_whole) {
-#pragma unroll
-                for (int k = 0; k < Batch::LEN; k++) {
-                    // There is no group for what is past the end.
-                    batch.keys[k] = k * WARP < left ? batch.keys[k] : launch.first - 1;
-                }
-            }
+            const bool has_one_key = launch.n - start >= LEN && batch.has_one_key() && launch.holds(batch.keys[0]);
             // A bit for each element that is not added yet.
-            unsigned rest = 0;
-            const bool has_one_key = is_whole && batch.has_one_key() && launch.holds(batch.keys[0]);
-            if (has_one_key) {
-                rest = states.add_batch(batch);
+            unsigned rest;
+            if (launch.copies != 0) {
+                rest = has_one_key ? states.template add_batch<true>(batch) : states.template add_elements<true>(batch, left);
             } else {
-#pragma unroll
-                for (int k = 0; k < Batch::LEN; k++) {
-                    typename decltype(of(result))::Word word(0);
-                    if (states.holds(batch, k, word) & launch.holds(batch.keys[k])) {
-                        states.add_element(batch.keys[k], word);
-                    } else {
-                        rest |= 1 << k;
-                    }
-                }
-                if (launch.held != launch.groups || !is_whole) {
-#pragma unroll
-                    for (int k = 0; k < Batch::LEN; k++) {
-                        const bool is_left = launch.holds(batch.keys[k]) || launch.is_outside(batch.keys[k]);
-                        rest &= k * WARP < left && is_left ? ~0 : ~(1 << k);
-                    }
-                }
+                rest = has_one_key ? states.template add_batch<false>(batch) : states.template add_elements<false>(batch, left);
             }
 #pragma unroll 1
-            while (rest != 0) {
-                const int k = __ffs(static_cast<int>(rest)) - 1;
-                rest &= rest - 1;
-                batch.move_to_front(k);
-                if (launch.is_outside(batch.keys[0])) {
+            for (; rest != 0; rest &= rest - 1) {
+                const int k = __ffs(rest) - 1;
+                if (launch.is_outside(selected(batch.keys, k))) {
                     atomicMax(&launch.table[OUTSIDE], ~(launch.index + result * launch.n + i + k * WARP));
                 } else {
-                    states.add_in_windows(batch, has_one_key);
+                    states.add_in_windows(batch, k);
                 }
             }
         }
         __syncthreads();
-        if constexpr (L::SHARED) {
+        if (launch.copies != 0) {
             states.flush();
             __syncthreads();
         }
@@ -567,11 +610,9 @@ __device__ inline void add_all(const L &launch, Of of) {
 }
 
 // Merges words of one result.
-template <class L>
 struct Folds {
     typedef by_key::Batch<u64, policy::BY_KEY_BATCH> Batch;
-    typedef u64 Word;
-    const L &launch;
+    const Launch &launch;
     u64 result;
     int operation;
 
@@ -599,36 +640,40 @@ struct Folds {
         } while (old != known);
     }
 
-    // Sums have their words in shared memory in halves: it has no additions of 64 bits.
-    __device__ void merge_to_cell(unsigned cell, u64 word) const {
-        if (operation == FOLD_ADD) {
-            const unsigned words[2] = {static_cast<unsigned>(word), static_cast<unsigned>(word >> 32)};
-            add_words(shared() + cell, launch.cells(), words);
-        } else {
-            merge(shared_memory + cell, word);
-        }
-    }
-
     __device__ u64 word(unsigned cell) const {
         return operation == FOLD_ADD ? static_cast<u64>(shared()[cell + launch.cells()]) << 32 | shared()[cell]
                                      : shared_memory[cell];
     }
 
+    template <bool IN_SHARED>
     __device__ void merge_of_key(i64 key, u64 word) const {
-        if constexpr (L::SHARED) {
-            merge_to_cell(launch.cell(static_cast<unsigned>(key - launch.first)), word);
-        } else {
+        const unsigned cell = launch.cell(key);
+        if (!IN_SHARED) {
             merge(launch.column(0, result) + key, word);
+        } else if (operation == FOLD_ADD) {
+            // In halves: shared memory has no additions of 64 bits.
+            const unsigned halves[2] = {static_cast<unsigned>(word), static_cast<unsigned>(word >> 32)};
+            add_words(halves, [&](int k, unsigned half) { return add_shared(launch.shared + BYTES * (cell + k * launch.cells()), half); });
+        } else {
+            merge(shared_memory + cell, word);
         }
     }
 
-    __device__ bool holds(const Batch &batch, int k, u64 &word) const {
-        word = batch.x[k];
-        return true;
+    template <bool IN_SHARED>
+    __device__ unsigned add_elements(const Batch &batch, int left) const {
+        unsigned rest = 0;
+#pragma unroll
+        for (int k = 0; k < Batch::LEN; k++) {
+            if (k * WARP < left && launch.holds(batch.keys[k])) {
+                merge_of_key<IN_SHARED>(batch.keys[k], batch.x[k]);
+            } else if (k * WARP < left && launch.is_outside(batch.keys[k])) {
+                rest |= 1 << k;
+            }
+        }
+        return rest;
     }
 
-    __device__ void add_element(i64 key, u64 word) const { merge_of_key(key, word); }
-
+    template <bool IN_SHARED>
     __device__ unsigned add_batch(const Batch &batch) const {
         u64 word = 0;
 #pragma unroll
@@ -640,12 +685,12 @@ struct Folds {
             word = merged(word, shuffled(word, half));
         }
         if (lane() == 0) {
-            merge_of_key(batch.keys[0], word);
+            merge_of_key<IN_SHARED>(batch.keys[0], word);
         }
         return 0;
     }
 
-    __device__ void add_in_windows(const Batch &, bool) const {}
+    __device__ void add_in_windows(const Batch &, int) const {}
 
     __device__ unsigned words() const { return 2 * launch.cells(); }
 
@@ -658,33 +703,18 @@ struct Folds {
     }
 };
 
-template <class K, class L>
-__device__ inline void add_sums(const L &launch, const Windows &windows) {
-    add_all(launch, [&](u64 result) { return Sums<K, L>{launch, windows, result}; });
-}
-
-template <class L>
-__device__ inline void merge_folds(const L &launch, int operation) {
-    add_all(launch, [&](u64 result) { return Folds<L>{launch, result, operation}; });
-}
-
 }  // namespace by_key
 
-#define LAUNCH(is_shared) \
-    by_key::Launch<is_shared> { table, results, n, index, groups, first, held, static_cast<unsigned>(copies) }
-
-#define EXACT_BY_KEY(name, K)                                                                                     \
-    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                       \
+#define EXACT_BY_KEY(name, K)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                              \
         by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,     \
                       u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {               \
-        const by_key::Windows of{static_cast<int>(base),         static_cast<unsigned>(from),                     \
+        const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies), \
+                                     shared_address(by_key::shared())};                                           \
+        const by_key::Windows of{static_cast<int>(base),       static_cast<unsigned>(from),                      \
                                  static_cast<unsigned>(windows), static_cast<unsigned>(near),                     \
-                                 static_cast<unsigned>(nears),   static_cast<unsigned>(main), counts != 0};       \
-        if (copies != 0) {                                                                                        \
-            by_key::add_sums<K>(LAUNCH(true), of);                                                                \
-        } else {                                                                                                  \
-            by_key::add_sums<K>(LAUNCH(false), of);                                                               \
-        }                                                                                                         \
+                                 static_cast<unsigned>(nears), static_cast<unsigned>(main), counts != 0};         \
+        by_key::add_all(launch, [&](u64 result) { return by_key::Sums<K>(launch, of, result); });              \
     }
 
 EXACT_BY_KEY(sum_f32, by_key::SumF32)
@@ -693,10 +723,7 @@ EXACT_BY_KEY(dot_f64, by_key::DotF64)
 
 extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)
     by_key_fold(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies) {
+    const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies), shared_address(by_key::shared())};
     const int operation = fold_operation();
-    if (copies != 0) {
-        by_key::merge_folds(LAUNCH(true), operation);
-    } else {
-        by_key::merge_folds(LAUNCH(false), operation);
-    }
+    by_key::add_all(launch, [&](u64 result) { return by_key::Folds{launch, result, operation}; });
 }

@@ -138,6 +138,20 @@ __device__ inline T *place_of(u64 result, int step, int thread) {
 // Finds the elements of a result by key, which has no address of its own: they are a warp apart.
 __device__ inline void place_by_key(u64 result) { place_of<void>(result, WARP, NO_VECTORS); }
 
+// The address of a word of shared memory, which the compiler does not compute again.
+__device__ inline unsigned shared_address(const unsigned *word) {
+    unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(word));
+    asm volatile("mov.b32 %0, %0;" : "+r"(address));
+    return address;
+}
+
+// Adds to the word at an address of shared memory. Returns the word before.
+__device__ inline unsigned add_shared(unsigned address, unsigned value) {
+    unsigned before;
+    asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(before) : "r"(address), "r"(value) : "memory");
+    return before;
+}
+
 // Returns the value, which the compiler then treats as a new one: values that depend on it need no registers before.
 __device__ inline unsigned recomputed(unsigned value) {
     asm volatile("mov.b32 %0, %0;" : "+r"(value));

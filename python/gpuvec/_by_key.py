@@ -11,6 +11,7 @@ from ._errors import ArgumentError, Status
 from ._evaluate import MOST_REMEMBERED, evaluate, forget, remembered
 from ._expressions import compiled
 from ._group import Groups
+from ._shapes import axes_in
 
 if TYPE_CHECKING:
     from ._dlpack import Found
@@ -39,9 +40,8 @@ class Keys(NamedTuple):
         if self.name is None or axis is None:
             return arrays
         keys, ndim = arrays[self.name], max(found.array.ndim for found in arrays.values())
-        given = axis if isinstance(axis, tuple) else (axis,)
-        axes = {number % ndim for number in given if -ndim <= number < ndim}
-        if keys.array.ndim != len(axes) or len(axes) < len(given):
+        axes = axes_in(axis, ndim)
+        if keys.array.ndim != len(axes):
             return arrays
         index = tuple(slice(None) if at in axes else None for at in range(ndim))
         return {**arrays, self.name: keys._replace(array=keys.array[index])}
@@ -60,7 +60,10 @@ def by_key(
 ) -> Any:
     """Evaluates reductions by key: see `evaluate`. ``keys`` has ``by``, ``groups``, ``outside``."""
     by, groups, outside = keys
-    texts = (*(text if isinstance(text, tuple) else (text,)), *([by] if isinstance(by, str) else []))
+    texts = (
+        *(text if isinstance(text, tuple) else (text,)),
+        *([by] if isinstance(by, str) else []),
+    )
     given = named if inputs is None else merged(inputs, named, texts)
     names = re.findall(NAMES, joined(texts))
     keywords = {"by": by, "groups": groups, **keywords_of(out, stream, axis, keepdims, na)}

@@ -110,7 +110,7 @@ def plain_keepdims(keepdims: Any) -> bool:
 
 def reduction(shape: Shape, axis: Axis, keepdims: bool) -> Reduction:
     """Returns the reduction of a shape along a plain `axis`."""
-    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape))
+    axes = tuple(range(len(shape))) if axis is None else axes_in(axis, len(shape))
     if keepdims:
         result = tuple(1 if at in axes else length for at, length in enumerate(shape))
     else:
@@ -118,8 +118,8 @@ def reduction(shape: Shape, axis: Axis, keepdims: bool) -> Reduction:
     return Reduction(shape, axes, result, keepdims)
 
 
-def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
-    """Returns the numbers of axes, none negative."""
+def axes_in(axis: int | tuple[int, ...], ndim: int) -> Shape:
+    """Returns the numbers of a plain `axis`, none negative; raises an error if one is wrong."""
     numbers = axis if isinstance(axis, tuple) else (axis,)
     if ndim == 0 and numbers in ((0,), (-1,)) and not isinstance(axis, tuple):
         # NumPy accepts these axes of a single element.

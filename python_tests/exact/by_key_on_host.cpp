@@ -44,6 +44,9 @@ void pairs(u64 i, u64 n, T (&x)[N], T (&y)[N], long long (&keys)[N]) {
 constexpr int FOLD_ADD = 0, FOLD_MAX = 1, FOLD_MULTIPLY = 2;
 
 int fold_operation() { return formula.operation; }
+unsigned recomputed(unsigned value) { return value; }
+unsigned shared_address(const unsigned *) { return 0; }
+unsigned add_shared(unsigned address, unsigned value);
 void place_by_key(u64 result) { results_of_threads[threadIdx.x] = result; }
 
 }  // namespace
@@ -59,6 +62,8 @@ u64 shared_memory[1 << 15];
 }
 
 namespace {
+
+unsigned add_shared(unsigned address, unsigned value) { return atomicAdd(by_key::shared() + address / 4, value); }
 
 constexpr unsigned RUBBISH = 0xBAADF00D, SHARED_WORDS = 1 << 16;
 

@@ -67,7 +67,6 @@ double toward_zero(Operation operation) {
 typedef unsigned long long word;
 
 float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-int __float_as_int(float x) { return bits_as<int>(x); }
 float __int_as_float(int x) { return bits_as<float>(x); }
 unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
 float __uint_as_float(unsigned x) { return bits_as<float>(x); }
@@ -77,8 +76,9 @@ int __double2hiint(double x) { return static_cast<int>(bits_as<long long>(x) >> 
 double __hiloint2double(int high, int low) {
     return bits_as<double>(static_cast<word>(static_cast<unsigned>(high)) << 32 | static_cast<unsigned>(low));
 }
-int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(x); }
+int __float_as_int(float x) { return bits_as<int>(x); }
 int __ffs(int x) { return __builtin_ffs(x); }
+int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(x); }
 word __umul64hi(word x, word y) { return static_cast<unsigned __int128>(x) * y >> 64; }
 unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
     return (static_cast<word>(high) << 32 | low) << (shift & 31) >> 32;

@@ -1,5 +1,6 @@
 """Reductions by key, one group after the other, by the oracles of reductions of all elements."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def expected_along(
     last = range(-len(axes), 0)
     moved = [np.moveaxis(one, axes, last) for one in (values, keys)]
     kept = moved[0].shape[: values.ndim - len(axes)]
-    rows = [one.reshape(*kept, -1) for one in moved]
+    length = math.prod(values.shape[axis] for axis in axes)
+    rows = [one.reshape(*kept, length) for one in moved]
     found = [expected(name, rows[0][at], rows[1][at], groups) for at in np.ndindex(*kept)]
     stacked = np.array(found).reshape(*kept, groups)
     return np.moveaxis(stacked, -1, min(axes))
