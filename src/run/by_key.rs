@@ -3,20 +3,23 @@
 //! The elements are added to states, one for each key and each index of the axes that are not reduced. The results are
 //! stored at the end, so a key outside the groups leaves the outputs as they were.
 
+use super::accumulate::of_library;
 use super::arguments::{BoundArguments, Given, OUTPUT_NAMES, saturated_elements};
 use super::log::{self, Subject};
 use super::memory_kinds::MemoryKinds;
 use super::reduce_axes::{GroupedResults, ReduceAxes};
-use super::work::{CpuProgram, Evaluating, NO_BUFFERS};
+use super::work::{CpuProgram, Evaluating, MISSING, NO_BUFFERS};
 use super::{Runner, copy, execute, last_run};
 use crate::call::{
-    Argument, Arguments, Array, Call, FindKinds, Layout, MAX_INPUTS, MAX_OUTPUTS, MemoryKind,
-    TaskKind, has_tables,
+    Argument, Arguments, Array, Binding, Call, Evaluation, FindKinds, Layout, MAX_INPUTS,
+    MAX_OUTPUTS, MemoryKind, Task, TaskKind, has_tables,
 };
 use crate::cpu::expression::{BlockProgram, GroupStates};
 use crate::cpu::{Grid, low_ends, scatter};
 use crate::cuda::{alloc, default_stream, device};
 use crate::error::{Error, gpuvec_status};
+use crate::objects::accumulator::Accumulator;
+use crate::objects::expression;
 use crate::objects::stream::{Stream, given, gpuvec_stream};
 use crate::policy::cores;
 use crate::pool;
@@ -25,6 +28,8 @@ use crate::process::settings::{self, Placement};
 use arrayvec::ArrayVec;
 use bytemuck::cast_slice;
 use gpuvec_axes::{Axes, MAX_RANK, View, c_order};
+use gpuvec_exact::Code;
+use gpuvec_expr::{Element, Form, Input};
 use std::ffi::c_void;
 use std::num::NonZero;
 use std::ptr::null_mut;
@@ -54,7 +59,10 @@ struct Outputs {
 /// A call by key.
 struct ByKey<'a> {
     blocks: &'a BlockProgram,
-    outputs: Outputs,
+    /// `None` for an accumulator.
+    outputs: Option<&'a Outputs>,
+    /// The sums of an accumulator, which cores compute.
+    sums: Option<Code>,
     groups: Groups,
     /// The number of results along the axes that are not reduced, which each have all groups.
     results: usize,
@@ -99,17 +107,94 @@ pub(crate) fn evaluate_by_key(
     MemoryKinds { task, placement }.find(&mut outputs.arrays)?;
     let (blocks, stream) = (&expression.blocks, of_stream.as_deref());
     let is_empty = shape.contains(&0);
-    let by_key = ByKey { blocks, outputs, groups, results, stream, is_empty };
+    let by_key =
+        ByKey { blocks, outputs: Some(&outputs), sums: None, groups, results, stream, is_empty };
     match by_key.reduce(&arguments, placement)? {
         Some(results) => match results.group_without_result() {
             Some(group) => Err(Error::EmptyGroup { group }),
-            None => by_key.outputs.store(&results),
+            None => outputs.store(&results),
         },
         None => {
             last_run::clear();
             Ok(())
         }
     }
+}
+
+/// Adds the elements of each key to a sum of an accumulator. Its shape has an axis for the keys in the place of the first
+/// reduced axis. The inputs are the arrays of the accumulator's operation, and the keys of the type `key`. A call
+/// without elements has no inputs.
+pub(crate) fn accumulate_by_key(
+    accumulator: &Accumulator, shape: &[i64], reduced_axes: u64, inputs: &[Argument<'_>],
+    key: Element, ignores_outside: bool, stream: *mut gpuvec_stream,
+) -> Result<(), Error> {
+    let op = accumulator.op();
+    log::begin(Subject::Accumulator(Some(op)), saturated_elements(shape));
+    let [outer, count, inner] = groups_of(shape, reduced_axes, accumulator.shape())?;
+    let groups = Groups { count, ignores_outside };
+    let (placement, of_stream) = (settings::placement()?, given(stream)?);
+    let (text, element) = match op.inputs() {
+        1 => ("sum(a)", op.element_bytes()),
+        _ => ("dot(a, b)", op.element_bytes()),
+    };
+    let element = if element == size_of::<f32>() { Element::F32 } else { Element::F64 };
+    let arrays = ["a", "b"].into_iter().take(op.inputs()).map(|name| (name, element));
+    let declared: ArrayVec<_, 3> = arrays
+        .chain([("k", key)])
+        .map(|(name, element)| Input { name, element, form: Form::Array })
+        .collect();
+    let expression = of_library(expression::compiled(text, Some("k"), &declared))?;
+    if shape.contains(&0) {
+        last_run::clear();
+        return Ok(());
+    }
+    let bindings = &[Binding::Array; 3][..declared.len()];
+    let formula = &expression.formula;
+    let task = Task::Evaluate(Evaluation { formula, bindings, groups: count });
+    let results = outer * inner;
+    let mut places = memory::filled(0_u64, results).map_err(|_| NO_BUFFERS)?;
+    let place = places.as_mut_ptr().cast();
+    // SAFETY: there is a word for each result, which gives the states their order. They outlive the call.
+    let outputs = &[unsafe { Argument::new("state", place, formula.output, None) }];
+    let arguments = Arguments { task, contiguous: None, shape, reduced_axes, inputs, outputs };
+    let (blocks, stream) = (&expression.blocks, of_stream.as_deref());
+    let sums = Some(accumulator.code());
+    let by_key = ByKey { blocks, outputs: None, sums, groups, results, stream, is_empty: false };
+    let Some(added) = by_key.reduce(&arguments, placement)? else { return Err(MISSING) };
+    accumulator.add_words(&|visit| {
+        added.for_each(&mut |result, group, words| {
+            let state = (result / inner * count + group) * inner + result % inner;
+            visit(state, words);
+        });
+    })
+}
+
+/// The number of states of an accumulator along the axes before its groups, its groups, and the number along the axes
+/// behind them.
+fn groups_of(shape: &[i64], reduced_axes: u64, states: &[i64]) -> Result<[usize; 3], Error> {
+    let is_reduced = |axis: &usize| reduced_axes >> axis & 1 == 1;
+    let Some(place) = (0..shape.len()).position(|axis| is_reduced(&axis)) else {
+        return Err(Error::Value {
+            argument: "reduced_axes",
+            value: reduced_axes.cast_signed(),
+            expected: "set the bit of an axis along which elements with the same key are added",
+        });
+    };
+    let kept: ArrayVec<usize, MAX_RANK> =
+        (0..shape.len()).filter(|axis| !is_reduced(axis)).collect();
+    if kept.len() + 1 != states.len() {
+        return Err(Error::KeptAxes { found: kept.len() + 1, wanted: states.len() });
+    }
+    // The axes before the first reduced one stay, all of them.
+    for (number, axis) in kept.into_iter().enumerate() {
+        let own = number + usize::from(number >= place);
+        let (found, wanted) = (shape[axis], states[own]);
+        if found != wanted {
+            return Err(Error::KeptLength { axis, found, own, wanted });
+        }
+    }
+    let product = |lengths: &[i64]| lengths.iter().product::<i64>() as usize;
+    Ok([product(&states[..place]), states[place] as usize, product(&states[place + 1..])])
 }
 
 impl ByKey<'_> {
@@ -119,8 +204,10 @@ impl ByKey<'_> {
     ) -> Result<Option<GroupedResults>, Error> {
         let kinds = MemoryKinds { task: arguments.task, placement };
         let states = arguments.check(kinds, |call| {
-            self.outputs.refuse_overlap(call)?;
-            if has_tables(call) && placement != Placement::Cpu {
+            if let Some(outputs) = self.outputs {
+                outputs.refuse_overlap(call)?;
+            }
+            if self.sums.is_none() && has_tables(call) && placement != Placement::Cpu {
                 match self.reduce_in_place(call, placement) {
                     // Cores find out which key is outside.
                     Ok(None) => {}
@@ -169,7 +256,10 @@ impl ByKey<'_> {
         &self, call: &Call<'_>, placement: Placement,
     ) -> Result<Option<GroupedResults>, Error> {
         let (blocks, groups) = (self.blocks, self.groups);
-        let states = GroupStates::of(call.task().reductions());
+        let states = match self.sums {
+            None => GroupStates::of(call.task().reductions()),
+            Some(code) => GroupStates::of_sums(code),
+        };
         if self.is_empty {
             let all = std::iter::once(0..self.results);
             return Ok(Some(GroupedResults::new(states, groups.count, all)));

@@ -119,6 +119,18 @@ impl GroupedResults {
         self.states.results(&tables.iter().collect::<Vec<_>>(), output, first, bits);
     }
 
+    /// Calls `visit` with the number of the result, the group and the words of each state of the only sum that has
+    /// elements.
+    pub(super) fn for_each(&self, visit: &mut dyn FnMut(usize, usize, &[i64])) {
+        for (results, tables) in &self.blocks {
+            let tables: Vec<_> = tables.iter().collect();
+            let count = results.len() * self.groups;
+            self.states.for_each(&tables, count, &mut |state, words| {
+                visit(results.start + state / self.groups, state % self.groups, words);
+            });
+        }
+    }
+
     /// The number of a group that lacks an element and therefore a result.
     pub(super) fn group_without_result(&self) -> Option<usize> {
         self.blocks.iter().find_map(|(results, tables)| {
