@@ -2,68 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import c_char_p, c_int32, c_int64, c_void_p
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pytest
 from bindings import Place, Status, last_error, lib
+from compiled_by_key import IGNORE_OUTSIDE, ByKey
 from exact_sums import by_exponents, by_rationals, nearest
-from formulas import array_arguments, declared
 from oracles import unsigned
 from streams import KINDS, Resources, ok
 
-IGNORE_OUTSIDE = 1
 GROUPS = 37
 N = 5003
-
-
-class ByKey:
-    """A handle of reductions by key, destroyed at the end of a block."""
-
-    def __init__(self, text: str, by: str, inputs: dict):
-        types = declared(inputs)
-        names = (c_char_p * len(types))(*(name.encode() for name in types))
-        numbers = (c_int32 * len(types))(*types.values())
-        handle = c_void_p()
-        status = lib.gpuvec_expr_compile_by(
-            text.encode(),
-            by.encode(),
-            ctypes.addressof(names),
-            ctypes.addressof(numbers),
-            len(types),
-            ctypes.addressof(handle),
-        )
-        assert status == Status.OK, last_error()
-        self.handle = handle.value
-
-    def __enter__(self) -> ByKey:
-        """Returns the handle's object."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Destroys the handle."""
-        assert lib.gpuvec_expr_destroy(self.handle) == Status.OK
-
-    def run(self, shape, arrays, outputs, groups, axes=1, flags=0, stream=None) -> int:
-        """Calls gpuvec_expr_run_by and returns its status."""
-        lengths = (c_int64 * len(shape))(*shape)
-        given, _kept = array_arguments([*arrays, *outputs])
-        at = ctypes.addressof(given)
-        place = at + len(arrays) * (ctypes.sizeof(given) // len(given))
-        return lib.gpuvec_expr_run_by(
-            self.handle,
-            len(shape),
-            ctypes.addressof(lengths),
-            at,
-            place,
-            axes,
-            groups,
-            flags,
-            stream,
-        )
 
 
 def fractions(x: np.ndarray) -> list:
@@ -278,6 +229,25 @@ def test_special_values(placement, kind, dtype):
         if of_group.size:
             assert np.array_equal(least[group], of_group.min(), equal_nan=True)
             assert np.array_equal(most[group], of_group.max(), equal_nan=True)
+
+
+@pytest.mark.parametrize("spread", ["near 1", "large", "any"])
+@pytest.mark.parametrize("text, dtype", [("sum(x)", "f4"), ("sum(x)", "f8"), ("dot(x, x)", "f8")])
+def test_many_groups(placement, text, dtype, spread):
+    """Tables of many groups have few windows, until terms have bits in others."""
+    groups = {"f4": 20_000, "f8": 4000}[dtype]
+    n, rng = groups + 5003, np.random.default_rng(5)
+    exponents = {"near 1": 0, "large": 90, "any": rng.integers(-60, 60, n)}[spread]
+    x = (rng.standard_normal(n) * 2.0**exponents).astype(dtype)
+    k = keys(n, groups)
+    out = np.full(groups, 7, dtype)
+    with ByKey(text, "k", {"x": dtype, "k": "i4"}) as by_key:
+        ok(by_key.run((n,), [x, k], [out], groups))
+    order = np.argsort(k, kind="stable")
+    parts = np.split(x[order], np.searchsorted(k[order], np.arange(1, groups)))
+    second = (lambda part: None) if text == "sum(x)" else (lambda part: part)
+    wanted = [by_rationals(part, second(part))[0] for part in parts]
+    assert out.tobytes() == np.array(wanted, dtype).tobytes()
 
 
 def test_device_memory_is_refused_on_cores():

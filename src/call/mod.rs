@@ -15,7 +15,7 @@ mod tiles;
 mod transfer;
 
 pub(crate) use array::{Array, Extent, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
-pub(crate) use by_key::{HEADER, MOST_KERNELS, Table, Windows, has_tables};
+pub(crate) use by_key::{HEADER, LEFT, MOST_KERNELS, OUTSIDE, Table, Windows, has_tables};
 pub(crate) use checked::{Argument, Arguments, Call, FindKinds};
 pub use choice::Reason;
 pub(crate) use choice::{Chosen, Devices, Reach, choose, fastest_cores};

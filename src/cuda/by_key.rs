@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The tables of a call on all its devices. A device has a table for each kernel, and further ones for elements that
 /// would overflow the sums of the first.
-pub(super) struct Tables {
+pub(super) struct Tables<'a> {
+    call: &'a Call<'a>,
     layouts: ArrayVec<Table, MOST_KERNELS>,
     /// The elements of each result that are added to one table.
     most_elements: usize,
@@ -47,13 +48,13 @@ pub(super) struct Launch {
     pub(super) parameters: ArrayVec<u64, 15>,
 }
 
-impl Tables {
+impl<'a> Tables<'a> {
     /// No tables yet. `None` unless it is a call by key for GPUs.
-    pub(super) fn new(call: &Call<'_>) -> Option<Self> {
+    pub(super) fn new(call: &'a Call<'a>) -> Option<Self> {
         let is_by_key = call.task().kind() == TaskKind::Grouped;
         let layouts = is_by_key.then(|| Table::all(call)).flatten()?;
         let most_elements = layouts.iter().map(Table::most_elements).min().unwrap_or(1);
-        Some(Tables { layouts, most_elements, made: Mutex::default() })
+        Some(Tables { call, layouts, most_elements, made: Mutex::default() })
     }
 
     /// The tables for a part of the elements that begins with number `first`. The first chunk that needs them makes
@@ -92,8 +93,12 @@ impl Tables {
         for mut tables in made {
             tables.read(words)?;
             let mut rest = &words[..];
-            for (number, layout) in self.layouts.iter().enumerate() {
+            let kernels = self.call.task().kernels();
+            for (number, (layout, (kernel, _))) in self.layouts.iter().zip(kernels).enumerate() {
                 let (of_kernel, others) = rest.split_at(layout.words());
+                if let Some(formula) = kernel.formula() {
+                    formula.terms.learn(layout, of_kernel, self.call.n() / layout.states().max(1));
+                }
                 work.take_table(number, layout, of_kernel);
                 rest = others;
             }
@@ -180,7 +185,7 @@ impl PlacedTable<'_> {
         parameters.extend(numbers);
         if let Some(windows) = windows {
             let nears = usize::from(copies > 0);
-            let numbers = [0, windows.count, windows.main, nears, windows.main];
+            let numbers = [windows.from, windows.count, windows.main, nears, windows.main];
             parameters.push(i64::from(windows.base).cast_unsigned());
             parameters.extend(numbers.map(|number| number as u64));
             parameters.push(u64::from(windows.counts));

@@ -34,7 +34,7 @@ pub(crate) struct Job<'a> {
     /// Merges the states of contiguous arrays, and the states that accumulators want.
     work: &'a dyn ChunkWork,
     /// The tables of a call by key.
-    tables: Option<Tables>,
+    tables: Option<Tables<'a>>,
     /// The blocks of results that lack the states of some of their tiles.
     merging: Mutex<Vec<Merging>>,
 }

@@ -90,6 +90,10 @@ pub(crate) const AXES_SCRATCH_BYTES: usize = 2 << 20;
 /// The most bytes of the tables of a call by key on a device. Not measured.
 pub(crate) const TABLES_BYTES: usize = 4 << 30;
 
+/// The most words of a table by key with all windows. Larger ones have three, and a call whose terms have bits in other
+/// windows runs again with all. Not measured.
+pub(crate) const WIDE_TABLE_WORDS: usize = 1 << 17;
+
 /// The most shared memory of a block of a reduction by key: what every device has, less room for the tables of
 /// functions. Not measured.
 pub(crate) const BY_KEY_SHARED_BYTES: usize = 32 << 10;

@@ -275,6 +275,8 @@ impl ByKey<'_> {
                 Err(Error::Key { index, key, groups: groups.count })
             }
             _ if reducing.is_outside() && !groups.ignores_outside => Ok(None),
+            // The formula's next tables have all windows.
+            _ if reducing.are_left() => self.reduce_in_place(call, placement),
             _ => reducing.into_groups().map(Some),
         }
     }

@@ -18,7 +18,8 @@ use super::work::{MISSING, NO_BUFFERS, inner};
 use crate::arch::Isa;
 use crate::call::chunk::Chunk;
 use crate::call::{
-    Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS, Table as DeviceTable,
+    Binding, Call, ChunkWork, Extent, KernelStates, LEFT, MAX_INPUTS, MAX_OUTPUTS, OUTSIDE,
+    Table as DeviceTable,
 };
 use crate::cpu::expression::{
     BlockProgram, GroupStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
@@ -85,6 +86,8 @@ struct ByKey {
     outside: Mutex<Option<(usize, i64)>>,
     /// True if a device found a key outside the groups.
     is_outside: AtomicBool,
+    /// True if terms had bits that the tables of a device lack.
+    are_left: AtomicBool,
 }
 
 /// The states of the groups of a block of results, for part of the elements.
@@ -234,6 +237,7 @@ impl<'a> ReduceAxes<'a> {
             of_devices: Mutex::default(),
             outside: Mutex::default(),
             is_outside: AtomicBool::new(false),
+            are_left: AtomicBool::new(false),
         });
         self
     }
@@ -246,6 +250,11 @@ impl<'a> ReduceAxes<'a> {
     /// True if a device found a key outside the groups. It does not say which.
     pub(super) fn is_outside(&mut self) -> bool {
         self.by_key.as_mut().is_some_and(|by_key| *by_key.is_outside.get_mut())
+    }
+
+    /// True if terms had bits that the tables of a device lack: the states are not complete.
+    pub(super) fn are_left(&mut self) -> bool {
+        self.by_key.as_mut().is_some_and(|by_key| *by_key.are_left.get_mut())
     }
 
     /// Divides the work among threads. If there are too few results, their elements are divided into parts.
@@ -378,6 +387,7 @@ impl ChunkWork for ReduceAxes<'_> {
             inner(&mut by_key.of_devices).clear();
             *inner(&mut by_key.outside) = None;
             *by_key.is_outside.get_mut() = false;
+            *by_key.are_left.get_mut() = false;
         } else if self.parts > 1 {
             match self.reductions.identities(self.results) {
                 Ok(states) => *inner(&mut self.merged) = Some(states),
@@ -411,8 +421,8 @@ impl ChunkWork for ReduceAxes<'_> {
 
     fn take_table(&self, number: usize, table: &DeviceTable, words: &[u64]) {
         let Some(by_key) = &self.by_key else { return };
-        if words[0] != 0 {
-            by_key.is_outside.store(true, Ordering::Relaxed);
+        for (place, flag) in [(OUTSIDE, &by_key.is_outside), (LEFT, &by_key.are_left)] {
+            flag.fetch_or(words[place] != 0, Ordering::Relaxed);
         }
         let mut states = by_key.of_devices.lock().unwrap_or_else(PoisonError::into_inner);
         if self.merge_table(by_key, &mut states, number, table, words).is_err() {

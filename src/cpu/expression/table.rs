@@ -83,7 +83,7 @@ fn merge_sums<K: Kind>(
         for window in 0..windows.count {
             let first = window * windows.words;
             let words = (first..first + windows.words).map(column).collect();
-            let exponent = windows.base + windows.width * window as i32;
+            let exponent = windows.base + windows.width * (windows.from + window) as i32;
             add_integer(&mut sum, words, exponent);
         }
         sum.normalise();
