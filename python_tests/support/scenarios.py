@@ -368,6 +368,10 @@ class ReductionByKey(OnArrays):
         """Returns whether cores must not do it: without memory for a table they reduce copies."""
         return not self.is_on_device
 
+    def may_leave(self, failed: set[str]) -> bool:
+        """Returns whether more may be held: copies, made without memory, have slots of their own."""
+        return super().may_leave(failed) or self.is_on_device
+
     def attempt(self) -> str:
         """Makes the call."""
         *inputs, sums = self.addresses("x k sums")

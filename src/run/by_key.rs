@@ -118,7 +118,6 @@ impl ByKey<'_> {
             self.outputs.refuse_overlap(call)?;
             if has_tables(call) && placement != Placement::Cpu {
                 match self.reduce_in_place(call, placement) {
-                    // Cores find out which key is outside.
                     Ok(None) => {}
                     Err(error) if call.device().is_some() && leaves_copies(&error) => {}
                     states => return states,
@@ -160,7 +159,8 @@ impl ByKey<'_> {
         self.reduce(&Arguments { inputs: &inputs, ..*arguments }, Placement::Cpu)
     }
 
-    /// Reduces the elements where the plan says. `None` if a device found a key outside the groups, which is an error.
+    /// Reduces the elements where the plan says. `None` if only cores can tell the result: which key is outside the
+    /// groups, or whether a group has elements.
     fn reduce_in_place(
         &self, call: &Call<'_>, placement: Placement,
     ) -> Result<Option<OutputStates>, Error> {
@@ -184,7 +184,13 @@ impl ByKey<'_> {
             _ if reducing.is_outside() && !groups.ignores_outside => Ok(None),
             // The formula's next tables have all windows.
             _ if reducing.are_left() => self.reduce_in_place(call, placement),
-            _ => reducing.into_states().map(Some),
+            _ => {
+                let states = reducing.into_states()?;
+                // A device's table has the same word for no elements and for a minimum that is the greatest i64.
+                let is_unclear = placement != Placement::Cpu
+                    && states.first_without_result(self.results * groups.count).is_some();
+                Ok((!is_unclear).then_some(states))
+            }
         }
     }
 }

@@ -136,7 +136,8 @@ impl<S: SlabState> Slab<S> {
     }
 
     fn lanes_or_cells_have_terms(&self) -> bool {
-        !self.cells.is_empty() || self.lanes.sums(0).is_none_or(|(_, terms)| terms > 0)
+        !self.cells.is_empty()
+            || self.lanes.sums(self.states.len()).is_none_or(|(_, terms)| terms > 0)
     }
 
     /// Adds the terms of the first `count` other cells to the sums from number `first` on: to cells, if these have the
