@@ -70,26 +70,6 @@ impl Cells {
         true
     }
 
-    /// Adds a sum as of [`Cells::sum`] to a cell, if it is in the unit of the cells and they hold it. There is room for the
-    /// cell.
-    pub(crate) fn add_sum(
-        &mut self, number: usize, (units, unit, terms): (i128, i32, usize),
-    ) -> bool {
-        let held = (u128::from(self.cells[number][1]) << 64 | u128::from(self.cells[number][0]))
-            .cast_signed();
-        let Some(sum) = held.checked_add(units).map(i128::cast_unsigned) else { return false };
-        if self.terms == 0 {
-            self.unit = unit;
-        }
-        if self.unit != unit || !self.has_room(terms.max(1)) {
-            return false;
-        }
-        let all = self.cells[number][2] + terms as u64;
-        self.cells[number] = [sum as u64, (sum >> 64) as u64, all];
-        self.terms += terms.max(1);
-        true
-    }
-
     /// True if there are no terms.
     pub(crate) fn is_empty(&self) -> bool {
         self.terms == 0

@@ -52,10 +52,6 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// bytes of a kernel's state.
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize;
 
-    /// Adds a sum of units of a power of two, with the unit's exponent and the number of terms, to the cell of a state.
-    /// Returns false if there are no cells, or if they do not hold the sum.
-    fn add_to_cell(&mut self, state: usize, sum: (i128, i32, usize)) -> bool;
-
     /// The bits of the result of a state.
     fn result(&mut self, state: usize) -> u64;
 
@@ -207,10 +203,6 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
             merge(self.slab.state(state), &from_words(&words[..word_bytes]));
         }
         word_bytes
-    }
-
-    fn add_to_cell(&mut self, state: usize, sum: (i128, i32, usize)) -> bool {
-        R::HAS_CELLS && self.slab.add_to_cell(state, sum)
     }
 
     fn result(&mut self, state: usize) -> u64 {

@@ -182,9 +182,6 @@ pub(crate) trait BlockReduction: 'static {
         outside
     }
 
-    /// True if cells hold sums of its terms.
-    const HAS_CELLS: bool = false;
-
     /// The result of one row, which has all its elements in `values`.
     fn row(isa: Isa, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
         let mut state = Self::Accumulator::IDENTITY;
@@ -303,8 +300,6 @@ where
     fn of_parts(parts: [f64; 2], terms: usize) -> A::Result {
         A::of_parts(parts, terms)
     }
-
-    const HAS_CELLS: bool = K::HAS_TERMS;
 
     const RESULT: Option<ResultOf<A::Result>> = A::OF_VALUES;
 

@@ -153,11 +153,6 @@ impl<S: SlabState> Slab<S> {
         others.empty_lanes();
     }
 
-    /// Adds a sum to a cell, if the cells hold it.
-    pub(super) fn add_to_cell(&mut self, number: usize, sum: (i128, i32, usize)) -> bool {
-        self.cells.reserve(self.states.len()).is_ok() && self.cells.add_sum(number, sum)
-    }
-
     /// The states that have elements, with their numbers. Lanes are ignored.
     pub(super) fn begun(&self) -> impl Iterator<Item = (usize, &S)> + Clone {
         let begun = self.states.iter().enumerate().filter(|(number, _)| self.is_begun[*number]);

@@ -69,11 +69,6 @@ fn merge_sums<K: Kind>(
         if (0..=sums).all(|number| column(number) == 0) {
             continue;
         }
-        if let Some(sum) = in_one_integer::<K>(windows, column)
-            && states.add_to_cell(number, sum)
-        {
-            continue;
-        }
         let mut sum = State::<K>::ZERO;
         for window in 0..windows.count {
             let first = window * windows.words;
@@ -90,35 +85,6 @@ fn merge_sums<K: Kind>(
         let bytes: &[u8] = cast_slice(words.as_ref());
         states.merge_words(number, bytes, bytes.len());
     }
-}
-
-/// The sum of a state in units of a power of two, with the unit's exponent and the number of terms, if its bits are near
-/// the main window. The unit is the same for all states.
-fn in_one_integer<K: Kind>(
-    windows: Windows, column: impl Fn(usize) -> u64,
-) -> Option<(i128, i32, usize)> {
-    let Windows { base, width, words, from, count, main, .. } = windows;
-    let last = column(count * words).cast_signed();
-    // Three narrow windows fit into the integer, or a wide one.
-    let first = if words == 1 { main.saturating_sub(1) } else { main };
-    let exponent = base + width * first as i32;
-    if words > 2 || exponent < K::LOW || last & 7 != 0 {
-        return None;
-    }
-    let mut units = 0_i128;
-    for window in 0..count {
-        let low = column(window * words);
-        let sum = match words {
-            1 => i128::from(low.cast_signed()),
-            _ => i128::from(column(window * words + 1).cast_signed()) << 64 | i128::from(low),
-        };
-        if sum != 0 {
-            let shift = (from + window).checked_sub(first)? as u32 * width as u32;
-            let room = sum.unsigned_abs().leading_zeros().checked_sub(shift)?;
-            units += if room > 2 { sum << shift } else { return None };
-        }
-    }
-    Some((units, exponent, (last >> 3) as usize))
 }
 
 /// The most words of a window's sum.
