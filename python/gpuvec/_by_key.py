@@ -29,7 +29,7 @@ class Keys(NamedTuple):
     """The keys of a call: the name of their array, if it is one, and the number of groups."""
 
     name: str | None
-    count: int
+    groups: int
     flags: int
 
     def placed(self, arrays: dict[str, Found], axis: Axis) -> dict[str, Found]:

@@ -136,7 +136,7 @@ def evaluate(
     >>> gpuvec.evaluate("b; a + b; max(a)", a=a, b=b, out=(a, b, None))
     (array([10., 20.], dtype=float32), array([11., 22.], dtype=float32), np.float32(2.0))
     >>> gpuvec.evaluate("sum(w); count(w > 15)", w=b, by=np.array([2, 0]))
-    (array([20.,  0., 10.], dtype=float32), array([1, 0, 0]))
+    (array([22.,  0., 11.], dtype=float32), array([1, 0, 0]))
     >>> gpuvec.evaluate("a + c", a=a, b=b)
     Traceback (most recent call last):
     ...

@@ -162,7 +162,7 @@ class Expression:
         self._inner = [names for reads in earlier for names in reads]
         self._reads = last if outputs > 1 and is_reduction else []
         self._has_dot = is_reduction and " = dot " in self.program
-        self._fast = self._fast_path() if by is None else None
+        self._fast: Any = self._fast_path() if by is None else None
 
     def _names_of_shape(self) -> frozenset[str]:
         """Returns the names of the arrays that have the elements' shape.
@@ -338,7 +338,7 @@ class Expression:
         counted = {name: found.array for name, found in arrays.items() if name in self._counted}
         reduced = reduction(self._shape(counted, targets, axis), axis, keepdims)
         if keys is not None:
-            reduced = reduced.by_key(keys.count)
+            reduced = reduced.by_key(keys.groups)
         for output, target in zip(self._outputs, targets):
             if target is not None:
                 output.check(target.array, reduced)
@@ -409,7 +409,7 @@ class Expression:
         outputs = ctypes.byref(passed, len(self._names) * ctypes.sizeof(passed._type_))
         arguments = [self._handle, len(shape), lengths_of(shape), passed, outputs, mask]
         if keys is not None:
-            return [functions.gpuvec_expr_run_by, *arguments, keys.count, keys.flags]
+            return [functions.gpuvec_expr_run_by, *arguments, keys.groups, keys.flags]
         return [functions.gpuvec_expr_run_nd, *arguments]
 
     def _found(

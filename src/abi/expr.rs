@@ -90,10 +90,12 @@ pub unsafe extern "C" fn gpuvec_expr_compile_by(
 /// `groups` in the place of the first reduced one; its strides are along these axes. It overlaps no input and no other
 /// output.
 ///
-/// With the flag `GPUVEC_IGNORE_OUTSIDE`, elements with other keys are left out.
+/// With the flag `GPUVEC_IGNORE_OUTSIDE`, elements with other keys are left out. A group without elements has the result
+/// of no elements: 0 for a sum, NaN for a mean.
 ///
-/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a key is outside the groups, and then writes nothing; or another error
-/// of `gpuvec_expr_run_nd`.
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a key is outside the groups; `GPUVEC_ERROR_EMPTY` if there is a minimum,
+/// a maximum or its index, and a group has no elements; or another error of `gpuvec_expr_run_nd`. After the first two
+/// errors nothing is written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpuvec_expr_run_by(
     expr: *mut gpuvec_expr, ndim: i32, shape: *const i64, inputs: *const gpuvec_array,
