@@ -70,6 +70,9 @@ extern __shared__ u64 shared_memory[];
 
 __device__ inline unsigned *shared() { return reinterpret_cast<unsigned *>(shared_memory); }
 
+// A key that is outside all groups, which are fewer than 2^32.
+constexpr unsigned NO_KEY = 0xFFFFFFFF;
+
 // The bytes of a word of shared memory.
 constexpr unsigned BYTES = sizeof(unsigned);
 
@@ -88,20 +91,16 @@ struct Launch {
 
     // The number of this lane's copy, and the place of a key in it.
     __device__ unsigned copy() const { return lane() & (copies - 1); }
-    __device__ unsigned cell(i64 key) const { return of_launch(key) * copies + copy(); }
+    __device__ unsigned cell(unsigned key) const { return of_launch(key) * copies + copy(); }
 
     __device__ unsigned cells() const { return static_cast<unsigned>(held) * copies; }
 
-    // True for the keys of the launch's groups, and for keys outside all groups, which are fewer than 2^32.
-    __device__ bool holds(i64 key) const { return key >> 32 == 0 && of_launch(key) < static_cast<unsigned>(held); }
-    __device__ bool is_outside(i64 key) const {
-        return key >> 32 != 0 || static_cast<unsigned>(key) >= static_cast<unsigned>(groups);
-    }
-
     // The number of a key among the launch's groups.
-    __device__ unsigned of_launch(i64 key) const {
-        return static_cast<unsigned>(key) - static_cast<unsigned>(first);
-    }
+    __device__ unsigned of_launch(unsigned key) const { return key - static_cast<unsigned>(first); }
+
+    // True for the keys of the launch's groups, and for keys outside all groups.
+    __device__ bool holds(unsigned key) const { return of_launch(key) < static_cast<unsigned>(held); }
+    __device__ bool is_outside(unsigned key) const { return key >= static_cast<unsigned>(groups); }
 
     // Calls `add` with the number of each result of the block, and the part of the result's warps that this warp is. Blocks
     // split results if there are more blocks.
@@ -115,20 +114,35 @@ struct Launch {
     }
 };
 
-// Adds an integer of WORDS words, the lowest first. `add` adds one to the word of a number, and returns the word before.
-template <int WORDS, class Word, class Add>
-__device__ inline void add_words(const Word (&words)[WORDS], Add add) {
-    Word carry = 0;
+// Adds an integer of WORDS words of 64 bits to words `stride` apart.
+template <int WORDS>
+__device__ inline void add_words(u64 *to, u64 stride, const u64 (&words)[WORDS]) {
+    u64 carry = 0;
 #pragma unroll
     for (int k = 0; k < WORDS; k++) {
-        const Word word = words[k] + carry;
+        const u64 word = words[k] + carry;
         carry = word < carry;
-        // The lowest of two words is rarely 0.
-        if (word != 0 || (k == 0 && WORDS == 2)) {
-            const Word before = add(k, word);
-            if (k < WORDS - 1) {
-                carry |= before + word < word;
+        if (word != 0) {
+            if (k == WORDS - 1) {
+                atomicAdd(to + k * stride, word);
+            } else {
+                carry |= atomicAdd(to + k * stride, word) + word < word;
             }
+        }
+    }
+}
+
+// The same in shared memory: words of 32 bits, `stride` bytes apart from an address on. A sum of two words has their carry.
+template <int WORDS>
+__device__ inline void add_in_shared(unsigned address, unsigned stride, const u64 (&words)[WORDS]) {
+    u64 sum = 0;
+#pragma unroll
+    for (int k = 0; k < 2 * WORDS; k++) {
+        sum = (sum >> 32) + static_cast<unsigned>(words[k / 2] >> 32 * (k % 2));
+        const unsigned word = static_cast<unsigned>(sum);
+        // The lowest of two words is rarely 0.
+        if (word != 0 || (k == 0 && WORDS == 1)) {
+            sum += add_shared(address + k * stride, word);
         }
     }
 }
@@ -154,18 +168,6 @@ struct Term {
             bits |= magnitude[k];
         }
         return bits == 0;
-    }
-
-    // The term times 2^-position times 2^shift, for a shift below 64.
-    template <int N>
-    __device__ Wide<N> shifted(unsigned shift) const {
-        Wide<N> integer(0);
-#pragma unroll
-        for (int k = 0; k < M; k++) {
-            integer.words[k] |= magnitude[k] << shift;
-            integer.words[k + 1 < N ? k + 1 : k] |= k + 1 < N ? magnitude[k] >> 1 >> (63 - shift) : 0;
-        }
-        return with_sign(integer);
     }
 
     template <int N>
@@ -231,9 +233,20 @@ template <class T, int N>
 struct Batch {
     static constexpr int LEN = N;
     T x[N];
-    i64 keys[N];
+    unsigned keys[N];
 
-    __device__ void load(u64 i, u64 n) { elements(i, n, x, keys); }
+    __device__ void load(u64 i, u64 n) {
+        i64 wide[N];
+        elements(i, n, x, wide);
+        take_keys(wide);
+    }
+
+    __device__ void take_keys(const i64 (&wide)[N]) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            keys[k] = wide[k] >> 32 == 0 ? static_cast<unsigned>(wide[k]) : NO_KEY;
+        }
+    }
 
     // Returns true in the whole warp if all its elements have the same key.
     __device__ bool has_one_key() const {
@@ -257,16 +270,25 @@ __device__ inline T selected(const T (&values)[N], int number) {
     return value;
 }
 
-// The terms that the main window holds: their shifts are from 0 to `most`, and a stored exponent is `offset` more than a shift.
-// The exponents of normal numbers are from `lowest` on, `count` of them.
+// The window that holds most terms.
 struct MainWindow {
+    // The stored exponent of a term with the shift 0. The exponents of normal numbers are from `lowest` on, `count` of them.
     int offset;
     unsigned lowest, count;
+    // f32: what makes the upper half of the window integers, or 0 if no float does.
+    float scale;
 
-    template <class T>
-    __device__ static MainWindow of(int offset, int most) {
-        const int lowest = max(offset, 1), highest = min(offset + most, exact::SPECIAL<T> - 1);
-        return {offset, static_cast<unsigned>(lowest), static_cast<unsigned>(max(highest - lowest + 1, 0))};
+    template <class K>
+    __device__ static MainWindow of(unsigned number, int base) {
+        constexpr int SPECIAL = K::EXPONENTS;
+        MainWindow main;
+        main.offset = static_cast<int>(number) * K::WIDTH + base - K::LEAST + 1;
+        const int lowest = max(main.offset, 1), highest = min(main.offset + K::WIDTH - K::BITS, SPECIAL - 1);
+        main.lowest = static_cast<unsigned>(lowest);
+        main.count = static_cast<unsigned>(max(highest - lowest + 1, 0));
+        const int exponent = -(base + static_cast<int>(number) * K::WIDTH + K::WIDTH / 2);
+        main.scale = exponent < -126 || exponent > 127 ? 0 : __int_as_float(exponent + 127 << 23);
+        return main;
     }
 };
 
@@ -289,67 +311,83 @@ __device__ inline typename exact::Format<T>::Bits significand(T x) {
     return (exact::Format<T>::bits(x) & (hidden - 1)) | hidden;
 }
 
+// A magnitude times 2^shift, or its negative, if the shift is below 64.
+template <int WORDS, int M>
+__device__ inline Wide<WORDS> shifted(const u64 (&magnitude)[M], unsigned shift, bool negative) {
+    static_assert(M < WORDS, "room for the highest bits");
+    Wide<WORDS> integer(0);
+#pragma unroll
+    for (int k = 0; k < M; k++) {
+        integer.words[k] |= magnitude[k] << (shift & 63);
+        integer.words[k + 1] |= magnitude[k] >> 1 >> (~shift & 63);
+    }
+    if (negative) {
+        integer.negate();
+    }
+    return integer;
+}
+
 // The kinds of sums: the bits of windows, the words of cells, and of a term its most bits, their words, and the exponent of
 // its lowest bit.
 struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
     static constexpr int WIDTH = 36, CELL = 2, BITS = 24, MAGNITUDE = 1, LEAST = exact::Format<float>::LEAST;
+    // Half of the window's bits.
+    static constexpr int HALF = WIDTH / 2, EXPONENTS = exact::SPECIAL<float>;
 
     __device__ Term<1> term(int k, unsigned low) const { return term_of(selected(x, k), low); }
     __device__ bool is_zero(int k) const { return by_key::is_zero(x[k]); }
 
-    // Returns true for a normal number that the main window holds, and its shift.
-    __device__ bool is_held(int k, const MainWindow &main, unsigned &shift) const {
-        const unsigned stored = stored_exponent(x[k]);
-        shift = stored - main.offset;
-        return stored - main.lowest < main.count;
-    }
-
-    __device__ Wide<1> integer(int k, unsigned shift) const {
-        const int magnitude = static_cast<int>(significand(x[k]));
-        // One multiplication of 32 bits.
-        return Wide<1>(static_cast<i64>(__float_as_int(x[k]) < 0 ? -magnitude : magnitude) * (1 << shift));
+    // Two additions round an element to multiples of 2^18 units and of a unit. Integer units, which are fewer, would shift the
+    // significand for half as long again as all else takes.
+    __device__ bool in_main(int k, const MainWindow &main, Wide<1> &integer) const {
+        constexpr float ROUND = 1.5f * (1 << 23);
+        const float scaled = x[k] * main.scale, high = scaled + ROUND;
+        const float rest = (scaled - (high - ROUND)) * (1 << HALF), low = rest + ROUND;
+        const int none = __float_as_int(ROUND);
+        const i64 highs = __float_as_int(high) - none;
+        integer.words[0] = static_cast<u64>((highs << HALF) + (__float_as_int(low) - none));
+        // A product that is too small for a float is 0. (No branches: all three are cheap.)
+        return (fabsf(scaled) < 1 << (HALF - 1)) & (low - ROUND == rest) & ((scaled != 0) | (x[k] == 0));
     }
 };
 
 struct SumF64 : Batch<double, policy::BY_KEY_BATCH> {
     static constexpr int WIDTH = 96, CELL = 4, BITS = 53, MAGNITUDE = 1, LEAST = exact::Format<double>::LEAST;
+    static constexpr int EXPONENTS = exact::SPECIAL<double>;
 
     __device__ Term<1> term(int k, unsigned low) const { return term_of(selected(x, k), low); }
     __device__ bool is_zero(int k) const { return by_key::is_zero(x[k]); }
 
-    __device__ bool is_held(int k, const MainWindow &main, unsigned &shift) const {
+    __device__ bool in_main(int k, const MainWindow &main, Wide<2> &integer) const {
         const unsigned stored = stored_exponent(x[k]);
-        shift = stored - main.offset;
+        integer = shifted<2>({significand(x[k])}, stored - main.offset, __double2hiint(x[k]) < 0);
         return stored - main.lowest < main.count;
-    }
-
-    __device__ Wide<2> integer(int k, unsigned shift) const {
-        return Term<1>{{significand(x[k])}, 0, __double2hiint(x[k]) < 0, 0}.shifted<2>(shift);
     }
 };
 
 struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
     static constexpr int WIDTH = 160, CELL = 6, BITS = 106, MAGNITUDE = 2, LEAST = 2 * exact::Format<double>::LEAST;
+    static constexpr int EXPONENTS = exact::SPECIAL<double>;
     double y[LEN];
 
-    __device__ void load(u64 i, u64 n) { pairs(i, n, x, y, keys); }
+    __device__ void load(u64 i, u64 n) {
+        i64 wide[LEN];
+        pairs(i, n, x, y, wide);
+        take_keys(wide);
+    }
     __device__ Term<2> term(int k, unsigned low) const { return term_of(selected(x, k), selected(y, k), low); }
     __device__ bool is_zero(int k) const {
         constexpr int MOST = exact::SPECIAL<double>;
         return (by_key::is_zero(x[k]) && stored_exponent(y[k]) < MOST) || (by_key::is_zero(y[k]) && stored_exponent(x[k]) < MOST);
     }
 
-    __device__ bool is_held(int k, const MainWindow &main, unsigned &shift) const {
+    __device__ bool in_main(int k, const MainWindow &main, Wide<3> &integer) const {
         constexpr unsigned NORMAL = exact::SPECIAL<double> - 1;
         const unsigned of_x = stored_exponent(x[k]) - 1, of_y = stored_exponent(y[k]) - 1;
-        shift = of_x + of_y + 1 - main.offset;
+        const unsigned shift = of_x + of_y + 1 - main.offset;
+        const u64 a = significand(x[k]), b = significand(y[k]);
+        integer = shifted<3>({a * b, __umul64hi(a, b)}, shift, (__double2hiint(x[k]) ^ __double2hiint(y[k])) < 0);
         return of_x < NORMAL && of_y < NORMAL && shift <= WIDTH - BITS;
-    }
-
-    __device__ Wide<3> integer(int k, unsigned shift) const {
-        const u64 of_x = significand(x[k]), of_y = significand(y[k]);
-        const bool negative = (__double2hiint(x[k]) ^ __double2hiint(y[k])) < 0;
-        return Term<2>{{of_x * of_y, __umul64hi(of_x, of_y)}, 0, negative, 0}.shifted<3>(shift);
     }
 };
 
@@ -377,42 +415,30 @@ struct Sums {
 
     __device__ Sums(const Launch &launch, const Windows &windows, u64 result)
         : launch(launch), windows(windows), result(result),
-          // A stored exponent of 1 is at the least position.
-          main(MainWindow::of<decltype(K::x[0] + 0)>(windows.main * K::WIDTH + windows.base - K::LEAST + 1,
-                                                     K::WIDTH - K::BITS)),
-          stride(recomputed(BYTES * windows.nears * launch.cells())), step(recomputed(BYTES * launch.copies)),
-          origin(recomputed(first_cell(windows.main))) {}
+          main(MainWindow::of<K>(windows.main, windows.base)),
+          stride(recomputed(BYTES * windows.nears * launch.cells())), step(BYTES * launch.copies),
+          origin(recomputed(launch.shared + BYTES * ((windows.main - windows.near) * launch.cells() + launch.copy()) -
+                            static_cast<unsigned>(launch.first) * step)) {}
 
     __device__ u64 *column(int number) const { return launch.column(number, result); }
     __device__ u64 *last_column() const { return column(windows.count * WORDS); }
 
     // Adds an integer to the sum of a key in a window of the table.
-    __device__ void add_to_table(i64 key, unsigned window, const Integer &integer) const {
+    __device__ void add_to_table(unsigned key, unsigned window, const Integer &integer) const {
         u64 *const place = column((window - windows.from) * WORDS) + key;
-        const u64 stride = launch.results * launch.groups;
-        add_words(integer.words, [&](int k, u64 word) { return atomicAdd(place + k * stride, word); });
+        const u64 states = launch.results * launch.groups;
+        add_words(place, states, integer.words);
     }
 
-    // Adds an integer to the words of shared memory from an address on.
-    __device__ void add_at(unsigned address, const Integer &integer) const {
-        unsigned words[K::CELL];
-#pragma unroll
-        for (int k = 0; k < K::CELL; k++) {
-            words[k] = static_cast<unsigned>(integer.words[k / 2] >> 32 * (k % 2));
-        }
-        add_words(words, [&](int k, unsigned word) { return add_shared(address + k * stride, word); });
-    }
-
-    // The address at which key 0 would be in this lane's copy of a window.
-    __device__ unsigned first_cell(unsigned window) const {
-        const unsigned cells = (window - windows.near) * launch.cells() + launch.copy();
-        return launch.shared + BYTES * (cells - static_cast<unsigned>(launch.first) * launch.copies);
+    // The address of a key's cell in a window, in this lane's copy.
+    __device__ unsigned cell(unsigned key, unsigned window) const {
+        return origin + key * step + BYTES * (window - windows.main) * launch.cells();
     }
 
     // Adds an integer in a window, which the table may lack.
-    __device__ void add_in_window(i64 key, unsigned window, const Integer &integer) const {
+    __device__ void add_in_window(unsigned key, unsigned window, const Integer &integer) const {
         if (window - windows.near < windows.nears) {
-            add_at(first_cell(window) + static_cast<unsigned>(key) * step, integer);
+            add_in_shared(cell(key, window), stride, integer.words);
         } else if (window - windows.from < windows.count) {
             add_to_table(key, window, integer);
         } else {
@@ -422,16 +448,16 @@ struct Sums {
 
     // Adds an integer in the main window.
     template <bool IN_SHARED>
-    __device__ void add(i64 key, const Integer &integer) const {
+    __device__ void add(unsigned key, const Integer &integer) const {
         if (IN_SHARED) {
-            add_at(origin + static_cast<unsigned>(key) * step, integer);
+            add_in_shared(cell(key, windows.main), stride, integer.words);
         } else {
             add_to_table(key, windows.main, integer);
         }
     }
 
     template <bool IN_SHARED>
-    __device__ void count(i64 key, unsigned elements) const {
+    __device__ void count(unsigned key, unsigned elements) const {
         if (IN_SHARED) {
             atomicAdd(counters() + launch.cell(key), elements);
         } else {
@@ -439,42 +465,43 @@ struct Sums {
         }
     }
 
-    // Returns a bit for each element of a batch that is left to `add_in_windows`, or whose key is outside the groups.
-    __device__ unsigned rest_of(const K &batch, int left) const {
+    // Returns a bit for each element of a batch that is left to `add_in_windows`, or whose key is outside the groups. The first
+    // element has the number `i`.
+    __device__ unsigned rest_of(const K &batch, u64 i) const {
         unsigned rest = 0;
 #pragma unroll
         for (int k = 0; k < K::LEN; k++) {
-            unsigned shift;
-            const bool is_left = !batch.is_held(k, main, shift) && !batch.is_zero(k);
-            if (k * WARP < left && (launch.holds(batch.keys[k]) ? is_left : launch.is_outside(batch.keys[k]))) {
+            Integer integer(0);
+            const bool is_left = !batch.in_main(k, main, integer) && !batch.is_zero(k);
+            if (i + k * WARP < launch.n && (launch.holds(batch.keys[k]) ? is_left : launch.is_outside(batch.keys[k]))) {
                 rest |= 1 << k;
             }
         }
         return rest;
     }
 
-    // Adds the elements of a batch that are there: `left` is behind the last one. Returns a bit for each element that is left.
+    // Adds the elements of a batch whose keys are the launch's. Returns a bit for each element that is left.
     template <bool IN_SHARED>
-    __device__ unsigned add_elements(const K &batch, int left) const {
+    __device__ unsigned add_elements(const K &batch, u64 i) const {
         bool is_all = true;
 #pragma unroll
         for (int k = 0; k < K::LEN; k++) {
-            unsigned shift;
-            const bool is_held = batch.is_held(k, main, shift) && launch.holds(batch.keys[k]) && k * WARP < left;
+            Integer integer(0);
+            const bool is_held = batch.in_main(k, main, integer) & launch.holds(batch.keys[k]);
             if (is_held) {
-                add<IN_SHARED>(batch.keys[k], batch.integer(k, shift));
+                add<IN_SHARED>(batch.keys[k], integer);
             }
             is_all &= is_held;
         }
         if (windows.counts) {
 #pragma unroll
             for (int k = 0; k < K::LEN; k++) {
-                if (launch.holds(batch.keys[k]) && k * WARP < left) {
+                if (launch.holds(batch.keys[k])) {
                     count<IN_SHARED>(batch.keys[k], 1);
                 }
             }
         }
-        return is_all ? 0 : rest_of(batch, left);
+        return is_all ? 0 : rest_of(batch, i);
     }
 
     // Adds all elements of a warp, which have one key.
@@ -484,9 +511,9 @@ struct Sums {
         unsigned rest = 0;
 #pragma unroll
         for (int k = 0; k < K::LEN; k++) {
-            unsigned shift;
-            if (batch.is_held(k, main, shift)) {
-                sum.add(batch.integer(k, shift));
+            Integer integer(0);
+            if (batch.in_main(k, main, integer)) {
+                sum.add(integer);
             } else if (!batch.is_zero(k)) {
                 rest |= 1 << k;
             }
@@ -512,7 +539,7 @@ struct Sums {
     // Adds element k of a batch in all windows that have some of its bits.
     __device__ void add_in_windows(const K &batch, int k) const {
         auto term = batch.term(k, static_cast<unsigned>(K::LEAST - windows.base));
-        const i64 key = selected(batch.keys, k);
+        const unsigned key = selected(batch.keys, k);
         if (term.special != 0) {
             atomicOr(last_column() + key, static_cast<u64>(term.special));
             return;
@@ -582,14 +609,20 @@ __device__ inline void add_all(const Launch &launch, Of of) {
             Batch batch;
             const u64 i = start + lane();
             batch.load(i, launch.n);
-            const int left = static_cast<int>(min(launch.n - start, LEN)) - lane();
-            const bool has_one_key = launch.n - start >= LEN && batch.has_one_key() && launch.holds(batch.keys[0]);
+            const bool is_whole = launch.n - start >= LEN;
+            if (!is_whole) {
+#pragma unroll
+                for (int k = 0; k < Batch::LEN; k++) {
+                    batch.keys[k] = i + k * WARP < launch.n ? batch.keys[k] : NO_KEY;
+                }
+            }
+            const bool has_one_key = is_whole && batch.has_one_key() && launch.holds(batch.keys[0]);
             // A bit for each element that is not added yet.
             unsigned rest;
             if (launch.copies != 0) {
-                rest = has_one_key ? states.template add_batch<true>(batch) : states.template add_elements<true>(batch, left);
+                rest = has_one_key ? states.template add_batch<true>(batch) : states.template add_elements<true>(batch, i);
             } else {
-                rest = has_one_key ? states.template add_batch<false>(batch) : states.template add_elements<false>(batch, left);
+                rest = has_one_key ? states.template add_batch<false>(batch) : states.template add_elements<false>(batch, i);
             }
 #pragma unroll 1
             for (; rest != 0; rest &= rest - 1) {
@@ -646,27 +679,26 @@ struct Folds {
     }
 
     template <bool IN_SHARED>
-    __device__ void merge_of_key(i64 key, u64 word) const {
+    __device__ void merge_of_key(unsigned key, u64 word) const {
         const unsigned cell = launch.cell(key);
         if (!IN_SHARED) {
             merge(launch.column(0, result) + key, word);
         } else if (operation == FOLD_ADD) {
             // In halves: shared memory has no additions of 64 bits.
-            const unsigned halves[2] = {static_cast<unsigned>(word), static_cast<unsigned>(word >> 32)};
-            add_words(halves, [&](int k, unsigned half) { return add_shared(launch.shared + BYTES * (cell + k * launch.cells()), half); });
+            add_in_shared(launch.shared + BYTES * cell, BYTES * launch.cells(), {word});
         } else {
             merge(shared_memory + cell, word);
         }
     }
 
     template <bool IN_SHARED>
-    __device__ unsigned add_elements(const Batch &batch, int left) const {
+    __device__ unsigned add_elements(const Batch &batch, u64 i) const {
         unsigned rest = 0;
 #pragma unroll
         for (int k = 0; k < Batch::LEN; k++) {
-            if (k * WARP < left && launch.holds(batch.keys[k])) {
+            if (launch.holds(batch.keys[k])) {
                 merge_of_key<IN_SHARED>(batch.keys[k], batch.x[k]);
-            } else if (k * WARP < left && launch.is_outside(batch.keys[k])) {
+            } else if (i + k * WARP < launch.n && launch.is_outside(batch.keys[k])) {
                 rest |= 1 << k;
             }
         }

@@ -159,15 +159,16 @@ def _by_key(
     from ._evaluate import evaluate
 
     check_stream(stream)
-    inputs = {
-        name: np.asarray(one) if isinstance(one, np.generic) else one
-        for name, one in inputs.items()
-    }
-    types = {name: element_type(name, one, stream) for name, one in inputs.items()}
-    for name, dtype in types.items():
+    first = None
+    for name, one in inputs.items():
+        if isinstance(one, np.generic):
+            # A NumPy scalar counts as an array.
+            inputs[name] = one = np.asarray(one)
+        dtype = element_type(name, one, stream)
         if dtype is not None:
             _check_type(name, dtype, _TYPES)
-            check_equal_types(name, dtype, "a", types["a"])
+            first = dtype if first is None else first
+            check_equal_types(name, dtype, "a", first)
     by, groups, outside = keys
     return evaluate(
         text,
@@ -333,7 +334,6 @@ def dot(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
-    *,
     by: Keys | None = None,
     groups: int | None = None,
     outside: str = "error",
@@ -388,7 +388,6 @@ def sum(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
-    *,
     by: Keys | None = None,
     groups: int | None = None,
     outside: str = "error",
@@ -416,7 +415,6 @@ def min(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
-    *,
     by: Keys | None = None,
     groups: int | None = None,
     outside: str = "error",
@@ -445,7 +443,6 @@ def max(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
-    *,
     by: Keys | None = None,
     groups: int | None = None,
     outside: str = "error",

@@ -10,6 +10,7 @@ import pytest
 from bindings import Place, Status, last_error, lib
 from compiled_by_key import IGNORE_OUTSIDE, ByKey
 from exact_sums import by_exponents, by_rationals, nearest
+from on_fake_driver import needs_fake_driver, run
 from oracles import unsigned
 from streams import KINDS, Resources, ok
 
@@ -212,23 +213,41 @@ def test_special_values(placement, kind, dtype):
     x = np.array(special, dtype)[rng.integers(3, len(special), 4000)]
     k = rng.integers(0, 300, 4000).astype("u2")
     x[:300] = np.array(special, dtype)[rng.integers(0, len(special), 300)]
-    inputs, groups = {"x": dtype, "k": "u2"}, 320
-    with (
-        Resources() as resources,
-        ByKey("sum(x); dot(x, x); min(x); max(x)", "k", inputs) as by_key,
-    ):
-        memories = [resources.array(kind, array) for array in (x, k)]
-        outputs = [resources.array(kind, np.zeros(groups, dtype)) for _ in range(4)]
-        places = [memory.address for memory in [*memories, *outputs]]
-        ok(by_key.run((x.size,), places[:2], places[2:], groups))
-        sums, squares, least, most = (memory.get(dtype)[:groups] for memory in outputs)
-    for group in range(groups):
+    k[:300] = np.arange(300)
+    results = []
+    # No group without elements has a least or a greatest one.
+    for text, groups in (("sum(x); dot(x, x)", 320), ("min(x); max(x)", 300)):
+        with Resources() as resources, ByKey(text, "k", {"x": dtype, "k": "u2"}) as by_key:
+            memories = [resources.array(kind, array) for array in (x, k)]
+            outputs = [resources.array(kind, np.zeros(groups, dtype)) for _ in range(2)]
+            places = [memory.address for memory in [*memories, *outputs]]
+            ok(by_key.run((x.size,), places[:2], places[2:], groups))
+            results += [memory.get(dtype)[:groups] for memory in outputs]
+    sums, squares, least, most = results
+    for group in range(320):
         of_group = x[k == group]
         assert sums[group].tobytes() == by_rationals(of_group)[0].tobytes()
         assert squares[group].tobytes() == by_rationals(of_group, of_group)[0].tobytes()
         if of_group.size:
             assert np.array_equal(least[group], of_group.min(), equal_nan=True)
             assert np.array_equal(most[group], of_group.max(), equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["pageable", "device"])
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_groups_of_extreme_integers(placement, kind, dtype):
+    """The least and the greatest integer are results; a group without elements has none."""
+    limits = np.iinfo(dtype)
+    x = np.array([limits.max, limits.max, limits.min, limits.min, 5], dtype)
+    k = np.array([0, 0, 1, 1, 2], "i4")
+    with Resources() as resources, ByKey("min(x); max(x)", "k", {"x": dtype, "k": "i4"}) as by_key:
+        memories = [resources.array(kind, array) for array in (x, k)]
+        outputs = [resources.array(kind, np.full(4, 7, dtype)) for _ in range(2)]
+        places = [memory.address for memory in [*memories, *outputs]]
+        assert by_key.run((5,), places[:2], places[2:], 4) == Status.ERROR_EMPTY
+        assert all((memory.get(dtype) == 7).all() for memory in outputs)
+        ok(by_key.run((5,), places[:2], places[2:], 3))
+        assert all((memory.get(dtype)[:3] == x[[0, 2, 4]]).all() for memory in outputs)
 
 
 @pytest.mark.parametrize("spread", ["near 1", "large", "any"])
@@ -245,9 +264,9 @@ def test_many_groups(placement, text, dtype, spread):
         ok(by_key.run((n,), [x, k], [out], groups))
     order = np.argsort(k, kind="stable")
     parts = np.split(x[order], np.searchsorted(k[order], np.arange(1, groups)))
-    second = (lambda part: None) if text == "sum(x)" else (lambda part: part)
-    wanted = [by_rationals(part, second(part))[0] for part in parts]
-    assert out.tobytes() == np.array(wanted, dtype).tobytes()
+    for group in range(0, groups, 37):
+        second = None if text == "sum(x)" else parts[group]
+        assert out[group].tobytes() == by_rationals(parts[group], second)[0].tobytes()
 
 
 def test_device_memory_is_refused_on_cores():
@@ -266,3 +285,61 @@ def test_device_memory_is_refused_on_cores():
         finally:
             lib.gpuvec_set_placement(Place.AUTO)
         assert (out == 7).all()
+
+
+SCRIPT = """
+        from compiled_by_key import ByKey
+        from streams import Resources
+        rng = np.random.default_rng(1)
+"""
+
+
+@needs_fake_driver
+def test_several_devices_share_a_call():
+    """Each has tables of its own, which the host merges."""
+    run(
+        SCRIPT
+        + """
+        lib.gpuvec_set_placement(Place.GPU)
+        n, groups = 2_200_003, 50
+        x, k = rng.integers(-99, 99, n).astype("f8"), rng.integers(0, groups, n, "u1")
+        sums, most = np.zeros(groups), np.zeros(groups)
+        with ByKey("sum(x); max(x)", "k", {"x": "f8", "k": "u1"}) as by_key:
+            ok(by_key.run((n,), [x, k], [sums, most], groups))
+            assert last_run().devices == 0b11, last_run().devices
+            assert (sums == np.bincount(k, x, groups)).all()
+            assert all(most[group] == x[k == group].max() for group in range(groups))
+            k[n - 5] = groups
+            assert by_key.run((n,), [x, k], [sums, most], groups) == Status.ERROR_VALUE
+            assert f"element {n - 5} is {groups}" in last_error()
+        """,
+        DEVICES=2,
+    )
+
+
+@needs_fake_driver
+def test_without_memory_for_tables():
+    """Cores reduce arrays that they can access, and copies of others."""
+    run(
+        SCRIPT
+        + """
+        n, groups = 300_000, 200_000
+        x, k = rng.integers(-99, 99, n).astype("f8"), np.arange(n, dtype="i4") % groups
+        expected = np.bincount(k, x, groups)
+        sums = np.full(groups, 7.0)
+        with ByKey("sum(x)", "k", {"x": "f8", "k": "i4"}) as by_key, Resources() as resources:
+            lib.gpuvec_set_placement(Place.GPU)
+            assert by_key.run((n,), [x, k], [sums], groups) == Status.ERROR_OUT_OF_MEMORY
+            assert (sums == 7).all()
+            inputs = [resources.array("device", array) for array in (x, k)]
+            places = [memory.address for memory in inputs]
+            for place in (Place.GPU, Place.AUTO):
+                lib.gpuvec_set_placement(place)
+                sums[:] = 7
+                ok(by_key.run((n,), places, [sums], groups))
+                assert (sums == expected).all() and last_run().backend == Backend.CPU
+            ok(by_key.run((n,), [x, k], [sums], groups))
+            assert (sums == expected).all()
+        """,
+        MEMORY=12 << 20,
+    )

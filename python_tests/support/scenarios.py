@@ -368,6 +368,10 @@ class ReductionByKey(OnArrays):
         """Returns whether cores must not do it: without memory for a table they reduce copies."""
         return not self.is_on_device
 
+    def may_leave(self, failed: set[str]) -> bool:
+        """Returns whether more may be held: copies, made without memory, have slots of their own."""
+        return super().may_leave(failed) or self.is_on_device
+
     def attempt(self) -> str:
         """Makes the call."""
         *inputs, sums = self.addresses("x k sums")
@@ -511,7 +515,7 @@ def works() -> Iterator[tuple[Work, Place]]:
     for kinds in FAMILY_KINDS:
         is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
         places = GPU_PLACES if is_on_device else (Place.GPU,)
-        yield from ((ReductionByKey(kinds, FIVE), place) for place in places)
+        yield from ((ReductionByKey(kinds, FOUR // 2), place) for place in places)
     for operation in (SHAPES[0], SHAPES[-1]):
         for n, place in host_calls(("pageable",) * 3):
             yield Trim(operation, ("pageable",) * 3, n), place

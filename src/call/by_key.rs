@@ -83,8 +83,8 @@ impl Terms {
             };
             column.iter().map(bits).max().unwrap_or(0) as i32
         };
-        let lengths = columns.map(length).enumerate().filter(|(_, length)| *length > 0);
-        let Some((column, length)) = lengths.last() else { return };
+        let mut lengths = columns.map(length).enumerate();
+        let Some((column, length)) = lengths.rfind(|(_, length)| *length > 0) else { return };
         let window = from + column / of_window;
         if window != main {
             let bit = base + width * window as i32 + 64 * (column % of_window) as i32 + length;

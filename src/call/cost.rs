@@ -88,7 +88,9 @@ pub(super) fn threads_worth(core_ns: f32) -> usize {
 pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
     let [any, for_each, most] = gpu::COMPILER_NS;
     let of_kernel = |(kernel, _): (Task<'_>, &[usize])| match kernel.formula() {
-        Some(formula) if formula.is_exact() => gpu::EXACT_COMPILER_NS,
+        Some(formula) if formula.is_exact() || formula.kind == TaskKind::Grouped => {
+            gpu::EXACT_COMPILER_NS
+        }
         Some(formula) => any + (formula.cost as f32 * for_each).min(most),
         None => any,
     };

@@ -112,6 +112,9 @@ impl<'a> Tables<'a> {
     }
 }
 
+/// The most copies of the groups in the shared memory of a block: one for each lane of a warp.
+const MOST_COPIES: usize = 32;
+
 const NO_WORDS: Error =
     Error::OutOfHostMemory { bytes: 1 << 20, purpose: "the tables of a reduction by key" };
 
@@ -172,10 +175,12 @@ impl PlacedTable<'_> {
         let Table { results, groups, windows, .. } = *self.layout;
         let words_of_cell =
             windows.map_or(2, |windows| 2 * windows.words + usize::from(windows.counts));
-        let room = gpu::BY_KEY_SHARED_BYTES / (size_of::<u32>() * words_of_cell) / groups;
-        // A block zeroes its copies of the groups in shared memory, and adds them to the table.
-        let is_worth_it = n >= gpu::BY_KEY_ELEMENTS * groups;
-        let copies = if room == 0 || !is_worth_it { 0 } else { 1 << room.ilog2().min(5) };
+        let room = device.kernels.by_key_bytes / (size_of::<u32>() * words_of_cell) / groups;
+        // A block zeroes its copies of the groups in shared memory, and adds them to the table. More copies would leave
+        // multiprocessors without a block.
+        let fitting = n / (gpu::BY_KEY_ELEMENTS * groups);
+        let wanted = (fitting / device.multiprocessors as usize).clamp(1, MOST_COPIES).min(room);
+        let copies = if fitting == 0 || room == 0 { 0 } else { 1 << wanted.ilog2() };
         let least = (gpu::BY_KEY_ELEMENTS * groups * copies).max(gpu::REDUCTION_BLOCK);
         let blocks = n.div_ceil(least).saturating_mul(results);
         let blocks = grid::at_most(blocks, limit.min(device.multiprocessors));

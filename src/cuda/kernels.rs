@@ -1,6 +1,6 @@
 //! The kernels: PTX from the library's images, or generated from formulas. Each device's driver compiles it.
 
-use super::driver::{CUstream, cuLaunchKernel};
+use super::driver::{CUfunction_attribute, CUstream, cuFuncSetAttribute, cuLaunchKernel};
 use super::grid::BLOCK_THREADS;
 use super::modules::{self, Entry, Function, Modules};
 use super::reduce_axes::Partition;
@@ -14,7 +14,7 @@ use lzma_rust2::{LzmaReader, Read};
 use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An image of PTX: one compiled kernel.
@@ -99,6 +99,8 @@ pub(super) fn packs(task: Task<'_>) -> Result<[usize; 2], Error> {
 /// The kernels of one device. The first call that needs a kernel loads it into the device's context.
 pub(super) struct Kernels {
     ordinal: usize,
+    /// The most bytes of dynamic shared memory of a block of a reduction by key.
+    pub(super) by_key_bytes: usize,
     operations: [OnceCell<Function>; Op::ALL.len()],
     copy: OnceCell<Function>,
     pub(super) modules: Modules,
@@ -130,13 +132,13 @@ pub(super) const MAX_STRIDED_PARAMETERS: usize =
 impl Kernels {
     /// Unpacks the images, so that the first call need not wait for that, and loads a kernel that does nothing, to see
     /// that the driver accepts them. The context of device `ordinal` is current.
-    pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
+    pub(super) fn new(ordinal: usize, by_key_bytes: usize) -> Result<Self, Error> {
         let modules = Modules::new(ordinal);
         unpacked()?;
         modules.load(PROBE, c"probe", BLOCK_THREADS)?;
         let operations = [const { OnceCell::new() }; Op::ALL.len()];
         let (copy, expressions) = (OnceCell::new(), Mutex::default());
-        Ok(Kernels { ordinal, operations, copy, modules, expressions })
+        Ok(Kernels { ordinal, by_key_bytes, operations, copy, modules, expressions })
     }
 
     /// Loads the kernels of a formula that are not loaded yet.
@@ -163,6 +165,16 @@ impl Kernels {
 
     /// Loads a kernel of a formula.
     fn load(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
+        let loaded = self.load_now(formula, form)?;
+        match formula.kind {
+            TaskKind::Grouped => self.allow_shared_memory(loaded),
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced | TaskKind::Mixed => {
+                Ok(loaded)
+            }
+        }
+    }
+
+    fn load_now(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
         let load = |kernel: &gpuvec_ptx::Kernel| {
             self.modules.load(kernel.image(), kernel.name(), kernel.threads())
         };
@@ -170,6 +182,21 @@ impl Kernels {
             Form::Contiguous => load(kernel_of(formula)?),
             Form::Strided(variant) => load(&formula.variant(kernel_of(formula)?, variant)?),
             Form::Along(along) => load(&formula.along_axes(along, text_of)?),
+        }
+    }
+
+    /// Lets the kernel of a reduction by key have more shared memory than other kernels.
+    fn allow_shared_memory(&self, function: Function) -> Result<Function, Error> {
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let bytes = self.by_key_bytes as c_int;
+        // SAFETY: the function is loaded.
+        let code = unsafe { cuFuncSetAttribute(function.entry.raw, attribute, bytes) };
+        match code.of("cuFuncSetAttribute", self.ordinal) {
+            Ok(()) => Ok(function),
+            Err(error) => {
+                self.modules.retire(function.module);
+                Err(error)
+            }
         }
     }
 

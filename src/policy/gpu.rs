@@ -94,9 +94,10 @@ pub(crate) const TABLES_BYTES: usize = 4 << 30;
 /// windows runs again with all. Not measured.
 pub(crate) const WIDE_TABLE_WORDS: usize = 1 << 17;
 
-/// The most shared memory of a block of a reduction by key: what every device has, less room for the tables of
-/// functions. Not measured.
-pub(crate) const BY_KEY_SHARED_BYTES: usize = 32 << 10;
+/// The shared memory of a block that every device has, and the part of it that reductions by key leave to the tables of
+/// functions.
+pub(crate) const LEAST_SHARED_BYTES: usize = 48 << 10;
+pub(crate) const STATIC_SHARED_BYTES: usize = 16 << 10;
 
 /// The fewest elements of a block of a reduction by key for each state that it has in shared memory. Not measured.
 pub(crate) const BY_KEY_ELEMENTS: usize = 4;

@@ -209,7 +209,6 @@ impl ByKey<'_> {
             }
             if self.sums.is_none() && has_tables(call) && placement != Placement::Cpu {
                 match self.reduce_in_place(call, placement) {
-                    // Cores find out which key is outside.
                     Ok(None) => {}
                     Err(error) if call.device().is_some() && leaves_copies(&error) => {}
                     states => return states,
@@ -251,7 +250,8 @@ impl ByKey<'_> {
         self.reduce(&Arguments { inputs: &inputs, ..*arguments }, Placement::Cpu)
     }
 
-    /// Reduces the elements where the plan says. `None` if a device found a key outside the groups, which is an error.
+    /// Reduces the elements where the plan says. `None` if only cores can tell the result: which key is outside the
+    /// groups, or whether a group has elements.
     fn reduce_in_place(
         &self, call: &Call<'_>, placement: Placement,
     ) -> Result<Option<GroupedResults>, Error> {
@@ -277,7 +277,13 @@ impl ByKey<'_> {
             _ if reducing.is_outside() && !groups.ignores_outside => Ok(None),
             // The formula's next tables have all windows.
             _ if reducing.are_left() => self.reduce_in_place(call, placement),
-            _ => reducing.into_groups().map(Some),
+            _ => {
+                let results = reducing.into_groups()?;
+                // A device's table has the same word for no elements and for a minimum that is the greatest i64.
+                let is_unclear =
+                    placement != Placement::Cpu && results.group_without_result().is_some();
+                Ok((!is_unclear).then_some(results))
+            }
         }
     }
 }
