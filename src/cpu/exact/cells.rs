@@ -116,6 +116,17 @@ pub(crate) struct Cells<W> {
     terms: usize,
 }
 
+/// The cells of the terms of a block.
+pub(crate) struct Places<'a> {
+    /// Cells are at their places after this number.
+    pub(crate) first: usize,
+    pub(crate) places: &'a [usize],
+    /// -1 for each term that is added, 0 for the others.
+    pub(crate) masks: &'a [i64],
+    /// The address and the bytes of the keys. The next block's follow them.
+    pub(crate) keys: (*const u8, usize),
+}
+
 /// The terms of a block as words.
 pub(crate) struct Split<W> {
     terms: [W; BLOCK],
@@ -161,13 +172,12 @@ impl<W: Words> Cells<W> {
         self.unit.is_some()
     }
 
-    /// Adds each term of a block to the cell at its place after number `first`, if its mask is -1 and cells hold it. Terms
-    /// with the mask 0 are left out. Returns true if all terms were added. Otherwise `split` has the terms that were.
-    /// Prefetches the next block. `keys` is the address and the bytes of this block's keys.
+    /// Adds each term of a block to its cell, if its mask is -1 and cells hold it. Terms with the mask 0 are left out.
+    /// Returns true if all terms were added; otherwise `split` tells which. Prefetches the next block.
     pub(crate) fn add<K: Cellular>(
-        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>, first: usize, places: &[usize],
-        masks: &[i64], keys: (*const u8, usize), split: &mut Split<W>,
+        &mut self, isa: Isa, inputs: Inputs<'_, K::Element>, to: Places<'_>, split: &mut Split<W>,
     ) -> Result<bool, NoMemory> {
+        let Places { first, places, masks, keys } = to;
         if self.terms + inputs.len() > self.most_terms {
             self.carry::<K>()?;
         }

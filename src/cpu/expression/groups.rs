@@ -6,7 +6,7 @@ use super::output_states::Sums;
 use super::reduce::{BlockReduction, ReductionVisitor, StateOf, Values, visit};
 use super::two_parts::OfSum;
 use crate::arch::{InstructionSet, Isa, Vectorized};
-use crate::cpu::exact::{BLOCK, Cells, Cellular, Cellwise, CommonUnit, Split, Words};
+use crate::cpu::exact::{BLOCK, Cells, Cellular, Cellwise, CommonUnit, Places, Split, Words};
 use crate::process::memory::{self, NoMemory};
 use arrayvec::ArrayVec;
 use gpuvec_exact::{Code, Dot, State};
@@ -248,11 +248,11 @@ impl GroupStates {
 
     /// The number of the first of `count` states that lacks an element in all tables and therefore a result.
     pub(crate) fn first_without_result(&self, tables: &[&Self], count: usize) -> Option<usize> {
-        let of_sum = |(sum, states): (usize, &Box<dyn ErasedGroups>)| {
+        let of_sum = |sum: usize| {
             let tables: Vec<_> = tables.iter().map(|table| &*table.sums[sum]).collect();
-            states.first_without_result(&tables, count)
+            self.sums[sum].first_without_result(&tables, count)
         };
-        self.sums.iter().enumerate().filter_map(of_sum).min()
+        (0..self.sums.len()).filter_map(of_sum).min()
     }
 
     /// Adds values to the states of their keys, for one of the block program's reductions. Returns the place of the
@@ -449,15 +449,9 @@ impl<K: Cellular<Element: Element>, A: OfSum<State = State<K>>, W: Words> Erased
         };
         let inputs = values.of::<K::Element>();
         cells.choose::<K>(&self.unit, inputs);
-        if cells.add::<K>(
-            isa,
-            inputs,
-            block.first,
-            block.places,
-            block.masks,
-            block.keys(),
-            split,
-        )? {
+        let Block { first, places, masks, .. } = *block;
+        let to = Places { first, places, masks, keys: block.keys() };
+        if cells.add::<K>(isa, inputs, to, split)? {
             return Ok(());
         }
         for (place, number) in block.states().filter(|(place, _)| !split.holds(*place)) {
