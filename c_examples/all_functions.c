@@ -679,6 +679,30 @@ static void accumulators_along_axes(size_t n)
     free(values);
 }
 
+/* Adds elements to the sum of their key, in two calls. */
+static void accumulators_by_key(void)
+{
+    enum { GROUPS = 3 };
+    const int64_t groups = GROUPS, length = 3;
+    double values[] = {1e100, 1, -1e100, 2, 4, 8}, sums[GROUPS];
+    int32_t keys[] = {0, 2, 0, 0, 2, GROUPS};
+    gpuvec_accumulator *by_key =
+        gpuvec_accumulator_create_nd(GPUVEC_ACCUMULATOR_SUM_F64, 1, &groups);
+    CHECK(by_key != NULL);
+    for (size_t i = 0; i < 6; i += 3) {
+        const gpuvec_array array = {values + i, NULL}, of_keys = {keys + i, NULL};
+        const int32_t flags = i == 0 ? 0 : GPUVEC_IGNORE_OUTSIDE;
+        CHECK_OK(gpuvec_accumulator_add_by(by_key, 1, &length, &array, &of_keys, GPUVEC_I32, 1,
+                                           flags, NULL));
+    }
+    const gpuvec_array array = {values, NULL}, of_keys = {keys + 3, NULL};
+    CHECK(gpuvec_accumulator_add_by(by_key, 1, &length, &array, &of_keys, GPUVEC_I32, 1, 0,
+                                    NULL) == GPUVEC_ERROR_VALUE);
+    CHECK_OK(gpuvec_accumulator_value(by_key, sums));
+    CHECK(sums[0] == 2 && sums[1] == 0 && sums[2] == 5);
+    CHECK_OK(gpuvec_accumulator_destroy(by_key));
+}
+
 /* Uses a CUDA stream, here the default one, if there is a GPU. */
 static void native_stream(void)
 {
@@ -706,6 +730,7 @@ static void everything(int32_t place, size_t n)
     native_stream();
     accumulators(n);
     accumulators_along_axes(n);
+    accumulators_by_key();
     expressions(n);
 }
 

@@ -49,6 +49,7 @@ static const function FUNCTIONS[] = {
     (function)gpuvec_accumulator_create_nd,
     (function)gpuvec_accumulator_add,
     (function)gpuvec_accumulator_add_nd,
+    (function)gpuvec_accumulator_add_by,
     (function)gpuvec_accumulator_merge,
     (function)gpuvec_accumulator_value,
     (function)gpuvec_accumulator_bytes,

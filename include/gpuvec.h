@@ -45,6 +45,7 @@
  *     gpuvec_accumulator_create_nd       Creates an accumulator with a shape
  *     gpuvec_accumulator_add             Adds n elements of a, or n products a[i] * b[i]
  *     gpuvec_accumulator_add_nd          Adds the elements of arrays of any strides, along axes
+ *     gpuvec_accumulator_add_by          Adds the elements of each key to a sum of their own
  *     gpuvec_accumulator_merge           Adds all elements of another accumulator
  *     gpuvec_accumulator_value           Stores the sum so far: exact, rounded once
  *     gpuvec_accumulator_bytes           Returns the size of a serialized accumulator in bytes
@@ -624,7 +625,8 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
  * `gpuvec_accumulator_merge`, or, once serialized, by adding the integers of their states, as `MPI_SUM` does.
  *
  * `gpuvec_accumulator_create_nd` creates an accumulator with a shape: an array of such sums.
- * `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes.
+ * `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes, and
+ * `gpuvec_accumulator_add_by` adds the elements of each key to a sum of their own.
  *
  * Several threads may use one accumulator at the same time: each call adds all of its elements at once, or
  * none. A child made by `fork` continues with its own copy. Each sum takes fewer than 2^63 elements.
@@ -720,6 +722,30 @@ gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
                                         const int64_t *shape,
                                         const struct gpuvec_array *inputs,
                                         uint64_t reduced_axes,
+                                        struct gpuvec_stream *stream);
+
+/**
+ * Adds the elements of each key to a sum of their own.
+ *
+ * The accumulator's shape has the axes that are not reduced, and an axis for the keys in the place of the first reduced
+ * axis, as the outputs of `gpuvec_expr_run_by`. `keys` points to an array of integers of the `gpuvec_type` `key_type`,
+ * one for each element, of the same shape as the inputs: from 0 to the length of that axis less 1. With the flag
+ * `GPUVEC_IGNORE_OUTSIDE` elements with other keys are left out. The other arguments are as for
+ * `gpuvec_accumulator_add_nd`; at least one axis is reduced.
+ *
+ * Cores add the elements. Arrays in device memory are copied to host memory.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also if a key is outside the groups, and then adds nothing; or another
+ * error of `gpuvec_accumulator_add_nd`.
+ */
+gpuvec_status gpuvec_accumulator_add_by(struct gpuvec_accumulator *accumulator,
+                                        int32_t ndim,
+                                        const int64_t *shape,
+                                        const struct gpuvec_array *inputs,
+                                        const struct gpuvec_array *keys,
+                                        int32_t key_type,
+                                        uint64_t reduced_axes,
+                                        int32_t flags,
                                         struct gpuvec_stream *stream);
 
 /**
@@ -833,7 +859,9 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  */
 #define GPUVEC_NUMBER 512
 
-/** A flag of `gpuvec_expr_run_by`: elements whose keys are outside the groups are left out. */
+/**
+ * A flag of `gpuvec_expr_run_by` and `gpuvec_accumulator_add_by`: elements whose keys are outside the groups are left out.
+ */
 #define GPUVEC_IGNORE_OUTSIDE 1
 
 /** The type of the elements of an expression's input or output. */

@@ -104,6 +104,7 @@ _FUNCTIONS = {
     "i pppnp": "gpuvec_accumulator_add gpuvec_expr_run",
     "p iip": "gpuvec_accumulator_create_nd",
     "i pippup": "gpuvec_accumulator_add_nd",
+    "i pipppiuip": "gpuvec_accumulator_add_by",
     "n i": "gpuvec_accumulator_bytes",
     "i ppn": "gpuvec_accumulator_serialize",
     "p pn": "gpuvec_accumulator_deserialize",

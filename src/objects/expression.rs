@@ -65,7 +65,7 @@ pub const GPUVEC_SCALAR: i32 = 256;
 /// operand, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
 pub const GPUVEC_NUMBER: i32 = 512;
 
-/// A flag of `gpuvec_expr_run_by`: elements whose keys are outside the groups are left out.
+/// A flag of `gpuvec_expr_run_by` and `gpuvec_accumulator_add_by`: elements whose keys are outside the groups are left out.
 pub const GPUVEC_IGNORE_OUTSIDE: i32 = 1;
 
 /// A text that `gpuvec_expr_text` stores.
@@ -107,12 +107,16 @@ pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
         GPUVEC_NUMBER => (Form::Number, declared - GPUVEC_NUMBER),
         _ => (Form::Array, 0),
     };
-    let known = TYPES.iter().find(|(known, _)| *known as i32 == number);
-    known.map(|(_, element)| (*element, form)).ok_or(Error::Value {
+    element(number).map(|element| (element, form)).ok_or(Error::Value {
         argument: "an element of types",
         value: declared.into(),
         expected: "pass a gpuvec_type, from 1 to 13; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
     })
+}
+
+/// The type of a `gpuvec_type`.
+pub(crate) fn element(number: i32) -> Option<Element> {
+    TYPES.iter().find(|(known, _)| *known as i32 == number).map(|(_, element)| *element)
 }
 
 /// The object behind an expression's handle. It is immutable.

@@ -122,7 +122,13 @@ fn check_shape(shape: &[i64], reduced_axes: u64, wanted: &[i64]) -> Result<(), E
 fn of_arrays(op: Op, text: &str, count: usize) -> Result<Arc<Expression>, Error> {
     let element = if op.element_bytes() == 4 { Element::F32 } else { Element::F64 };
     let input = |name| ::gpuvec_expr::Input { name, element, form: Form::Array };
-    let compiled = expression::compiled(text, None, &[input("a"), input("b")][..count]);
+    of_library(expression::compiled(text, None, &[input("a"), input("b")][..count]))
+}
+
+/// An expression of the library, which is right.
+pub(super) fn of_library(
+    compiled: Result<Arc<Expression>, Refused>,
+) -> Result<Arc<Expression>, Error> {
     compiled.map_err(|refused| match refused {
         Refused::Other(error) => error,
         Refused::Expression(_) => Error::Internal { text: "an expression of the library" },

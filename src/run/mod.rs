@@ -32,7 +32,7 @@ use crate::process::warmup;
 pub(crate) use accumulate::accumulate;
 pub use arguments::gpuvec_array;
 pub(crate) use arguments::{Given, INPUT_NAMES, OUTPUT_NAMES, Pointers};
-pub(crate) use by_key::{Groups, evaluate_by_key};
+pub(crate) use by_key::{Groups, accumulate_by_key, evaluate_by_key};
 pub(crate) use dlpack::evaluate_tensors;
 use gpus::Failure;
 use gpuvec_ops::{Accumulator, Element, Op};

@@ -15,7 +15,6 @@ use arrayvec::ArrayVec;
 use gpuvec_expr::Output;
 use gpuvec_ops::{Element, Op};
 use std::ffi::c_void;
-use std::ptr::null;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -312,9 +311,9 @@ impl<'a> Evaluating<'a> {
         let CpuProgram::Operation { op, .. } = self.steps else {
             unreachable!("an operation's values")
         };
-        let [a, b] = self.arrays(chunk).map(<*const c_void>::cast);
+        let addresses = self.arrays(chunk).map(<*const c_void>::cast);
         // SAFETY: the call promises the elements of the chunk, of the operation's type.
-        unsafe { Values::new(op.element().widened(), [a, b, null()], chunk.len()) }
+        unsafe { Values::new(op.element().widened(), addresses, chunk.len()) }
     }
 
     /// The addresses of a chunk in an expression's inputs.

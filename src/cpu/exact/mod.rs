@@ -25,7 +25,7 @@ mod window;
 use crate::arch::Isa;
 use crate::policy::cores;
 pub(crate) use bounded::Bounded;
-pub(crate) use cells::{Cells, Cellular, move_to};
+pub(crate) use cells::{BLOCK, Cells, Cellular, Cellwise, CommonUnit, Places, Split, Words};
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 pub(crate) use lanes::{LaneKind, LaneSums, Lanes, NoLanes, row};
 use short_sum::{longest, short_sum};
@@ -81,11 +81,6 @@ impl<'a, T: Copy> Inputs<'a, T> {
     /// The elements after the first `elements`.
     fn after(self, elements: usize) -> Self {
         Inputs { a: &self.a[elements..], b: &self.b[elements..] }
-    }
-
-    /// The `len` elements from number `start` on.
-    fn part(self, start: usize, len: usize) -> Self {
-        Inputs { a: &self.a[start..start + len], b: &self.b[start..start + len] }
     }
 
     /// The first `elements`, or all if there are fewer.

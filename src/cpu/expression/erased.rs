@@ -25,10 +25,6 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// Adds columns to the states from number `state` on. `first` is the index of the first row.
     fn add_columns(&mut self, state: usize, isa: Isa, columns: ValueColumns<'_>, first: usize);
 
-    /// Adds each value to the state of its key. Returns the place of the first value whose key is outside the groups;
-    /// such values are left out.
-    fn add_by_key(&mut self, groups: Groups, isa: Isa, values: Values<'_>) -> Option<usize>;
-
     /// The bits of the result of one row, which has all its elements in `values`.
     fn row(&self, isa: Isa, values: Values<'_>) -> u64;
 
@@ -41,13 +37,6 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// If the others have another type.
     fn merge(&mut self, first: usize, others: &dyn ErasedStates, count: usize);
 
-    /// Adds the elements of the first `count` of other states to the states from number `first` on. The others lose
-    /// them.
-    ///
-    /// # Panics
-    /// If the others have another type.
-    fn absorb(&mut self, first: usize, others: &mut dyn ErasedStates, count: usize);
-
     /// Merges states that a kernel wrote, one every `stride` bytes, into the states from number `first` on. Returns the
     /// bytes of a kernel's state.
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize;
@@ -58,35 +47,11 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// The bits of the results of the first states.
     fn results(&mut self, results: &mut [u64]);
 
-    /// The number of the first of `count` states that lacks an element and therefore a result, such as a minimum's.
-    fn first_without_result(&self, count: usize) -> Option<usize>;
+    /// A state with the terms of its lane.
+    fn whole(&mut self, state: usize) -> &dyn Any;
 
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
-}
-
-/// The states of groups to which values are added.
-#[derive(Clone, Copy)]
-pub(crate) struct Groups {
-    /// The number of the first value's state of key 0.
-    pub(crate) first: usize,
-    /// The number of states from a value's to the next one's of the same key.
-    pub(crate) step: usize,
-    /// The number of groups: keys are less.
-    pub(crate) count: usize,
-    /// The index of the first value among the elements of its states.
-    pub(crate) index: usize,
-    /// The distance of the indexes of a value and the next one.
-    pub(crate) index_step: usize,
-}
-
-impl Groups {
-    /// The number of the state for the value of a place and key. `None` for a key outside the groups.
-    #[inline(always)]
-    pub(crate) fn state(self, place: usize, key: i64) -> Option<usize> {
-        let key = usize::try_from(key).ok().filter(|key| *key < self.count)?;
-        Some(self.first + place * self.step + key)
-    }
 }
 
 impl dyn ErasedStates {
@@ -128,16 +93,6 @@ pub(super) struct StatesOf<R: BlockReduction> {
 }
 
 impl<R: BlockReduction> StatesOf<R> {
-    /// Moves the terms of a state's lane to the state. Returns the state.
-    ///
-    /// # Panics
-    /// If the states have another type.
-    pub(super) fn whole(states: &mut dyn ErasedStates, number: usize) -> &StateOf<R> {
-        let states: &mut dyn Any = states;
-        let states: &mut Self = states.downcast_mut().expect("states of the same type");
-        states.slab.whole(number)
-    }
-
     /// States with their type.
     ///
     /// # Panics
@@ -171,10 +126,6 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
         R::add_columns(isa, &mut self.slab, state, columns, first);
     }
 
-    fn add_by_key(&mut self, groups: Groups, isa: Isa, values: Values<'_>) -> Option<usize> {
-        R::add_by_key(isa, &mut self.slab, groups, values)
-    }
-
     fn row(&self, isa: Isa, values: Values<'_>) -> u64 {
         self.converted(R::row(isa, values).bits())
     }
@@ -189,13 +140,6 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
         }
     }
 
-    fn absorb(&mut self, first: usize, others: &mut dyn ErasedStates, count: usize) {
-        let any: &mut dyn Any = others;
-        let typed: &mut Self = any.downcast_mut().expect("states of the same type");
-        self.slab.absorb_cells(first, &mut typed.slab, count);
-        self.merge(first, typed, count);
-    }
-
     fn merge_words(&mut self, first: usize, words: &[u8], stride: usize) -> usize {
         let States { from_words, merge, .. } = States::of::<R::Accumulator>();
         let word_bytes = size_of::<<R::Accumulator as Accumulator>::Words>();
@@ -206,9 +150,6 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
     }
 
     fn result(&mut self, state: usize) -> u64 {
-        if let Some((parts, terms)) = self.slab.in_cell(state) {
-            return self.converted(R::of_parts(parts, terms).bits());
-        }
         let result = R::Accumulator::finish(self.slab.whole(state));
         self.converted(result.bits())
     }
@@ -228,9 +169,8 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
         }
     }
 
-    fn first_without_result(&self, count: usize) -> Option<usize> {
-        let lacks_result = |state: &usize| !self.slab.is_begun(*state);
-        (0..count).find(lacks_result).filter(|_| !R::Accumulator::HAS_EMPTY_RESULT)
+    fn whole(&mut self, state: usize) -> &dyn Any {
+        self.slab.whole(state)
     }
 
     fn state_bytes(&self) -> usize {

@@ -19,6 +19,7 @@ mod fast;
 mod fast_tests;
 mod functions;
 mod fuse;
+mod groups;
 mod loops;
 mod moments;
 mod operations;
@@ -33,7 +34,8 @@ mod two_parts;
 mod value;
 
 pub(crate) use compile::BlockProgram;
-pub(crate) use erased::{ErasedStates, Groups, begun_states};
+pub(crate) use erased::{ErasedStates, begun_states};
+pub(crate) use groups::{GroupStates, Groups};
 pub(crate) use loops::GRAIN;
 pub(crate) use output_states::{MOST_SUMS, OutputStates};
 pub(crate) use reduce::{

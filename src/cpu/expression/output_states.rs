@@ -21,11 +21,11 @@ pub(crate) struct OutputStates {
 
 /// The sums of an output.
 #[derive(Clone)]
-struct Sums {
+pub(super) struct Sums {
     /// The numbers of the sums among the sums of all outputs.
-    numbers: Range<usize>,
+    pub(super) numbers: Range<usize>,
     /// The computation of the result, if there are several sums.
-    moments: Option<Moments>,
+    pub(super) moments: Option<Moments>,
 }
 
 impl OutputStates {
@@ -36,7 +36,9 @@ impl OutputStates {
             let Some(reduction) = output.reduction() else { continue };
             let (first, moments) = (all.sums.len(), Moments::of(output));
             match &moments {
-                Some(moments) => all.sums.extend(moments.states()),
+                Some(moments) => all
+                    .sums
+                    .extend(moments.sums().map(|(sum, ty)| <dyn ErasedStates>::of(sum, ty, None))),
                 None => {
                     let states = <dyn ErasedStates>::of(reduction, output.ty, output.conversion());
                     all.sums.push(states);
@@ -107,17 +109,6 @@ impl OutputStates {
         }
     }
 
-    /// Adds the elements of the first `count` states of others to the states from number `first` on. The others lose
-    /// them.
-    ///
-    /// # Panics
-    /// If the others are states of other reductions.
-    pub(crate) fn absorb(&mut self, first: usize, others: &mut Self, count: usize) {
-        for (states, others) in self.sums.iter_mut().zip(&mut others.sums) {
-            states.absorb(first, &mut **others, count);
-        }
-    }
-
     /// Merges states of an output that a kernel wrote, of `bytes` bytes each, into the states from number `first` on. A
     /// kernel's state has the words of one sum after the other.
     pub(crate) fn merge_words(&mut self, output: usize, first: usize, words: &[u8], bytes: usize) {
@@ -131,7 +122,10 @@ impl OutputStates {
     pub(crate) fn result(&mut self, output: usize, state: usize) -> u64 {
         let Sums { numbers, moments } = &self.outputs[output];
         match moments {
-            Some(moments) => moments.result(&mut self.sums[numbers.clone()], state),
+            Some(moments) => {
+                let sums = &mut self.sums[numbers.clone()];
+                moments.result(&mut |number, visit| visit(sums[number].whole(state)))
+            }
             None => self.sums[numbers.start].result(state),
         }
     }
@@ -144,11 +138,6 @@ impl OutputStates {
         for (state, result) in results.iter_mut().enumerate() {
             *result = self.result(output, state);
         }
-    }
-
-    /// The number of the first of `count` states that lacks an element and therefore a result.
-    pub(crate) fn first_without_result(&self, count: usize) -> Option<usize> {
-        self.sums.iter().filter_map(|states| states.first_without_result(count)).min()
     }
 
     /// The greatest number of bytes of an output's state. `None` if there are no reduced outputs.

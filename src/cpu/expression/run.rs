@@ -117,7 +117,7 @@ impl BlockProgram {
                         address.wrapping_add(first * ty.bytes()).cast_const()
                     };
                     let [a, b] = reduced.places.map(|place| address(place, reduced.ty));
-                    let keys = reduced.keys.map_or(null(), |place| address(place, Type::I64));
+                    let keys = reduced.keys.map_or(null(), |(place, ty)| address(place, ty));
                     each(number, [a, b, keys], start + first, at_once.min(len - first));
                 }
             }

@@ -1,31 +1,39 @@
 //! Merges the tables of kernels of reductions by key into states.
 
-use super::erased::ErasedStates;
-use super::output_states::OutputStates;
+use super::groups::{ErasedGroups, GroupStates};
 use crate::call::{HEADER, Table, Windows};
+use crate::process::memory::NoMemory;
 use arrayvec::ArrayVec;
 use bytemuck::cast_slice;
 use gpuvec_exact::{Dot, Kind, State, Sum};
 use gpuvec_expr::{Reduction, Type};
+use std::ops::Range;
 
-impl OutputStates {
-    /// Merges the states in the table of kernel `number`. There is a kernel for each sum, in the same order.
-    pub(crate) fn merge_table(&mut self, number: usize, table: &Table, words: &[u64]) {
+impl GroupStates {
+    /// Merges states of the table of kernel `number`: those of the numbers `range` into these states from number 0 on.
+    /// There is a kernel for each sum, in the same order.
+    pub(crate) fn merge_table(
+        &mut self, number: usize, table: &Table, words: &[u64], range: Range<usize>,
+    ) -> Result<(), NoMemory> {
         use Reduction::{Dot as Product, Norm};
         let (states, columns) = (self.sum_mut(number), &words[HEADER..]);
         match (table.windows, table.reduction, table.ty) {
-            (None, ..) => merge_folds(states, table, columns),
+            (None, ..) => merge_folds(states, table, columns, range),
             (Some(of), Product | Norm, Type::F32) => {
-                merge_sums::<Dot<f32>>(states, table, of, columns);
+                merge_sums::<Dot<f32>>(states, table, of, columns, range)
             }
-            (Some(of), Product | Norm, _) => merge_sums::<Dot<f64>>(states, table, of, columns),
-            (Some(of), _, Type::F32) => merge_sums::<Sum<f32>>(states, table, of, columns),
-            (Some(of), ..) => merge_sums::<Sum<f64>>(states, table, of, columns),
+            (Some(of), Product | Norm, _) => {
+                merge_sums::<Dot<f64>>(states, table, of, columns, range)
+            }
+            (Some(of), _, Type::F32) => merge_sums::<Sum<f32>>(states, table, of, columns, range),
+            (Some(of), ..) => merge_sums::<Sum<f64>>(states, table, of, columns, range),
         }
     }
 }
 
-fn merge_folds(states: &mut dyn ErasedStates, table: &Table, words: &[u64]) {
+fn merge_folds(
+    states: &mut dyn ErasedGroups, table: &Table, words: &[u64], range: Range<usize>,
+) -> Result<(), NoMemory> {
     // The word of no elements, which is 0 in the table.
     let none = match table.reduction {
         Reduction::Min => i64::MAX,
@@ -33,15 +41,16 @@ fn merge_folds(states: &mut dyn ErasedStates, table: &Table, words: &[u64]) {
         Reduction::Prod => 1,
         _ => 0,
     };
-    for (state, word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+    for (state, word) in words[range].iter().enumerate().filter(|(_, word)| **word != 0) {
         let word = word.cast_signed() ^ none;
         let bits = match (table.reduction, table.ty) {
             (Reduction::Min | Reduction::Max, Type::F32) => u64::from(f32_of_key(word).to_bits()),
             (Reduction::Min | Reduction::Max, Type::F64) => f64_of_key(word).to_bits(),
             _ => word.cast_unsigned(),
         };
-        states.merge_words(state, &bits.to_le_bytes(), size_of::<u64>());
+        states.merge_words(state, &bits.to_le_bytes())?;
     }
+    Ok(())
 }
 
 /// The float of a key (crates/ptx/src/fold.rs): its bits, in the order of floats, as an integer. The least or the
@@ -60,11 +69,12 @@ fn f64_of_key(key: i64) -> f64 {
 }
 
 fn merge_sums<K: Kind>(
-    states: &mut dyn ErasedStates, table: &Table, windows: Windows, words: &[u64],
-) {
+    states: &mut dyn ErasedGroups, table: &Table, windows: Windows, words: &[u64],
+    range: Range<usize>,
+) -> Result<(), NoMemory> {
     let count = table.states();
     let sums = windows.count * windows.words;
-    for number in 0..count {
+    for (state, number) in range.enumerate() {
         let column = |column: usize| words[column * count + number];
         if (0..=sums).all(|number| column(number) == 0) {
             continue;
@@ -83,8 +93,9 @@ fn merge_sums<K: Kind>(
             (*elements, *nan, *plus, *minus) = (last >> 3, last & 1, last >> 1 & 1, last >> 2 & 1);
         }
         let bytes: &[u8] = cast_slice(words.as_ref());
-        states.merge_words(number, bytes, bytes.len());
+        states.merge_words(state, bytes)?;
     }
+    Ok(())
 }
 
 /// The most words of a window's sum.
