@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 ENGINES := target/peers/engines
 FAKE_DRIVER := $(CURDIR)/target/fake_driver
 ON_FAKE_DRIVER := LD_LIBRARY_PATH=$(FAKE_DRIVER)
-PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_dask exact_mpi
+PYTHON_EXAMPLES := demo device_loop streams structured mixed black_scholes signal_pipeline exact_file exact_groups exact_dask exact_mpi
 CHECKS := lint-aarch64 fresh usage large-sums every-float random-expressions numpy-expressions random-arrays peers \
     function-errors function-bounds fault-injection load random-faults security sanitizers miri fuzz lintian licences \
     test-musl reproducible site-check reference

@@ -120,6 +120,12 @@ class Library:
         functions.gpuvec_expr_compile.argtypes = [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p]
         places = [c_void_p] * 3
         functions.gpuvec_expr_run_nd.argtypes = [c_void_p, c_int32, *places, c_uint64, c_void_p]
+        compile_by = [c_char_p, *functions.gpuvec_expr_compile.argtypes]
+        run_by = [c_void_p, c_int32, *places, c_uint64, c_size_t, c_uint64, c_void_p]
+        for name, types in (("compile_by", compile_by), ("run_by", run_by)):
+            # Builds without reductions by key are measured, too.
+            if (function := getattr(functions, f"gpuvec_expr_{name}", None)) is not None:
+                function.argtypes = types
         functions.gpuvec_expr_prepare.argtypes = [c_void_p, c_int32]
         functions.gpuvec_last_run.argtypes = [c_void_p, c_size_t]
         functions.gpuvec_stream_create.restype = c_void_p
@@ -236,6 +242,20 @@ class Library:
             self.check(run(expression, len(shape), axes, given, to, reduced, stream))
 
         return call
+
+    def by_key_call(
+        self, text: str, types: list[int], n: int, groups: int, addresses: list[int]
+    ) -> Call:
+        """Returns a call on contiguous elements, x, and their keys, k."""
+        handle, places = c_void_p(), (ArrayArgument * 3)(*((place, None) for place in addresses))
+        names = (c_char_p * 2)(b"x", b"k")
+        inputs = names, (c_int32 * 2)(*types), 2
+        compile_it = self.functions.gpuvec_expr_compile_by
+        self.check(compile_it(text.encode(), b"k", *inputs, ctypes.byref(handle)))
+        shape = (c_int64 * 1)(n)
+        to = ctypes.addressof(places) + 2 * ctypes.sizeof(ArrayArgument)
+        run = self.functions.gpuvec_expr_run_by
+        return lambda: self.check(run(handle, 1, shape, places, to, 1, groups, 0, None))
 
 
 def package_folder(library: str) -> str:

@@ -14,7 +14,7 @@ from harness import Row
 
 DTYPES = {"f32": np.float32, "f64": np.float64}
 # `GPUVEC_F32` and `GPUVEC_F64`; C's types, and the suffix of its literals and functions.
-TYPE_NUMBERS = {"f32": 9, "f64": 10}
+TYPE_NUMBERS = {"i32": 7, "f32": 9, "f64": 10}
 C_TYPES = {"f32": ("float", "f"), "f64": ("double", "")}
 PLACEMENTS = ("auto", "gpu", "cpu", "all")
 KINDS = ("pageable", "pinned", "device")

@@ -149,6 +149,21 @@ SUITES = {
         kinds=DEVICE,
         n=(1 << 27,),
     ),
+    "by-key": Suite(
+        "sums by key of device arrays, as shares of a copy's rate, beside other libraries",
+        program="by_key.run",
+        types=BOTH,
+        kinds=DEVICE,
+        n=(1 << 27,),
+        seconds=0.02,
+    ),
+    "by-key-core": Suite(
+        "sums by key on one thread, in its cache, beside other libraries",
+        program="by_key.run",
+        types=BOTH,
+        n=(1_000_000,),
+        environment=ONE_THREAD,
+    ),
     "programs": Suite(
         "the programs of docs/howto/arrays_of_several_axes.md, beside other libraries",
         program="nd.programs",

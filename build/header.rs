@@ -10,7 +10,16 @@ use std::{env, fs};
 /// their names. The others come before all sections.
 const TYPES_OF_SECTIONS: [(&str, &[&str]); 3] = [
     ("Accumulators", &["gpuvec_accumulator_kind"]),
-    ("Expressions", &["gpuvec_type", "gpuvec_expr_form", "GPUVEC_SCALAR", "GPUVEC_NUMBER"]),
+    (
+        "Expressions",
+        &[
+            "gpuvec_type",
+            "gpuvec_expr_form",
+            "GPUVEC_SCALAR",
+            "GPUVEC_NUMBER",
+            "GPUVEC_IGNORE_OUTSIDE",
+        ],
+    ),
     (
         "Settings and library",
         &[

@@ -45,6 +45,7 @@
  *     gpuvec_accumulator_create_nd       Creates an accumulator with a shape
  *     gpuvec_accumulator_add             Adds n elements of a, or n products a[i] * b[i]
  *     gpuvec_accumulator_add_nd          Adds the elements of arrays of any strides, along axes
+ *     gpuvec_accumulator_add_by          Adds the elements of each key to a sum of their own
  *     gpuvec_accumulator_merge           Adds all elements of another accumulator
  *     gpuvec_accumulator_value           Stores the sum so far: exact, rounded once
  *     gpuvec_accumulator_bytes           Returns the size of a serialized accumulator in bytes
@@ -56,6 +57,8 @@
  * Expressions:
  *
  *     gpuvec_expr_compile                Compiles an expression and stores its handle in expr
+ *     gpuvec_expr_compile_by             Compiles reductions by key and stores their handle in expr
+ *     gpuvec_expr_run_by                 Reduces the elements of each key
  *     gpuvec_expr_run                    Evaluates an expression for each of n elements, or reduces them
  *     gpuvec_expr_run_outputs            Evaluates an expression with several outputs in one pass
  *     gpuvec_expr_run_nd                 Evaluates an expression on arrays of any strides
@@ -622,7 +625,8 @@ gpuvec_status gpuvec_max_i64(const int64_t *a,
  * `gpuvec_accumulator_merge`, or, once serialized, by adding the integers of their states, as `MPI_SUM` does.
  *
  * `gpuvec_accumulator_create_nd` creates an accumulator with a shape: an array of such sums.
- * `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes.
+ * `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes, and
+ * `gpuvec_accumulator_add_by` adds the elements of each key to a sum of their own.
  *
  * Several threads may use one accumulator at the same time: each call adds all of its elements at once, or
  * none. A child made by `fork` continues with its own copy. Each sum takes fewer than 2^63 elements.
@@ -718,6 +722,30 @@ gpuvec_status gpuvec_accumulator_add_nd(struct gpuvec_accumulator *accumulator,
                                         const int64_t *shape,
                                         const struct gpuvec_array *inputs,
                                         uint64_t reduced_axes,
+                                        struct gpuvec_stream *stream);
+
+/**
+ * Adds the elements of each key to a sum of their own.
+ *
+ * The accumulator's shape has the axes that are not reduced, and an axis for the keys in the place of the first reduced
+ * axis, as the outputs of `gpuvec_expr_run_by`. `keys` points to an array of integers of the `gpuvec_type` `key_type`,
+ * one for each element, of the same shape as the inputs: from 0 to the length of that axis less 1. With the flag
+ * `GPUVEC_IGNORE_OUTSIDE` elements with other keys are left out. The other arguments are as for
+ * `gpuvec_accumulator_add_nd`; at least one axis is reduced.
+ *
+ * Cores add the elements. Arrays in device memory are copied to host memory.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also if a key is outside the groups, and then adds nothing; or another
+ * error of `gpuvec_accumulator_add_nd`.
+ */
+gpuvec_status gpuvec_accumulator_add_by(struct gpuvec_accumulator *accumulator,
+                                        int32_t ndim,
+                                        const int64_t *shape,
+                                        const struct gpuvec_array *inputs,
+                                        const struct gpuvec_array *keys,
+                                        int32_t key_type,
+                                        uint64_t reduced_axes,
+                                        int32_t flags,
                                         struct gpuvec_stream *stream);
 
 /**
@@ -831,6 +859,11 @@ gpuvec_status gpuvec_accumulator_destroy(struct gpuvec_accumulator *accumulator)
  */
 #define GPUVEC_NUMBER 512
 
+/**
+ * A flag of `gpuvec_expr_run_by` and `gpuvec_accumulator_add_by`: elements whose keys are outside the groups are left out.
+ */
+#define GPUVEC_IGNORE_OUTSIDE 1
+
 /** The type of the elements of an expression's input or output. */
 enum gpuvec_type
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -919,6 +952,46 @@ gpuvec_status gpuvec_expr_compile(const char *text,
                                   const int32_t *types,
                                   size_t count,
                                   struct gpuvec_expr **expr);
+
+/**
+ * Compiles reductions by key and stores their handle in `expr`.
+ *
+ * Each formula of `text` is one reduction, such as `"sum(x*w); max(x)"`. `by` is a formula of the same inputs, whose
+ * values are integers: each element's key, such as `"k"` for an array of keys, or `"i64(floor((x - low) * scale))"`
+ * for a histogram. Run the expression with `gpuvec_expr_run_by`. Otherwise as `gpuvec_expr_compile`.
+ */
+gpuvec_status gpuvec_expr_compile_by(const char *text,
+                                     const char *by,
+                                     const char *const *names,
+                                     const int32_t *types,
+                                     size_t count,
+                                     struct gpuvec_expr **expr);
+
+/**
+ * Reduces the elements of each key.
+ *
+ * `shape` points to the lengths of the `ndim` axes of the inputs, as for `gpuvec_expr_run_nd`, and `reduced_axes` has
+ * a bit for each axis along which elements with the same key are combined, at least one. `groups` is the number of
+ * keys, which are from 0 to `groups - 1`. Each output has the axes that are not reduced, and an axis of length
+ * `groups` in the place of the first reduced one; its strides are along these axes. It overlaps no input and no other
+ * output.
+ *
+ * With the flag `GPUVEC_IGNORE_OUTSIDE`, elements with other keys are left out. A group without elements has the result
+ * of no elements: 0 for a sum, NaN for a mean.
+ *
+ * Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a key is outside the groups; `GPUVEC_ERROR_EMPTY` if there is a minimum,
+ * a maximum or its index, and a group has no elements; or another error of `gpuvec_expr_run_nd`. After the first two
+ * errors nothing is written.
+ */
+gpuvec_status gpuvec_expr_run_by(struct gpuvec_expr *expr,
+                                 int32_t ndim,
+                                 const int64_t *shape,
+                                 const struct gpuvec_array *inputs,
+                                 const struct gpuvec_array *outputs,
+                                 uint64_t reduced_axes,
+                                 size_t groups,
+                                 int32_t flags,
+                                 struct gpuvec_stream *stream);
 
 /**
  * Evaluates an expression for each of `n` elements, or reduces them.

@@ -49,4 +49,9 @@ constexpr int TILE = 16;
 // it, each warp adds integers for itself. H100, rows of 64 of any sizes: 0.23; by the block 0.09.
 constexpr int COLUMN_BYTES = 28 << 10;
 
+// Reductions by key. A block fills a multiprocessor, so that its table in shared memory has the most room; blocks have half
+// of the threads where some architecture would spill registers otherwise. A thread's batch has this many elements of f32, and
+// of 64 bits. Not measured alone.
+constexpr int BY_KEY_THREADS = 1024, BY_KEY_BATCH_OF_F32 = 8, BY_KEY_BATCH = 4;
+
 }  // namespace policy

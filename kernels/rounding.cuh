@@ -108,11 +108,19 @@ struct Wide {
 
     __device__ void add(long long value) {
         const u64 sign = static_cast<u64>(value >> 63);
+        add_words([&](int k) { return k == 0 ? static_cast<u64>(value) : sign; });
+    }
+
+    __device__ void add(const Wide &other) {
+        add_words([&](int k) { return other.words[k]; });
+    }
+
+    template <class Words>
+    __device__ void add_words(Words added) {
         u64 carry = 0;
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            const u64 added = k == 0 ? static_cast<u64>(value) : sign;
-            const u64 sum = words[k] + added + carry;
+            const u64 sum = words[k] + added(k) + carry;
             // With a carry, a sum that overflows may equal the word.
             carry = carry != 0 ? sum <= words[k] : sum < words[k];
             words[k] = sum;

@@ -1,4 +1,4 @@
-"""Computes exact dot products and sums along an axis of arrays distributed over MPI ranks.
+"""Computes exact dot products, sums along an axis and sums by key of arrays on several MPI ranks.
 
     PYTHONPATH=python mpiexec -n 3 python python_examples/exact_mpi.py
 
@@ -13,6 +13,7 @@ from mpi4py import MPI
 
 N = 1_000_003
 COLUMNS = 5
+GROUPS = 100
 
 
 def arrays() -> tuple:
@@ -40,6 +41,7 @@ def main() -> None:
     if ranks.rank == 0:
         print(f"{ranks.size} ranks: {float(value)!r}, by sums of NumPy's {plain!r}")
     sums_of_columns(ranks, x[: N // COLUMNS * COLUMNS].reshape(-1, COLUMNS))
+    sums_by_key(ranks, x, part)
 
 
 def sums_of_columns(ranks: MPI.Comm, x: np.ndarray) -> None:
@@ -53,6 +55,19 @@ def sums_of_columns(ranks: MPI.Comm, x: np.ndarray) -> None:
     sums, whole = gpuvec.Accumulator.from_words(words).value(), gpuvec.sum(x, axis=0)
     if sums.tobytes() != whole.tobytes():
         sys.exit(f"rank {ranks.rank} has the sums {sums}, and the whole has {whole}")
+
+
+def sums_by_key(ranks: MPI.Comm, x: np.ndarray, part: slice) -> None:
+    """Adds this rank's part by key, and merges the states of all groups in one call."""
+    keys = np.random.default_rng(2).integers(0, GROUPS, x.size)
+    mine = gpuvec.Accumulator("sum", np.float64, groups=GROUPS)
+    mine.add(x[part], by=keys[part])
+
+    words = mine.to_words()
+    ranks.Allreduce(MPI.IN_PLACE, words, MPI.SUM)
+    sums, whole = gpuvec.Accumulator.from_words(words).value(), gpuvec.sum(x, by=keys)
+    if sums.tobytes() != whole.tobytes():
+        sys.exit(f"rank {ranks.rank} has other sums by key than the whole")
 
 
 if __name__ == "__main__":

@@ -265,6 +265,18 @@ pub(crate) enum Error {
     #[error("there are no elements, but a minimum or maximum needs one: pass at least one element")]
     Empty,
 
+    #[error(
+        "group {group} has no elements, but a minimum or maximum needs one: number the groups without gaps, or leave \
+         out those without elements"
+    )]
+    EmptyGroup { group: usize },
+
+    #[error(
+        "the key of element {index} is {key}, but there are {groups} groups: pass keys from 0 to one less, or leave \
+         such elements out with GPUVEC_IGNORE_OUTSIDE"
+    )]
+    Key { index: usize, key: i64, groups: usize },
+
     #[error("the expression is wrong")]
     Expression,
 
@@ -399,10 +411,11 @@ impl Error {
             | Error::HasShape
             | Error::KeptAxes { .. }
             | Error::KeptLength { .. }
+            | Error::Key { .. }
             | Error::SecondInput { .. }
             | Error::StateBytes { .. } => GPUVEC_ERROR_VALUE,
             Error::State(_) | Error::StateAt { .. } => GPUVEC_ERROR_STATE,
-            Error::Empty => GPUVEC_ERROR_EMPTY,
+            Error::Empty | Error::EmptyGroup { .. } => GPUVEC_ERROR_EMPTY,
             Error::Expression | Error::NotUtf8 { .. } => GPUVEC_ERROR_EXPRESSION,
             Error::NoGpu { .. } => GPUVEC_ERROR_NO_GPU,
             Error::Forked | Error::ForkedInHandler => GPUVEC_ERROR_FORKED,

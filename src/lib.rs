@@ -38,7 +38,7 @@ mod run;
 pub use error::gpuvec_status;
 pub use objects::accumulator::{gpuvec_accumulator, gpuvec_accumulator_kind};
 pub use objects::expression::{
-    GPUVEC_NUMBER, GPUVEC_SCALAR, gpuvec_expr, gpuvec_expr_form, gpuvec_type,
+    GPUVEC_IGNORE_OUTSIDE, GPUVEC_NUMBER, GPUVEC_SCALAR, gpuvec_expr, gpuvec_expr_form, gpuvec_type,
 };
 pub use objects::holdings::MemoryInfo;
 pub use process::settings::{GPUVEC_ALL_DEVICES, Placement};

@@ -37,6 +37,7 @@ const POOL: &str = "of the pool, which a child makes for itself";
 
 /// Every place with a type that waits, and the reason why a child never waits there.
 const PLACES: &[(&str, &str)] = &[
+    ("src/cuda/by_key.rs: Tables.made", CALL),
     ("src/cuda/device.rs: GPUS", DRIVER),
     ("src/cuda/device.rs: Gpu.device", DRIVER),
     ("src/cuda/driver.rs: Opening.driver", "a child makes its own opening, or fails"),
@@ -61,6 +62,7 @@ const PLACES: &[(&str, &str)] = &[
     ("src/process/fork.rs: Shared.0", FORK_LOCK),
     ("src/run/gpus.rs: Parallel.outcome", CALL),
     ("src/run/reduce_axes.rs: ReduceAxes.merged", CALL),
+    ("src/run/reduce_axes.rs: ReduceAxes.outside", CALL),
     ("src/run/work.rs: Reducing.places", CALL),
     ("src/run/work.rs: ReducingSeveral.merged", CALL),
 ];

@@ -23,6 +23,8 @@ Streams
     `Stream`, `Event`.
 Formulas
     `evaluate`, `Expression`, `Scalar`.
+Reductions by key
+    ``by=`` of `evaluate` and of the reductions; `group` and `Groups` for keys of any type.
 Exact sums in parts
     `Accumulator`.
 Placement and devices
@@ -67,6 +69,8 @@ if TYPE_CHECKING:
     from ._declarations import Scalar as Scalar
     from ._evaluate import evaluate as evaluate
     from ._expressions import Expression as Expression
+    from ._group import Groups as Groups
+    from ._group import group as group
     from ._held import Memory as Memory
     from ._held import memory as memory
     from ._held import trim as trim
@@ -120,6 +124,7 @@ _IMPORTED_LATER = {
     "_declarations": "Scalar",
     "_evaluate": "evaluate",
     "_expressions": "Expression",
+    "_group": "Groups group",
     "_held": "Memory memory trim",
     "_last_run": "Run last_run",
     "_memory": "copy from_dlpack pinned pinned_empty pinned_like pinned_zeros to_device",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._arrays import address, check_axes, check_equal, checked, find_all
+from ._by_key import OUTSIDE
+from ._declarations import TYPES
 from ._errors import Error, check
 from ._expressions import named
 from ._library import functions
@@ -17,6 +19,7 @@ from ._owned import Owned
 from ._results import lengths_of, strided
 from ._shapes import (
     MOST_AXES,
+    axes_in,
     broadcast,
     check_number_of_axes,
     plain_axis,
@@ -57,7 +60,9 @@ class Accumulator:
     Accumulators can be pickled and copied. Threads may use one accumulator at the same time.
 
     With a ``shape`` it holds a sum for each element of the shape, and arrays are added along axes.
-    The value then has the bits of ``sum`` or ``dot`` of all data with ``axis=``.
+    The value then has the bits of ``sum`` or ``dot`` of all data with ``axis=``. With ``groups`` it
+    holds a sum for each key, and arrays are added by key. The value then has the bits of ``sum`` or
+    ``dot`` of all data with ``by=``.
 
     Parameters
     ----------
@@ -67,6 +72,8 @@ class Accumulator:
         The type of the elements and of the value.
     shape : int or tuple of int, default ()
         The shape of the value.
+    groups : int, optional
+        The number of groups, which becomes the first axis of the shape.
 
     Examples
     --------
@@ -82,17 +89,31 @@ class Accumulator:
     ...     columns.add(rows, axis=0)
     >>> columns.value()
     array([2., 7.])
+    >>> by_key = gpuvec.Accumulator("sum", np.float64, groups=3)
+    >>> by_key.add(np.array([1e100, 1.0]), by=np.array([0, 2]))
+    >>> by_key.add(np.array([3.0, -1e100, 4.0]), by=np.array([0, 0, 2]))
+    >>> by_key.value()
+    array([3., 0., 5.])
     """
 
     __slots__ = ("__weakref__", "_dtype", "_handle", "_operation", "_owned", "_shape")
 
-    def __init__(self, operation: str, dtype: DTypeLike, shape: int | Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        operation: str,
+        dtype: DTypeLike,
+        shape: int | Sequence[int] = (),
+        *,
+        groups: int | None = None,
+    ) -> None:
         kind = KINDS.get((operation, np.dtype(dtype)))
         if kind is None:
             if operation not in ("sum", "dot"):
                 raise ValueError(f"operation is {operation!r}: pass 'sum' or 'dot'")
             raise TypeError(f"dtype is {np.dtype(dtype)}: pass float32 or float64")
         lengths = _lengths(shape)
+        if groups is not None:
+            lengths = _lengths((groups, *lengths))
         self._create(lengths, kind, functions.gpuvec_accumulator_create_nd, kind, *_passed(lengths))
 
     def _create(self, shape: Shape, kind: int | None, create: Any, *arguments: object) -> None:
@@ -132,6 +153,9 @@ class Accumulator:
         b: Array | None = None,
         stream: Stream | None = None,
         axis: Axis = None,
+        *,
+        by: Array | None = None,
+        outside: str = "error",
     ) -> None:
         """Add elements to a sum, or products of pairs of elements to a dot product.
 
@@ -145,12 +169,20 @@ class Accumulator:
         axis : int or tuple of int, optional
             The axes along which elements are added; all if it is None. The lengths of the others
             are the accumulator's shape.
+        by : array of integers, optional
+            The key of each element, from 0 on: elements are added to the sum of their key. The keys
+            have the axes along which elements are added, or all. The accumulator's shape has an
+            axis for the groups in the place of the first axis along which elements are added.
+        outside : {"error", "ignore"}
+            What happens to elements with keys outside the groups: with "error" the call fails and
+            adds nothing, with "ignore" they are left out.
 
         Notes
         -----
         Along axes, cores add arrays in host memory. Arrays on a GPU, and with placement ``gpu`` all
         arrays, are added on the GPU if the elements of each sum have at least as many bytes as its
-        state. Otherwise arrays on a GPU are copied to the host in chunks, and cores add them.
+        state. Otherwise arrays on a GPU are copied to the host in chunks, and cores add them. Cores
+        add all arrays by key.
 
         Examples
         --------
@@ -173,7 +205,10 @@ class Accumulator:
             )
         axis, handle = plain_axis(axis), handle_of(stream)
         given = [("a", a)] if b is None else [("a", a), ("b", b)]
-        found = find_all(given, stream)
+        if outside not in OUTSIDE:
+            raise ValueError(f'outside is {outside!r}: pass "error" or "ignore"')
+        found = find_all(given if by is None else [*given, ("by", by)], stream)
+        keys = None if by is None else found.pop().array
         arrays = {
             name: checked(name, one, self._dtype).array for (name, _), one in zip(given, found)
         }
@@ -181,6 +216,9 @@ class Accumulator:
         if last is not None and axis is None:
             check_equal("b", last, "a", first)
             check_axes("a", first)
+        if keys is not None:
+            self._add_by(arrays, _placed(keys, first.ndim, axis), handle, axis, outside)
+            return
         are_contiguous = all(one.flags.c_contiguous for one in arrays.values())
         if axis is not None or self._shape or not are_contiguous:
             self._add_along(arrays, handle, axis)
@@ -206,6 +244,41 @@ class Accumulator:
         add = functions.gpuvec_accumulator_add_nd
         try:
             check(add(self._handle, ndim, lengths, strided(inputs), reduced.mask, handle))
+        except Error as error:
+            raise named(error, tuple(arrays), ()) from None
+
+    def _add_by(
+        self,
+        arrays: dict[str, NDArray[Any]],
+        keys: NDArray[Any],
+        handle: int | None,
+        axis: Axis,
+        outside: str,
+    ) -> None:
+        """Adds elements of arrays of any strides to the sums of their keys."""
+        shape = broadcast({name: array.shape for name, array in {**arrays, "by": keys}.items()})
+        reduced = reduction(shape, axis, keepdims=False)
+        for name, array in {**arrays, "by": keys}.items():
+            check_number_of_axes(name, array.shape)
+        passed = [(address(array), strides_in(array, shape)) for array in (*arrays.values(), keys)]
+        inputs, of_keys = strided(passed[:-1]), strided(passed[-1:])
+        ndim, lengths = _passed(shape)
+        add, flags = functions.gpuvec_accumulator_add_by, OUTSIDE.index(outside)
+        key_type = TYPES[keys.dtype]
+        try:
+            check(
+                add(
+                    self._handle,
+                    ndim,
+                    lengths,
+                    inputs,
+                    of_keys,
+                    key_type,
+                    reduced.mask,
+                    flags,
+                    handle,
+                )
+            )
         except Error as error:
             raise named(error, tuple(arrays), ()) from None
 
@@ -374,6 +447,16 @@ class Accumulator:
         sum_of = {"sum": "sum of", "dot": "dot product of"}[self._operation]
         shape = f", of shape {self._shape}" if self._shape else ""
         return f"{sum_of} {count}{self._dtype}{shape}"
+
+
+def _placed(keys: NDArray[Any], ndim: int, axis: Axis) -> NDArray[Any]:
+    """Returns keys with their axes in the place of the reduced ones, unless they have all axes."""
+    if keys.dtype.kind not in "iu" or keys.dtype not in TYPES:
+        raise TypeError(f"by has dtype {keys.dtype}: pass keys that are integers")
+    axes = tuple(range(ndim)) if axis is None else axes_in(axis, ndim)
+    if keys.ndim != len(axes):
+        return keys
+    return keys[tuple(slice(None) if at in axes else None for at in range(ndim))]
 
 
 def _kind(size: int) -> int | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ._declarations import Number
+    from ._group import Keys
     from ._shapes import Axis
     from ._streams import Stream
     from ._typing import Array, Table
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 # `evaluate` forgets all formulas when it remembers this number, more than a program has.
 MOST_REMEMBERED = 256
 
-_remembered: dict[Any, Expression] = {}
+remembered: dict[Any, Expression] = {}
 # The latest expression of each text: most calls have arguments of the same types as the one before.
 _latest: dict[Any, Expression] = {}
 
 
 def forget() -> None:
     """Forgets all formulas, whose next evaluations compile them anew."""
-    _remembered.clear()
+    remembered.clear()
     _latest.clear()
 
 
@@ -40,6 +41,9 @@ def evaluate(
     axis: Axis = None,
     keepdims: bool = False,
     na: Number | None = None,
+    by: Keys | None = None,
+    groups: int | None = None,
+    outside: str = "error",
     **named: Array | Number,
 ) -> Any:
     """Evaluate formulas of arrays and numbers, in one pass and without temporary arrays.
@@ -72,6 +76,17 @@ def evaluate(
         Keeps the reduced axes in the result, with length 1.
     na : number, optional
         The value of nulls in columns of pandas, polars and Arrow. Without it they are an error.
+    by : str, array or Groups, optional
+        Each element's key, an integer from 0 on. Each formula is then one reduction, which has a
+        result for each key: the result has an axis of length ``groups`` in the place of the first
+        reduced axis. Keys are an array of integers or bools; the `Groups` of other keys; or a
+        formula of the inputs, as ``"i64(floor(x * 10))"`` for a histogram. An array has the axes
+        that ``axis`` names, or is broadcast with the inputs.
+    groups : int, optional
+        The number of keys; by default the largest key and one, for which the keys are read twice.
+    outside : {"error", "ignore"}
+        Whether keys that are negative, or not less than ``groups``, are an error, or elements with
+        such keys are left out.
     **named : array or number
         The value of each name in the formula that is not in the mapping. Names are never looked up
         in the caller's variables. Arrays have any strides, and are broadcast as by NumPy; arrays
@@ -97,8 +112,16 @@ def evaluate(
     ValueError
         If the shapes cannot be broadcast, an input has nulls, or an output has another shape or is
         read-only. An `ArgumentError` if an argument is not aligned, if an output partly overlaps an
-        input, or for a minimum, a maximum or its index along an axis of length 0, as in NumPy.
-        NumPy's ``AxisError`` if the arrays do not have the axis.
+        input, for a minimum, a maximum or its index along an axis of length 0, as in NumPy, or in a
+        group without elements, or for a key outside the groups. NumPy's ``AxisError`` if the arrays
+        do not have the axis.
+
+    Notes
+    -----
+    By key, a group without elements has the sum and count 0, the product 1, ``any`` False, ``all``
+    True, and the mean, variance and deviation NaN. ``argmin`` and ``argmax`` are indices into all
+    elements along the reduced axes. If there is an error, nothing is written. With a stream, the
+    function waits for the stream's work and for its own.
 
     Examples
     --------
@@ -112,6 +135,8 @@ def evaluate(
     array([11., 22.], dtype=float32)
     >>> gpuvec.evaluate("b; a + b; max(a)", a=a, b=b, out=(a, b, None))
     (array([10., 20.], dtype=float32), array([11., 22.], dtype=float32), np.float32(2.0))
+    >>> gpuvec.evaluate("sum(w); count(w > 15)", w=b, by=np.array([2, 0]))
+    (array([22.,  0., 11.], dtype=float32), array([1, 0, 0]))
     >>> gpuvec.evaluate("a + c", a=a, b=b)
     Traceback (most recent call last):
     ...
@@ -119,6 +144,11 @@ def evaluate(
     a + c
         ^
     """
+    if by is not None or groups is not None:
+        from ._by_key import by_key
+
+        keys = by, groups, outside
+        return by_key(text, inputs, named, keys, out, stream, axis, keepdims, na)
     given = named if inputs is None else merged(inputs, named, text)
     try:
         latest = _latest.get(text)
@@ -132,13 +162,13 @@ def evaluate(
             return called
     codes = [code(name, value) for name, value in given.items()]
     key = (text, *given, *codes)
-    expression = _remembered.get(key)
+    expression = remembered.get(key)
     if expression is None:
         names = re.findall(NAMES, joined(text))
         check_keywords(names, given, keywords_of(out, stream, axis, keepdims, na))
-        if len(_remembered) >= MOST_REMEMBERED:
+        if len(remembered) >= MOST_REMEMBERED:
             forget()
-        expression = _remembered[key] = compiled(text, tuple(given), tuple(codes))
+        expression = remembered[key] = compiled(text, tuple(given), tuple(codes))
     fast = expression._fast
     if fast is not None and expression is not latest:
         _latest[text] = expression

@@ -57,6 +57,7 @@ from ._shapes import (
 from ._streams import Stream, check_stream
 
 if TYPE_CHECKING:
+    from ._by_key import Keys
     from ._declarations import Declaration, Number
     from ._dlpack import Found
     from ._shapes import Axis, Reduction, Shape
@@ -123,16 +124,19 @@ class Expression:
         codes: tuple[int, ...],
         own: str | None = None,
         broadcasts: bool = True,
+        by: str | None = None,
     ) -> None:
         """Compiles the text.
 
         `own` names the library's function of an operation on contiguous arrays. Unless it
-        `broadcasts`, arrays must have one shape if there is no axis.
+        `broadcasts`, arrays must have one shape if there is no axis. `by` is the formula of the
+        keys, if the text has reductions by key.
         """
         self._own, self._broadcasts = own, broadcasts
         text = joined(given)
-        if "\0" in text:
-            raise ValueError("text has a NUL character: pass a formula without it")
+        for name, one in (("text", text), ("by", by or "")):
+            if "\0" in one:
+                raise ValueError(f"{name} has a NUL character: pass a formula without it")
         count = len(names)
         if count > MOST_INPUTS:
             raise ValueError(
@@ -143,8 +147,11 @@ class Expression:
         handle = self._owned.handle
         encoded = (ctypes.c_char_p * count)(*(name.encode() for name in names))
         types = (ctypes.c_int32 * count)(*codes)
-        content = text.encode(errors="replace")
-        check(functions.gpuvec_expr_compile(content, encoded, types, count, ctypes.byref(handle)))
+        texts = [one.encode(errors="replace") for one in (text, by) if one is not None]
+        compile_ = functions.gpuvec_expr_compile if by is None else functions.gpuvec_expr_compile_by
+        check(compile_(*texts, encoded, types, count, ctypes.byref(handle)))
+        # The names in all formulas.
+        self._read = re.findall(NAMES, text if by is None else f"{text}; {by}")
         self._text, self._names, self._codes, self._handle = text, names, codes, handle.value
         outputs = functions.gpuvec_expr_num_outputs(self._handle)
         self._is_tuple = outputs > 1 or isinstance(given, tuple)
@@ -155,7 +162,7 @@ class Expression:
         self._inner = [names for reads in earlier for names in reads]
         self._reads = last if outputs > 1 and is_reduction else []
         self._has_dot = is_reduction and " = dot " in self.program
-        self._fast = self._fast_path()
+        self._fast: Any = self._fast_path() if by is None else None
 
     def _names_of_shape(self) -> frozenset[str]:
         """Returns the names of the arrays that have the elements' shape.
@@ -163,13 +170,13 @@ class Expression:
         An array that the formula does not read, such as a column of a table, has any shape.
         """
         arrays = frozenset(name for name, code in zip(self._names, self._codes) if code < SCALAR)
-        if len(arrays) < 2 or arrays.issubset(re.findall(NAMES, self._text)):
+        if len(arrays) < 2 or arrays.issubset(self._read):
             return arrays
         return frozenset(re.findall(ARRAY, self.program)) or arrays
 
     def _occurrences(self) -> list[str]:
         """Returns the arrays' names, each as often as the text has it, or once if it has none."""
-        read = [name for name in re.findall(NAMES, self._text) if name in self._counted]
+        read = [name for name in self._read if name in self._counted]
         return read or [name for name in self._names if name in self._counted]
 
     def _output(self, number: int) -> Output:
@@ -298,6 +305,7 @@ class Expression:
         axis: Axis = None,
         keepdims: bool = False,
         na: Number | None = None,
+        keys: Keys | None = None,
     ) -> Any:
         """Calls the library with arrays of any kind; raises an error if they are wrong."""
         check_stream(stream)
@@ -320,6 +328,8 @@ class Expression:
             )
         given = self._given(out)
         arrays, targets = self._found(inputs, given, stream)
+        if keys is not None:
+            arrays = keys.placed(arrays, axis)
         scalars = {
             name: scalar(name, inputs[name], code)
             for name, code in zip(self._names, self._codes)
@@ -327,10 +337,12 @@ class Expression:
         }
         counted = {name: found.array for name, found in arrays.items() if name in self._counted}
         reduced = reduction(self._shape(counted, targets, axis), axis, keepdims)
+        if keys is not None:
+            reduced = reduced.by_key(keys.groups)
         for output, target in zip(self._outputs, targets):
             if target is not None:
                 output.check(target.array, reduced)
-        order = order_of(list(counted.values()), reduced.shape)
+        order = None if keys else order_of(list(counted.values()), reduced.shape)
         device = device_of(inputs, arrays)
         results = [
             output.new(reduced, order, device) if one is None else one
@@ -344,7 +356,7 @@ class Expression:
             ctypes.addressof(scalars[name]) if name in scalars else address(arrays[name].array)
             for name in self._names
         ]
-        run = self._run(inputs, counted, pointers, written, reduced)
+        run = self._run(inputs, counted, pointers, written, reduced, keys)
         memory = (*(found.array for found in arrays.values()), *written)
         queued(self._names, self._outputs, stream, (*inputs.values(), *results), memory, *run)
         del scalars
@@ -367,12 +379,13 @@ class Expression:
         pointers: list[int],
         written: list[ndarray[Any, Any]],
         reduced: Reduction,
+        keys: Keys | None,
     ) -> list[Any]:
         """Returns the function to call, and its arguments."""
         shape, mask = reduced.shape, reduced.mask if any(self.reductions) else 0
         strides: list[Shape | None] = [None] * (len(pointers) + len(written))
         pointers = [*pointers, *map(address, written)]
-        are_whole = prod(reduced.result) == 1 or not any(self.reductions)
+        are_whole = not keys and (prod(reduced.result) == 1 or not any(self.reductions))
         are_alike = all(array.shape == shape for array in arrays.values())
         flags = [array.flags.c_contiguous for array in (*arrays.values(), *written)]
         if are_whole and are_alike and all(flags):
@@ -394,8 +407,10 @@ class Expression:
             ]
         passed = strided(list(zip(pointers, strides)))
         outputs = ctypes.byref(passed, len(self._names) * ctypes.sizeof(passed._type_))
-        run = functions.gpuvec_expr_run_nd
-        return [run, self._handle, len(shape), lengths_of(shape), passed, outputs, mask]
+        arguments = [self._handle, len(shape), lengths_of(shape), passed, outputs, mask]
+        if keys is not None:
+            return [functions.gpuvec_expr_run_by, *arguments, keys.groups, keys.flags]
+        return [functions.gpuvec_expr_run_nd, *arguments]
 
     def _found(
         self, inputs: dict[str, Any], given: tuple[Any, ...], stream: Stream | None
@@ -486,6 +501,7 @@ def named(error: Error, names: tuple[str, ...], outputs: tuple[Output, ...]) -> 
         described = described.replace(f"inputs[{number}]", name)
     for number, output in enumerate(outputs):
         described = described.replace(f"outputs[{number}]", output.name)
+    described = described.replace("GPUVEC_IGNORE_OUTSIDE", 'outside="ignore"')
     error.args = error.args[0], described
     return error
 

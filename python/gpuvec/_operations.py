@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._expressions import Expression
+    from ._group import Keys
     from ._shapes import Axis
     from ._typing import Array
 
@@ -144,20 +145,42 @@ def _factor(alpha: Any) -> float:
         raise TypeError(f"alpha is of type {type(alpha).__name__}: pass a real number") from None
 
 
-def _spread(
-    name: str, a: Any, out: Any, stream: Stream | None, axis: Axis, keepdims: bool, ddof: int
+def _by_key(
+    text: str,
+    inputs: dict[str, Any],
+    keys: tuple[Any, int | None, str],
+    out: Any,
+    stream: Stream | None,
+    axis: Axis,
+    keepdims: bool,
 ) -> Any:
-    """Evaluates a variance or a standard deviation."""
+    """Evaluates a reduction by key, or a variance or deviation, for which keys may be None."""
     from ._declarations import element_type
     from ._evaluate import evaluate
 
     check_stream(stream)
-    a = np.asarray(a) if isinstance(a, np.generic) else a
-    dtype = element_type("a", a, stream)
-    if dtype is not None:
-        _check_type("a", dtype, _TYPES)
-    text = f"{name}(a, ddof={_whole(ddof)})"
-    return evaluate(text, {"a": a}, out=out, stream=stream, axis=axis, keepdims=keepdims)
+    first = None
+    for name, one in inputs.items():
+        if isinstance(one, np.generic):
+            # A NumPy scalar counts as an array.
+            inputs[name] = one = np.asarray(one)
+        dtype = element_type(name, one, stream)
+        if dtype is not None:
+            _check_type(name, dtype, _TYPES)
+            first = dtype if first is None else first
+            check_equal_types(name, dtype, "a", first)
+    by, groups, outside = keys
+    return evaluate(
+        text,
+        inputs,
+        out=out,
+        stream=stream,
+        axis=axis,
+        keepdims=keepdims,
+        by=by,
+        groups=groups,
+        outside=outside,
+    )
 
 
 def _whole(ddof: Any) -> int:
@@ -311,6 +334,9 @@ def dot(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
+    by: Keys | None = None,
+    groups: int | None = None,
+    outside: str = "error",
 ) -> Any:
     """Compute the dot product ``a[0]*b[0] + ... + a[n-1]*b[n-1]``.
 
@@ -328,6 +354,8 @@ def dot(
         The axes along which elements are reduced; all if it is None.
     keepdims : bool, default False
         Keeps the reduced axes in the result, with length 1.
+    by, groups, outside
+        Reduces the elements of each key to a result of their own: see `evaluate`.
 
     Returns
     -------
@@ -347,6 +375,9 @@ def dot(
     >>> int(gpuvec.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
+    if by is not None or groups is not None:
+        keys = by, groups, outside
+        return _by_key("dot(a, b)", {"a": a, "b": b}, keys, out, stream, axis, keepdims)
     reduced = None if axis is None and keepdims is False else (axis, keepdims)
     return _dot(a, b, out, stream, None, reduced)
 
@@ -357,6 +388,9 @@ def sum(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
+    by: Keys | None = None,
+    groups: int | None = None,
+    outside: str = "error",
 ) -> Any:
     """Compute the sum of all elements, or along axes. For the rest see `dot`.
 
@@ -365,7 +399,12 @@ def sum(
     >>> import gpuvec, numpy as np
     >>> float(gpuvec.sum(np.array([1.0, 2.0, 4.0])))
     7.0
+    >>> gpuvec.sum(np.array([1.0, 2.0, 4.0]), by=np.array([0, 2, 0]))
+    array([5., 0., 2.])
     """
+    if by is not None or groups is not None:
+        keys = by, groups, outside
+        return _by_key("sum(a)", {"a": a}, keys, out, stream, axis, keepdims)
     reduced = None if axis is None and keepdims is False else (axis, keepdims)
     return _sum(a, a, out, stream, None, reduced)
 
@@ -376,6 +415,9 @@ def min(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
+    by: Keys | None = None,
+    groups: int | None = None,
+    outside: str = "error",
 ) -> Any:
     """Find the smallest element: NaN if any element is NaN; -0 is less than +0.
 
@@ -388,6 +430,9 @@ def min(
     >>> float(gpuvec.min(np.array([3.0, -1.0, 2.0])))
     -1.0
     """
+    if by is not None or groups is not None:
+        keys = by, groups, outside
+        return _by_key("min(a)", {"a": a}, keys, out, stream, axis, keepdims)
     reduced = None if axis is None and keepdims is False else (axis, keepdims)
     return _min(a, a, out, stream, None, reduced)
 
@@ -398,6 +443,9 @@ def max(
     stream: Stream | None = None,
     axis: Axis = None,
     keepdims: bool = False,
+    by: Keys | None = None,
+    groups: int | None = None,
+    outside: str = "error",
 ) -> Any:
     """Find the largest element: NaN if any element is NaN; -0 is less than +0.
 
@@ -410,6 +458,9 @@ def max(
     >>> float(gpuvec.max(np.array([3.0, -1.0, 2.0])))
     3.0
     """
+    if by is not None or groups is not None:
+        keys = by, groups, outside
+        return _by_key("max(a)", {"a": a}, keys, out, stream, axis, keepdims)
     reduced = None if axis is None and keepdims is False else (axis, keepdims)
     return _max(a, a, out, stream, None, reduced)
 
@@ -422,6 +473,9 @@ def var(
     keepdims: bool = False,
     *,
     ddof: int = 0,
+    by: Keys | None = None,
+    groups: int | None = None,
+    outside: str = "error",
 ) -> Any:
     """Compute the variance of all elements, or along axes.
 
@@ -432,7 +486,7 @@ def var(
     out : array, optional
         The result. It has the type of ``a``, but float64 for integers, and float32 for floats of 16
         bits.
-    stream, axis, keepdims
+    stream, axis, keepdims, by, groups, outside
         As for `dot`; but the function always waits for the stream's work.
     ddof : int, default 0
         The sum of squared differences from the mean is divided by ``n - ddof``.
@@ -455,7 +509,8 @@ def var(
     >>> float(gpuvec.var(a)), float(gpuvec.var(a, ddof=1))
     (9.5, 12.666666666666666)
     """
-    return _spread("var", a, out, stream, axis, keepdims, ddof)
+    text, keys = f"var(a, ddof={_whole(ddof)})", (by, groups, outside)
+    return _by_key(text, {"a": a}, keys, out, stream, axis, keepdims)
 
 
 def std(
@@ -466,6 +521,9 @@ def std(
     keepdims: bool = False,
     *,
     ddof: int = 0,
+    by: Keys | None = None,
+    groups: int | None = None,
+    outside: str = "error",
 ) -> Any:
     """Compute the standard deviation: the root of the exact variance, rounded once.
 
@@ -477,4 +535,5 @@ def std(
     >>> gpuvec.std(np.array([[1.0, 5.0], [2.0, 2.0]]), axis=1)
     array([2., 0.])
     """
-    return _spread("std", a, out, stream, axis, keepdims, ddof)
+    text, keys = f"std(a, ddof={_whole(ddof)})", (by, groups, outside)
+    return _by_key(text, {"a": a}, keys, out, stream, axis, keepdims)

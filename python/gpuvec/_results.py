@@ -62,7 +62,8 @@ class Output(NamedTuple):
 
     def strides(self, array: NDArray[Any], reduced: Reduction) -> Shape:
         """Returns an array's strides along the axes of the elements; 0 along those it lacks."""
-        if not self.is_reduction or (reduced.keepdims and array.ndim == len(reduced.shape)):
+        has_all_axes = reduced.keepdims and array.ndim == len(reduced.shape)
+        if not self.is_reduction or has_all_axes or reduced.has_groups:
             return array.strides
         kept = iter(() if reduced.is_full else array.strides)
         return tuple(0 if at in reduced.axes else next(kept) for at in range(len(reduced.shape)))

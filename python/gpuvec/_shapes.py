@@ -66,6 +66,7 @@ class Reduction(NamedTuple):
     axes: Shape
     result: Shape
     keepdims: bool
+    has_groups: bool = False
 
     @property
     def mask(self) -> int:
@@ -75,7 +76,15 @@ class Reduction(NamedTuple):
     @property
     def is_full(self) -> bool:
         """True if all elements are reduced to one."""
-        return len(self.axes) == len(self.shape)
+        return len(self.axes) == len(self.shape) and not self.has_groups
+
+    def by_key(self, groups: int) -> Reduction:
+        """Returns the reduction with a number of groups in the place of the first reduced axis."""
+        if not self.axes:
+            raise ValueError("reductions by key need arrays of at least one axis: pass such arrays")
+        first = min(self.axes)
+        result = (*self.result[:first], groups, *self.result[first:])
+        return self._replace(result=result, has_groups=True)
 
 
 def plain_axis(axis: Any) -> Axis:
@@ -101,7 +110,7 @@ def plain_keepdims(keepdims: Any) -> bool:
 
 def reduction(shape: Shape, axis: Axis, keepdims: bool) -> Reduction:
     """Returns the reduction of a shape along a plain `axis`."""
-    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape))
+    axes = tuple(range(len(shape))) if axis is None else axes_in(axis, len(shape))
     if keepdims:
         result = tuple(1 if at in axes else length for at, length in enumerate(shape))
     else:
@@ -109,8 +118,8 @@ def reduction(shape: Shape, axis: Axis, keepdims: bool) -> Reduction:
     return Reduction(shape, axes, result, keepdims)
 
 
-def _axes(axis: int | tuple[int, ...], ndim: int) -> Shape:
-    """Returns the numbers of axes, none negative."""
+def axes_in(axis: int | tuple[int, ...], ndim: int) -> Shape:
+    """Returns the numbers of a plain `axis`, none negative; raises an error if one is wrong."""
     numbers = axis if isinstance(axis, tuple) else (axis,)
     if ndim == 0 and numbers in ((0,), (-1,)) and not isinstance(axis, tuple):
         # NumPy accepts these axes of a single element.

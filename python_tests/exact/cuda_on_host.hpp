@@ -76,6 +76,8 @@ int __double2hiint(double x) { return static_cast<int>(bits_as<long long>(x) >> 
 double __hiloint2double(int high, int low) {
     return bits_as<double>(static_cast<word>(static_cast<unsigned>(high)) << 32 | static_cast<unsigned>(low));
 }
+int __float_as_int(float x) { return bits_as<int>(x); }
+int __ffs(int x) { return __builtin_ffs(x); }
 int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(x); }
 word __umul64hi(word x, word y) { return static_cast<unsigned __int128>(x) * y >> 64; }
 unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
@@ -212,7 +214,16 @@ T atomicAdd(T *place, std::common_type_t<T> value) {
     return std::exchange(*place, static_cast<T>(static_cast<U>(*place) + static_cast<U>(value)));
 }
 int atomicMin(int *place, int value) { return std::exchange(*place, std::min(*place, value)); }
-int atomicMax(int *place, int value) { return std::exchange(*place, std::max(*place, value)); }
+template <class T>
+T atomicMax(T *place, std::common_type_t<T> value) {
+    sometimes_give_way();
+    return std::exchange(*place, std::max(*place, value));
+}
+word atomicOr(word *place, word bits) { return std::exchange(*place, *place | bits); }
+word atomicCAS(word *place, word expected, word value) {
+    sometimes_give_way();
+    return std::exchange(*place, *place == expected ? value : *place);
+}
 template <class T>
 T __ldcg(const T *place) {
     return *place;

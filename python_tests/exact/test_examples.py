@@ -20,6 +20,11 @@ def test_a_file_in_pieces(placement_variables):
     assert len(printed.splitlines()) == 3
 
 
+def test_a_file_by_key_in_less_memory_than_it_has_bytes(placement_variables):
+    printed = run_example(sys.executable, EXAMPLES / "exact_groups.py", **placement_variables)
+    assert len(printed.splitlines()) == 4
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not find_spec("dask"), reason="dask is not installed")
 def test_chunks_of_dask_on_local_processes():

@@ -110,6 +110,17 @@ def test_threads_change_no_bit(reduction):
         assert one.tobytes() == one_by_one(reduction, arrays, whole).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_tall_columns_are_merged_from_parts(on_cpu, dtype):
+    """Each thread sums a part of the rows: the parts' terms and their numbers are all there."""
+    x = np.random.default_rng(1).normal(0, 1, (4000, 500)).astype(dtype)
+    columns = [numpy_reductions.exact_sum(column.tolist()) for column in x.T]
+    right = [numpy_reductions.nearest(total, x.dtype) for total in columns]
+    assert gpuvec.sum(x, axis=0).tobytes() == np.array(right).tobytes()
+    right = [numpy_reductions.nearest(total / 4000, x.dtype) for total in columns]
+    assert gpuvec.evaluate("mean(x)", x=x, axis=0).tobytes() == np.array(right).tobytes()
+
+
 def test_several_reductions_in_one_pass(on_cpu):
     """Of the same axes, with outputs of different types and strides."""
     a = np.random.default_rng(1).normal(0, 1, (40, 5, 300)).astype("f4")[:, :, ::-2]

@@ -210,6 +210,13 @@ def test_arrays_of_several_axes_are_measured_beside_a_copy(suite):
         assert "NumPy" in row["us"]
 
 
+def test_sums_by_key_are_measured_beside_a_copy():
+    rows = rows_of("by-key-core", "--n", "100", "--types", "f64")
+    assert {"of copy", "GB/s"} <= rows[1].keys()
+    assert ["f64, 2 uniform keys", "f64, 100 sorted keys"] == [rows[i]["what"] for i in (2, -1)]
+    assert all({"gpuvec", "NumPy bincount"} <= row["us"].keys() for row in rows[2:])
+
+
 def test_first_calls_are_measured_in_new_processes():
     rows = {row["what"]: row["us"] for row in rows_of("first", "--calls", "exp", "--rounds", "1")}
     for what in ["load", "init", *["bare", "add", "exp"] * HAS_GPU]:

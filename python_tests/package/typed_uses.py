@@ -86,3 +86,11 @@ gpuvec.evaluate("x + 1", column, na=0)
 gpuvec.evaluate("x + y", {"x": column}, y=a)
 scaled(column, k=1, na=np.float32(2))
 gpuvec.sum(gpuvec.add(column, column))
+
+# Reductions by key.
+gpuvec.sum(a, by=a, groups=3)
+gpuvec.var(a, ddof=1, by=gpuvec.group(["x", "y"]), outside="ignore")
+gpuvec.evaluate("sum(x)", x=a, by="i64(x)")
+gpuvec.group(column).codes.tolist()
+gpuvec.sum(a, by=3.5)  # type: ignore[arg-type]
+gpuvec.sum(a, by=a, groups="3")  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import scenarios_streams
 from accumulators import Sums
 from arrays import GUARD_BYTE, MIXED, UNIFORM, call_at
 from bindings import Backend, Place, Status, held_memory, last_error, last_run, lib, why_cpu
+from compiled_by_key import ByKey
 from corpus import KINDS
 from fake_driver import FakeDriver
 from formulas import Compiled, Formula
@@ -327,6 +328,60 @@ class AxisReduction(Evaluation):
         self.check_arrays(outcome, "cuLaunchKernel" in calls)
 
 
+@dataclass
+class ReductionByKey(OnArrays):
+    """The sums of the groups of an array, which an error leaves as they were."""
+
+    # Of the values, the keys and the sums.
+    kinds: tuple[str, ...]
+    n: int
+
+    codes = ONE_OF_EACH
+    groups = 101
+
+    def __str__(self) -> str:
+        """For a scenario's name."""
+        return f"sums by key, {self.n} {' '.join(self.kinds)}"
+
+    def in_parent(self) -> None:
+        """Makes inputs and result."""
+        x = np.random.default_rng(self.n).integers(-999, 999, self.n).astype("f4")
+        k = (np.arange(self.n) * 7 % self.groups).astype("i4")
+        sums = np.bincount(k, x, self.groups).astype("f4")
+        untouched = np.full(sums.nbytes, GUARD_BYTE, np.uint8).view("f4")
+        names = ("x", "k", "sums")
+        before = dict(zip(names, (x, k, untouched)))
+        self.lay_out(dict(zip(names, self.kinds)), before, {"sums": sums})
+
+    def in_child(self) -> None:
+        """Makes the arrays, and compiles the text."""
+        super().in_child()
+        self.compiled = ByKey("sum(x)", "k", {"x": "f4", "k": "i4"})
+
+    @property
+    def always_answers(self) -> bool:
+        """Returns whether the cores can do the work: they access all arrays."""
+        return not self.is_on_device
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Returns whether cores must not do it: without memory for a table they reduce copies."""
+        return not self.is_on_device
+
+    def may_leave(self, failed: set[str]) -> bool:
+        """Returns whether more may be held: copies for cores have slots of their own."""
+        return super().may_leave(failed) or self.is_on_device
+
+    def attempt(self) -> str:
+        """Makes the call."""
+        *inputs, sums = self.addresses("x k sums")
+        return outcome_of(self.compiled.run((self.n,), inputs, [sums], self.groups))
+
+    def check(self, outcome: str, calls: list[str]) -> None:
+        """Fails unless the sums are right or untouched, and nothing else was written."""
+        self.check_arrays(outcome, may_have_written=False)
+
+
 class Trim(FamilyCall):
     """A call, and then `gpuvec_trim`, after which `gpuvec_memory` and the driver count the same."""
 
@@ -457,6 +512,10 @@ def works() -> Iterator[tuple[Work, Place]]:
         columns = AxisReduction((COUNT,), kinds, FIVE // 10 * 5, 5, 0)
         both = AxisReduction((PRODUCT, COUNT), kinds, FIVE // 10 * 5, 5, 0)
         yield from product((rows, columns, both), places)
+    for kinds in FAMILY_KINDS:
+        is_on_device = any(kind in DEVICE_KINDS for kind in kinds)
+        places = GPU_PLACES if is_on_device else (Place.GPU,)
+        yield from ((ReductionByKey(kinds, FOUR // 2), place) for place in places)
     for operation in (SHAPES[0], SHAPES[-1]):
         for n, place in host_calls(("pageable",) * 3):
             yield Trim(operation, ("pageable",) * 3, n), place

@@ -20,7 +20,8 @@
 //! `gpuvec_accumulator_merge`, or, once serialized, by adding the integers of their states, as `MPI_SUM` does.
 //!
 //! `gpuvec_accumulator_create_nd` creates an accumulator with a shape: an array of such sums.
-//! `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes.
+//! `gpuvec_accumulator_add_nd` adds the elements of arrays of any strides to them, along axes, and
+//! `gpuvec_accumulator_add_by` adds the elements of each key to a sum of their own.
 //!
 //! Several threads may use one accumulator at the same time: each call adds all of its elements at once, or
 //! none. A child made by `fork` continues with its own copy. Each sum takes fewer than 2^63 elements.
@@ -32,10 +33,12 @@ use super::{Status, guard, read_shape, values};
 use crate::call::{Argument, Layout};
 use crate::error::Error;
 use crate::objects::accumulator::{self, Shape, gpuvec_accumulator};
+use crate::objects::expression::{self, GPUVEC_IGNORE_OUTSIDE};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
-use crate::run::{INPUT_NAMES, accumulate, gpuvec_array};
+use crate::run::{INPUT_NAMES, accumulate, accumulate_by_key, gpuvec_array};
 use arrayvec::ArrayVec;
+use gpuvec_expr::Element;
 use std::ffi::c_void;
 use std::slice::from_raw_parts;
 
@@ -128,21 +131,64 @@ pub unsafe extern "C" fn gpuvec_accumulator_add_nd(
         // SAFETY: the caller's promise, as the header says.
         let shape = unsafe { read_shape(ndim, shape)? };
         let op = accumulator.op();
-        let (layout, count) = (Layout::contiguous(op.element_bytes()), op.inputs());
-        let count = if shape.contains(&0) { 0 } else { count };
-        let argument = |(name, gpuvec_array { data, strides }): (_, gpuvec_array)| {
-            let first = strides.cast::<[u8; size_of::<i64>()]>();
-            // SAFETY: the caller's promise, as the header says.
-            unsafe {
-                let strides = (!first.is_null()).then(|| from_raw_parts(first, shape.len()));
-                Argument::new(name, data, layout, strides)
-            }
-        };
+        let count = if shape.contains(&0) { 0 } else { op.inputs() };
+        // SAFETY: the caller's promise, as the header says.
+        let argument = |(name, array)| unsafe { argument(name, array, op.element_bytes(), &shape) };
         // SAFETY: the caller's promise, as the header says.
         let inputs = unsafe { values("inputs", inputs, count)? };
         let inputs: ArrayVec<_, 2> = INPUT_NAMES.into_iter().zip(inputs).map(argument).collect();
         accumulate(&accumulator, &shape, reduced_axes, &inputs, stream)
     })
+}
+
+/// Adds the elements of each key to a sum of their own.
+///
+/// The accumulator's shape has the axes that are not reduced, and an axis for the keys in the place of the first reduced
+/// axis, as the outputs of `gpuvec_expr_run_by`. `keys` points to an array of integers of the `gpuvec_type` `key_type`,
+/// one for each element, of the same shape as the inputs: from 0 to the length of that axis less 1. With the flag
+/// `GPUVEC_IGNORE_OUTSIDE` elements with other keys are left out. The other arguments are as for
+/// `gpuvec_accumulator_add_nd`; at least one axis is reduced.
+///
+/// Cores add the elements. Arrays in device memory are copied to host memory.
+///
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` also if a key is outside the groups, and then adds nothing; or another
+/// error of `gpuvec_accumulator_add_nd`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_accumulator_add_by(
+    accumulator: *mut gpuvec_accumulator, ndim: i32, shape: *const i64,
+    inputs: *const gpuvec_array, keys: *const gpuvec_array, key_type: i32, reduced_axes: u64,
+    flags: i32, stream: *mut gpuvec_stream,
+) -> Status {
+    guard::operation(|| {
+        log::begin(Subject::Accumulator(None), 0);
+        let accumulator = accumulator::given("accumulator", accumulator)?;
+        // SAFETY: the caller's promise, as the header says.
+        let shape = unsafe { read_shape(ndim, shape)? };
+        let key = expression::element(key_type).filter(|element| is_key(*element));
+        let key = key.ok_or(Error::Value {
+            argument: "key_type",
+            value: key_type.into(),
+            expected: "pass the gpuvec_type of integers",
+        })?;
+        let op = accumulator.op();
+        let (count, keys_count) = if shape.contains(&0) { (0, 0) } else { (op.inputs(), 1) };
+        // SAFETY: the caller's promise, as the header says.
+        let (inputs, keys) =
+            unsafe { (values("inputs", inputs, count)?, values("keys", keys, keys_count)?) };
+        let inputs = INPUT_NAMES.into_iter().zip(inputs).map(|of| (of, op.element_bytes()));
+        let keys = keys.map(|keys| (("keys", keys), key.bytes()));
+        // SAFETY: the caller's promise, as the header says.
+        let argument = |((name, array), bytes)| unsafe { argument(name, array, bytes, &shape) };
+        let arrays: ArrayVec<_, 3> = inputs.chain(keys).map(argument).collect();
+        let ignores_outside = flags & GPUVEC_IGNORE_OUTSIDE != 0;
+        accumulate_by_key(&accumulator, &shape, reduced_axes, &arrays, key, ignores_outside, stream)
+    })
+}
+
+/// True for the types of keys.
+fn is_key(element: Element) -> bool {
+    use Element::{I8, I16, I32, I64, U8, U16, U32, U64};
+    matches!(element, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
 }
 
 /// Adds all elements of another accumulator. `other` has the same kind and shape, and does not change.
@@ -253,6 +299,22 @@ pub unsafe extern "C" fn gpuvec_accumulator_deserialize_nd(
 #[unsafe(no_mangle)]
 pub extern "C" fn gpuvec_accumulator_destroy(accumulator: *mut gpuvec_accumulator) -> Status {
     guard::call(|| accumulator::destroy(accumulator).map(|()| 0))
+}
+
+/// An array of a call.
+///
+/// # Safety
+/// As [`Argument::new`]; unless they are NULL, the strides have a number for each axis of the shape, and live as long as
+/// the argument.
+unsafe fn argument<'a>(
+    name: &'static str, array: gpuvec_array, element_bytes: usize, shape: &[i64],
+) -> Argument<'a> {
+    let first = array.strides.cast::<[u8; size_of::<i64>()]>();
+    // SAFETY: this function's promise.
+    unsafe {
+        let strides = (!first.is_null()).then(|| from_raw_parts(first, shape.len()));
+        Argument::new(name, array.data, Layout::contiguous(element_bytes), strides)
+    }
 }
 
 /// Fails if the address for the results is NULL although an accumulator of this shape has results.

@@ -32,11 +32,12 @@
 
 use super::{Status, guard, read_shape, values};
 use crate::error::Error;
-use crate::objects::expression::{self, Expression, Refused, gpuvec_expr};
+use crate::objects::expression::{self, Expression, GPUVEC_IGNORE_OUTSIDE, Refused, gpuvec_expr};
 use crate::objects::stream::gpuvec_stream;
 use crate::run::log::{self, Subject};
 use crate::run::{
-    Given, OUTPUT_NAMES, Pointers, evaluate, evaluate_tensors, gpuvec_array, prepare,
+    Given, Groups, OUTPUT_NAMES, Pointers, evaluate, evaluate_by_key, evaluate_tensors,
+    gpuvec_array, prepare,
 };
 use ::gpuvec_expr::{Input, MAX_INPUTS};
 use arrayvec::ArrayVec;
@@ -63,23 +64,83 @@ pub unsafe extern "C" fn gpuvec_expr_compile(
     text: *const c_char, names: *const *const c_char, types: *const i32, count: usize,
     expr: *mut *mut gpuvec_expr,
 ) -> Status {
-    guard::call(|| {
-        if expr.is_null() {
-            return Err(Error::NullResult { argument: "expr" });
-        }
+    // SAFETY: the caller's promise, as the header says.
+    guard::call(|| unsafe { compile(text, None, [names.cast(), types.cast()], count, expr) })
+}
+
+/// Compiles reductions by key and stores their handle in `expr`.
+///
+/// Each formula of `text` is one reduction, such as `"sum(x*w); max(x)"`. `by` is a formula of the same inputs, whose
+/// values are integers: each element's key, such as `"k"` for an array of keys, or `"i64(floor((x - low) * scale))"`
+/// for a histogram. Run the expression with `gpuvec_expr_run_by`. Otherwise as `gpuvec_expr_compile`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_compile_by(
+    text: *const c_char, by: *const c_char, names: *const *const c_char, types: *const i32,
+    count: usize, expr: *mut *mut gpuvec_expr,
+) -> Status {
+    // SAFETY: the caller's promise, as the header says.
+    guard::call(|| unsafe { compile(text, Some(by), [names.cast(), types.cast()], count, expr) })
+}
+
+/// Reduces the elements of each key.
+///
+/// `shape` points to the lengths of the `ndim` axes of the inputs, as for `gpuvec_expr_run_nd`, and `reduced_axes` has
+/// a bit for each axis along which elements with the same key are combined, at least one. `groups` is the number of
+/// keys, which are from 0 to `groups - 1`. Each output has the axes that are not reduced, and an axis of length
+/// `groups` in the place of the first reduced one; its strides are along these axes. It overlaps no input and no other
+/// output.
+///
+/// With the flag `GPUVEC_IGNORE_OUTSIDE`, elements with other keys are left out. A group without elements has the result
+/// of no elements: 0 for a sum, NaN for a mean.
+///
+/// Returns `GPUVEC_OK`; `GPUVEC_ERROR_VALUE` if a key is outside the groups; `GPUVEC_ERROR_EMPTY` if there is a minimum,
+/// a maximum or its index, and a group has no elements; or another error of `gpuvec_expr_run_nd`. After the first two
+/// errors nothing is written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpuvec_expr_run_by(
+    expr: *mut gpuvec_expr, ndim: i32, shape: *const i64, inputs: *const gpuvec_array,
+    outputs: *const gpuvec_array, reduced_axes: u64, groups: usize, flags: i32,
+    stream: *mut gpuvec_stream,
+) -> Status {
+    guard::operation(|| {
+        log::begin(Subject::Expression(None), 0);
+        let expression = expression::given(expr)?;
+        let [inputs, outputs] = [inputs, outputs].map(Pointers::Strided);
         // SAFETY: the caller's promise, as the header says.
-        unsafe {
-            expr.write_unaligned(std::ptr::null_mut());
-            let text = c_str("text", text)?;
-            let inputs = declared(names, types, count)?;
-            let handle = expression::compile(text, &inputs).map_err(|refused| match refused {
-                Refused::Expression(error) => guard::refuse(&error),
-                Refused::Other(error) => error,
-            })?;
-            expr.write_unaligned(handle);
-        }
-        Ok(0)
+        let shape = unsafe { read_shape(ndim, shape)? };
+        // SAFETY: the caller's promise, as the header says.
+        let given = unsafe {
+            Given::new(&expression, &shape, reduced_axes, inputs, outputs, &OUTPUT_NAMES)
+        };
+        let ignores_outside = flags & GPUVEC_IGNORE_OUTSIDE != 0;
+        evaluate_by_key(&given, Groups { count: groups, ignores_outside }, stream)
     })
+}
+
+/// Compiles an expression, with keys if `by` is given, and stores its handle.
+///
+/// # Safety
+/// As [`gpuvec_expr_compile`], of the names and the types in this order.
+unsafe fn compile(
+    text: *const c_char, by: Option<*const c_char>, [names, types]: [*const c_void; 2],
+    count: usize, expr: *mut *mut gpuvec_expr,
+) -> Result<i32, Error> {
+    if expr.is_null() {
+        return Err(Error::NullResult { argument: "expr" });
+    }
+    // SAFETY: this function's promise.
+    unsafe {
+        expr.write_unaligned(std::ptr::null_mut());
+        let text = c_str("text", text)?;
+        let by = by.map(|by| c_str("by", by)).transpose()?;
+        let inputs = declared(names.cast(), types.cast(), count)?;
+        let handle = expression::compile(text, by, &inputs).map_err(|refused| match refused {
+            Refused::Expression(error) => guard::refuse(&error),
+            Refused::Other(error) => error,
+        })?;
+        expr.write_unaligned(handle);
+    }
+    Ok(0)
 }
 
 /// Evaluates an expression for each of `n` elements, or reduces them.

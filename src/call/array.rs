@@ -36,6 +36,8 @@ pub(crate) enum Extent {
     Elements,
     /// One for each index of the axes that are not reduced. A contiguous call reduces its only axis to one value.
     Results,
+    /// One for each key and each index of the axes that are not reduced. A call's array is the part of one key.
+    Groups,
 }
 
 impl Extent {
@@ -44,6 +46,7 @@ impl Extent {
         match kind {
             OutputKind::Elementwise => Extent::Elements,
             OutputKind::Reduced { .. } | OutputKind::Single => Extent::Results,
+            OutputKind::Grouped { .. } => Extent::Groups,
         }
     }
 
@@ -52,7 +55,7 @@ impl Extent {
     pub(super) const fn elements(self, n: usize) -> usize {
         match self {
             Extent::Elements => n,
-            Extent::Results => 1,
+            Extent::Results | Extent::Groups => 1,
         }
     }
 }
@@ -114,7 +117,7 @@ impl Array {
         let bytes = self.layout.element_bytes;
         match self.layout.extent {
             Extent::Elements => (chunk.start() * bytes, chunk.len() * bytes),
-            Extent::Results => (0, 0),
+            Extent::Results | Extent::Groups => (0, 0),
         }
     }
 

@@ -42,6 +42,15 @@ impl<'a> Argument<'a> {
         Argument { pointer, strides: Some(strides), ..*self }
     }
 
+    /// The same array in a copy of its memory. Address `from` of the array is `to` in the copy.
+    ///
+    /// # Safety
+    /// As [`Argument::new`].
+    pub(crate) unsafe fn copied(&self, from: usize, to: *mut c_void) -> Self {
+        let offset = self.pointer.addr().wrapping_sub(from);
+        Argument { pointer: to.wrapping_byte_add(offset), ..*self }
+    }
+
     /// The strides along the axes of a call's shape.
     pub(crate) fn strides(&self, shape: &[i64]) -> ArrayVec<i64, MAX_RANK> {
         match self.strides {
@@ -121,6 +130,7 @@ impl<'a> Arguments<'a> {
     #[inline(always)]
     fn contiguous_elements(&self) -> Option<usize> {
         let is_contiguous = self.shape.len() <= 1
+            && self.task.kind() != TaskKind::Grouped
             && self.reduced_axes == self.task.kind().reduced_axes(self.shape.len())
             && [self.inputs, self.outputs]
                 .iter()
@@ -148,7 +158,7 @@ impl<'a> Arguments<'a> {
             match output.layout.extent {
                 Extent::Elements if n == 0 => continue,
                 Extent::Elements => {}
-                Extent::Results => {
+                Extent::Results | Extent::Groups => {
                     if count == 0 {
                         // The same limit as for values in an array.
                         let of_array = Layout::contiguous(output.layout.element_bytes);
@@ -254,9 +264,11 @@ impl<'a> Arguments<'a> {
                 let value = reduced_axes.cast_signed();
                 Err(Error::Value { argument: "reduced_axes", value, expected })
             }
-            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced | TaskKind::Mixed => {
-                Ok(axes)
-            }
+            TaskKind::Copy
+            | TaskKind::Elementwise
+            | TaskKind::Reduced
+            | TaskKind::Grouped
+            | TaskKind::Mixed => Ok(axes),
         }
     }
 
@@ -266,6 +278,7 @@ impl<'a> Arguments<'a> {
         let has_one_axis = match self.task.kind() {
             TaskKind::Copy | TaskKind::Elementwise => true,
             TaskKind::Reduced | TaskKind::Mixed => axes.kept().elements() == 1,
+            TaskKind::Grouped => false,
         };
         let mut arrays = self.arrays().zip(views);
         has_one_axis
@@ -273,7 +286,7 @@ impl<'a> Arguments<'a> {
                 is_direct(axes.kept(), view)
                     && match array.layout.extent {
                         Extent::Elements => is_direct(axes.reduced(), view),
-                        Extent::Results => true,
+                        Extent::Results | Extent::Groups => true,
                     }
             })
     }
@@ -424,6 +437,7 @@ fn may_share(input: &Array, output: &Array) -> bool {
         Extent::Results => {
             input.address == output.address && input.element_bytes() == output.element_bytes()
         }
+        Extent::Groups => false,
     }
 }
 
@@ -494,7 +508,7 @@ pub(crate) mod tests {
         let formula = Formula::of(op);
         let outputs = [unfollowed("out", out, formula.output)];
         let bindings = &[Binding::Array; 2][..op.inputs()];
-        let task = Task::Evaluate(Evaluation { formula, bindings });
+        let task = Task::Evaluate(Evaluation { formula, bindings, groups: 0 });
         check(task, n, &inputs, &outputs, kind_of, |call| Ok(then(call)))
     }
 

@@ -1,10 +1,11 @@
 //! Chooses the processors of a call.
 
 use super::array::MemoryKind;
+use super::by_key::has_tables;
 use super::checked::Call;
 use super::cost;
 use super::plan::Resources;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use crate::policy::gpu;
 use crate::process::settings::Placement;
 use gpuvec_cost::{self as model, Choice, Choices, Decision, Learner, Predictions, Work};
@@ -126,6 +127,10 @@ pub(super) fn needs_gpu(call: &Call<'_>) -> bool {
 pub(crate) fn choose(call: &Call<'_>, placement: Placement, resources: &impl Resources) -> Chosen {
     if call.is_uniform() || call.n() == 0 {
         return Chosen::only(Choice::CallingCore, Reason::of(placement));
+    }
+    if call.task().kind() == TaskKind::Grouped && !has_tables(call) {
+        let reason = Reason::of(placement);
+        return Chosen { reason, ..fastest_cores(call, resources) };
     }
     if needs_gpu(call) {
         return Chosen::only(Choice::Gpu, Reason::AskedFor);

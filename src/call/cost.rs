@@ -1,10 +1,11 @@
 //! The features of a call that the cost model takes.
 
 use super::array::{Array, Extent, MemoryKind};
+use super::by_key;
 use super::checked::Call;
 use super::formula::FIRST_EXPRESSION;
 use super::picoseconds;
-use super::task::Task;
+use super::task::{Task, TaskKind};
 use crate::policy::{cores, gpu};
 use gpuvec_cost::Work;
 
@@ -16,6 +17,9 @@ pub(super) fn work(call: &Call<'_>) -> Work {
         let of_all =
             if number < call.inputs().len() { &mut input_bytes } else { &mut output_bytes };
         *of_all += bytes as f32;
+    }
+    if call.task().kind() == TaskKind::Grouped {
+        output_bytes += by_key::bytes(call) as f32;
     }
     Work {
         operation: operation(call),
@@ -84,7 +88,9 @@ pub(super) fn threads_worth(core_ns: f32) -> usize {
 pub(super) fn compiler_ns(task: Task<'_>) -> f32 {
     let [any, for_each, most] = gpu::COMPILER_NS;
     let of_kernel = |(kernel, _): (Task<'_>, &[usize])| match kernel.formula() {
-        Some(formula) if formula.is_exact() => gpu::EXACT_COMPILER_NS,
+        Some(formula) if formula.is_exact() || formula.kind == TaskKind::Grouped => {
+            gpu::EXACT_COMPILER_NS
+        }
         Some(formula) => any + (formula.cost as f32 * for_each).min(most),
         None => any,
     };

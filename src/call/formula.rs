@@ -1,6 +1,7 @@
 //! Formulas: the computations of calls, with the properties that checks, plans and kernels need.
 
 use super::array::{Layout, MAX_OUTPUTS};
+use super::by_key::Terms;
 use super::picoseconds;
 use super::task::TaskKind;
 use crate::error::Error;
@@ -39,6 +40,8 @@ pub(crate) struct Formula {
     pub(crate) cost: usize,
     /// The time that calls lost for lack of a compiled kernel.
     pub(crate) compiling: BreakEven,
+    /// The terms of its reduction by key.
+    pub(crate) terms: Terms,
     /// The program. The program of an operation is made when its kernel is first needed.
     program: OnceBox<Program>,
     /// Written when a device or a caller first needs it. Without a lock: a child that is forked while another thread
@@ -162,6 +165,7 @@ impl Formula {
             has_empty_result: true,
             cost,
             compiling: BreakEven::new(),
+            terms: Terms::new(),
             program: OnceBox::new(),
             kernel: OnceBox::new(),
         }
@@ -314,6 +318,8 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) formula: &'a Formula,
     /// In the order of the declaration.
     pub(crate) bindings: &'a [Binding],
+    /// The number of groups of a task by key, otherwise 0.
+    pub(crate) groups: usize,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! runs anything.
 
 mod array;
+mod by_key;
 mod checked;
 mod choice;
 pub(crate) mod chunk;
@@ -14,6 +15,7 @@ mod tiles;
 mod transfer;
 
 pub(crate) use array::{Array, Extent, Layout, MAX_ARRAYS, MAX_INPUTS, MAX_OUTPUTS, MemoryKind};
+pub(crate) use by_key::{HEADER, LEFT, MOST_KERNELS, OUTSIDE, Table, Windows, has_tables};
 pub(crate) use checked::{Argument, Arguments, Call, FindKinds};
 pub use choice::Reason;
 pub(crate) use choice::{Chosen, Devices, Reach, choose, fastest_cores};

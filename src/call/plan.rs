@@ -43,7 +43,7 @@ impl BlockLimits {
     pub(crate) fn of(self, kernel: Task<'_>) -> u32 {
         match kernel.kind() {
             TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => self.elementwise,
-            TaskKind::Reduced => self.reduction,
+            TaskKind::Reduced | TaskKind::Grouped => self.reduction,
         }
     }
 }
@@ -287,7 +287,7 @@ fn can_signal_completion(
     // The most elements that a warp takes at once.
     let run = match call.task().kind() {
         TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => 512,
-        TaskKind::Reduced => gpu::REDUCTION_BLOCK / WARPS_OF_BLOCK as usize,
+        TaskKind::Reduced | TaskKind::Grouped => gpu::REDUCTION_BLOCK / WARPS_OF_BLOCK as usize,
     };
     let may_be_few = block_limits.of(call.task()) <= gpu::FLAGGED_WARPS / WARPS_OF_BLOCK
         || call.n().div_ceil(run) <= gpu::FLAGGED_WARPS as usize;

@@ -1,5 +1,6 @@
 //! The task of a call, and the interface of the work that does it.
 
+use super::by_key::Table;
 use super::chunk::Chunk;
 use super::formula::{Binding, Evaluation, Formula};
 use gpuvec_expr::{Output, OutputKind, Reduction, Type};
@@ -22,6 +23,8 @@ pub(crate) enum TaskKind {
     Elementwise,
     /// Each output has the results of a reduction.
     Reduced,
+    /// Each output has the results of a reduction by key.
+    Grouped,
     /// Some outputs are elementwise, and some are reduced.
     Mixed,
 }
@@ -32,6 +35,7 @@ impl TaskKind {
         match kind {
             OutputKind::Elementwise => TaskKind::Elementwise,
             OutputKind::Reduced { .. } | OutputKind::Single => TaskKind::Reduced,
+            OutputKind::Grouped { .. } => TaskKind::Grouped,
         }
     }
 
@@ -40,7 +44,7 @@ impl TaskKind {
     pub(crate) const fn reduced_axes(self, axes: usize) -> u64 {
         match self {
             TaskKind::Copy | TaskKind::Elementwise => 0,
-            TaskKind::Reduced | TaskKind::Mixed => (1 << axes) - 1,
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => (1 << axes) - 1,
         }
     }
 
@@ -88,11 +92,11 @@ impl<'a> Task<'a> {
 
     #[inline(never)]
     fn kernel(self, number: usize) -> Option<(Task<'a>, &'a [usize])> {
-        let Task::Evaluate(Evaluation { formula, bindings }) = self else {
+        let Task::Evaluate(Evaluation { formula, bindings, groups }) = self else {
             return (number == 0).then_some((self, &[0]));
         };
         let (formula, outputs) = formula.kernel_of(number)?;
-        Some((Task::Evaluate(Evaluation { formula, bindings }), outputs))
+        Some((Task::Evaluate(Evaluation { formula, bindings, groups }), outputs))
     }
 
     /// The size of a reduction's state as its kernel writes it, in bytes.
@@ -119,12 +123,13 @@ impl<'a> Task<'a> {
     /// The reductions among the outputs.
     pub(crate) fn reductions(self) -> impl Iterator<Item = &'a Output> {
         let outputs = self.formula().map_or(&[][..], |formula| formula.program().outputs());
-        outputs.iter().filter(|output| TaskKind::of(output.kind) == TaskKind::Reduced)
+        outputs.iter().filter(|output| output.reduction().is_some())
     }
 
-    /// True if the task has a result for no elements.
+    /// True if the task has a result for no elements. Each group may also lack elements, so groups are checked later.
     pub(super) fn has_empty_result(self) -> bool {
-        self.formula().is_none_or(|formula| formula.has_empty_result)
+        self.kind() == TaskKind::Grouped
+            || self.formula().is_none_or(|formula| formula.has_empty_result)
     }
 }
 
@@ -138,6 +143,9 @@ pub(crate) trait ChunkWork: Sync {
 
     /// Merges the states that kernels wrote.
     fn take_states(&self, _states: &KernelStates<'_>) {}
+
+    /// Merges the states in the table of kernel `number`.
+    fn take_table(&self, _number: usize, _table: &Table, _words: &[u64]) {}
 }
 
 /// The states of a reduction, as its kernels wrote them for a chunk.

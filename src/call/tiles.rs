@@ -1,6 +1,7 @@
 //! The axes of calls on arrays of any strides, and the tiles in which GPUs run such calls.
 
 use super::array::MAX_ARRAYS;
+use super::by_key;
 use super::checked::Call;
 use super::task::{Task, TaskKind};
 use super::transfer::{Transfer, Transfers};
@@ -93,7 +94,7 @@ impl<'a> Strides<'a> {
     /// The most results of a launch. An elementwise kernel numbers all their elements.
     fn most_results(&self, task: Task<'_>) -> usize {
         let n = match task.kind() {
-            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced => 1,
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced | TaskKind::Grouped => 1,
             TaskKind::Mixed => self.reduced().elements(),
         };
         (MOST_ELEMENTS / n.max(1)).max(1)
@@ -234,7 +235,8 @@ impl TilePlan {
         let [results, elements] = shape.tile();
         let kept = strides.axes.kept().blocks(results);
         let tiles = Tiles { kept, reduced: strides.reduced().blocks(elements) };
-        let merges = tiles.parts() > 1 || shape.must_merge();
+        let has_table = call.task().kind() == TaskKind::Grouped;
+        let merges = !has_table && (tiles.parts() > 1 || shape.must_merge());
         if merges {
             transfers.merge_states(call);
         }
@@ -246,7 +248,7 @@ impl TilePlan {
             let each = match transfer {
                 Transfer::Staged | Transfer::Dma => view.element_bytes,
                 Transfer::State => state_bytes(call, number - call.inputs().len()),
-                Transfer::InPlace | Transfer::Mapped => 0,
+                Transfer::InPlace | Transfer::Mapped | Transfer::Table => 0,
             };
             let start = end;
             let distinct = Strides::distinct([&full[0], &full[1]], view);
@@ -277,6 +279,12 @@ impl Shape<'_> {
     /// The most results of a tile, and the most elements of each.
     fn tile(&self) -> [usize; 2] {
         let n = self.strides.reduced().elements();
+        if let Some(most) = by_key::most_elements(self.call) {
+            let results = self.strides.axes.kept().elements();
+            let is_in_place = self.gpus == 1 && !self.stages_elements();
+            let room = if is_in_place { MOST_ELEMENTS } else { self.chunk() };
+            return [results, most.min(room / results).max(1)];
+        }
         if self.gpus == 1 && !self.stages_elements() {
             let merges = n > MOST_ELEMENTS || self.must_merge();
             let results = self.strides.most_results(self.call.task());
@@ -322,7 +330,7 @@ impl Shape<'_> {
     fn stages_elements(&self) -> bool {
         let writes_elements = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => true,
-            TaskKind::Reduced => false,
+            TaskKind::Reduced | TaskKind::Grouped => false,
         };
         self.staged().any(|(number, _)| number < self.call.inputs().len() || writes_elements)
     }
@@ -332,7 +340,9 @@ impl Shape<'_> {
         let bytes: usize = self.staged().map(|(_, view)| view.element_bytes).sum();
         let room = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise => gpu::STAGED_SLOT_BYTES,
-            TaskKind::Reduced | TaskKind::Mixed => gpu::STAGED_SLOT_BYTES - STATES_BYTES,
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => {
+                gpu::STAGED_SLOT_BYTES - STATES_BYTES
+            }
         };
         (bytes > 0).then(|| 1 << (room / bytes).ilog2())
     }

@@ -21,6 +21,8 @@ pub(crate) enum Transfer {
     Staged,
     /// A kernel writes the state of a reduction into a pinned buffer, for the host to merge.
     State,
+    /// Kernels add elements by key to tables of the device, which the host merges at the end.
+    Table,
 }
 
 /// The kinds of slots, by the buffers that a chunk needs.
@@ -65,6 +67,7 @@ impl Transfers {
                     Transfer::Staged
                 }
                 (Task::Copy, ..) => Transfer::InPlace,
+                _ if extent == Extent::Groups => Transfer::Table,
                 (_, None, _) if extent == Extent::Results => Transfer::State,
                 (_, Some(strides), _) if number >= inputs && strides.wants_states => {
                     Transfer::State
@@ -134,11 +137,16 @@ impl Transfers {
     pub(super) fn of_buffers(are_staged: bool, kind: TaskKind) -> Self {
         let staged = [Transfer::Staged, Transfer::Dma].into_iter().filter(|_| are_staged);
         let state = match kind {
-            TaskKind::Copy | TaskKind::Elementwise => None,
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Grouped => None,
             TaskKind::Reduced | TaskKind::Mixed => Some(Transfer::State),
         };
         let arrays = staged.chain(state).collect();
         Transfers { arrays, inputs: 0 }
+    }
+
+    /// One staged array.
+    pub(crate) fn staged() -> Self {
+        Transfers { arrays: [Transfer::Staged].into_iter().collect(), inputs: 0 }
     }
 
     /// True if kernels read or write host memory element by element, across the bus.
@@ -174,7 +182,7 @@ fn uses_dma(call: &Call<'_>, gpus: usize) -> bool {
         TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
             (gpus == 1 || call.inputs().len() == 1) && call.max_bytes() > elementwise
         }
-        TaskKind::Reduced => call.max_bytes() > reduction,
+        TaskKind::Reduced | TaskKind::Grouped => call.max_bytes() > reduction,
     };
     pays && !is_staged(call)
 }

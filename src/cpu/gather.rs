@@ -39,10 +39,19 @@ impl<'a> Grid<'a> {
 /// Packs values that are each in the low bytes of a word. Returns their bytes.
 pub(crate) fn low_ends(words: &mut [u64], element_bytes: usize) -> &[u8] {
     let count = words.len();
+    if element_bytes == size_of::<u32>() {
+        for number in 0..count {
+            let low = words[number] as u32;
+            let packed: &mut [u32] = bytemuck::cast_slice_mut(words);
+            packed[number] = low;
+        }
+    }
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
-    for number in 0..count {
-        let start = number * size_of::<u64>();
-        bytes.copy_within(start..start + element_bytes, number * element_bytes);
+    if element_bytes < size_of::<u32>() {
+        for number in 0..count {
+            let start = number * size_of::<u64>();
+            bytes.copy_within(start..start + element_bytes, number * element_bytes);
+        }
     }
     &bytes[..count * element_bytes]
 }

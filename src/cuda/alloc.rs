@@ -37,13 +37,22 @@ impl Device {
         self.within(|| {
             // SAFETY: takes no pointers.
             if device_cache::is_cached(bytes) && unsafe { cuCtxSynchronize() } == Code::SUCCESS {
-                let refused = device_cache::add(memory).err();
-                let excess = std::iter::from_fn(|| device_cache::take_excess(ordinal));
-                self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
+                self.recycle(memory);
                 return Ok(());
             }
             memory.release().of("cuMemFree", ordinal)
         })
+    }
+
+    /// Caches memory that the device no longer uses, or frees it.
+    pub(super) fn recycle(&self, memory: OwnedMemory) {
+        let ordinal = self.ordinal();
+        let refused = match device_cache::is_cached(memory.bytes()) {
+            true => device_cache::add(memory).err(),
+            false => Some(memory),
+        };
+        let excess = std::iter::from_fn(|| device_cache::take_excess(ordinal));
+        self.destroy(refused.into_iter().chain(excess).map(Owned::Memory));
     }
 
     /// Page-locks whole pages of existing host memory. `part` is the part of an array in these pages. Returns false if
@@ -113,11 +122,18 @@ pub(crate) fn write_bits(output: &Array, bits: u64) -> Result<(), Error> {
         unsafe { output.host_bytes().copy_from_nonoverlapping(value.as_ptr(), value.len()) };
         return Ok(());
     };
-    let address = output.address as u64;
+    // SAFETY: the call promises the output, which has this many bytes, in this device's memory.
+    unsafe { write(ordinal, output.address as u64, value) }
+}
+
+/// Stores bytes in a device's memory, and returns once they are visible there.
+///
+/// # Safety
+/// The bytes at the address are the caller's to write.
+pub(crate) unsafe fn write(ordinal: usize, address: u64, bytes: &[u8]) -> Result<(), Error> {
     device::one(ordinal)?.within(|| {
-        // SAFETY: the call promises the output, which has this many bytes, in this device's memory; the value is read
-        // from a local.
-        unsafe { cuMemcpyHtoD_v2(address, value.as_ptr().cast(), value.len()) }
+        // SAFETY: this function's promise; the driver has read the bytes when it returns.
+        unsafe { cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()) }
             .of("cuMemcpyHtoD", ordinal)
     })
 }

@@ -22,8 +22,8 @@ use crate::process::settings::{self, GPUVEC_ALL_DEVICES, Placement};
 use crate::process::warmup;
 use cust::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-    CU_DEVICE_ATTRIBUTE_INTEGRATED, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+    CU_DEVICE_ATTRIBUTE_INTEGRATED, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
     CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO,
 };
@@ -272,14 +272,21 @@ impl Gpu {
     }
 }
 
+/// The bytes of dynamic shared memory of a block that are left for reductions by key, if a block can have `all` bytes.
+fn by_key_bytes(all: c_int) -> usize {
+    let all = usize::try_from(all).unwrap_or(0).max(gpu::LEAST_SHARED_BYTES);
+    all - gpu::STATIC_SHARED_BYTES
+}
+
 impl Device {
     fn new(gpu: &'static Gpu) -> Result<Self, Error> {
         warmup::note();
         let context = Primary::retain(gpu.handle, gpu.ordinal)?;
         let _entered = context.enter(gpu.ordinal)?;
-        let kernels = Kernels::new(gpu.ordinal)?;
-        let slots = SlotKind::ALL.map(|kind| SlotPool::new(gpu.ordinal, kind));
         let attribute = |attribute| context.attribute(attribute, gpu.ordinal);
+        let shared = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let kernels = Kernels::new(gpu.ordinal, by_key_bytes(shared))?;
+        let slots = SlotKind::ALL.map(|kind| SlotPool::new(gpu.ordinal, kind));
         let major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let policy = KernelPolicy::of([major, minor]);

@@ -12,8 +12,8 @@ use crate::process::fork::{self, PerProcess};
 use crate::process::memory;
 use crate::process::settings::Placement;
 pub(crate) use cust::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUmodule,
-    CUpointer_attribute, CUstream,
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
+    CUfunction_attribute_enum as CUfunction_attribute, CUmodule, CUpointer_attribute, CUstream,
 };
 use once_cell::race::OnceBox;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
@@ -321,6 +321,7 @@ driver! {
     fn cuEventQuery(event: CUevent);
     fn cuEventRecord(event: CUevent, stream: CUstream);
     fn cuEventSynchronize(event: CUevent);
+    fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
     fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
     fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
     fn cuModuleUnload(module: CUmodule);

@@ -83,7 +83,7 @@ pub(super) unsafe fn enqueue(
             let [pack, packs_per_thread] = packs(task)?;
             grid::of_packs(n, pack, packs_per_thread, block_limit)
         }
-        TaskKind::Reduced => {
+        TaskKind::Reduced | TaskKind::Grouped => {
             let held = device.multiprocessors.saturating_mul(blocks_per_multiprocessor(task)?);
             // Several waves balance the load. Exact sums of f32 do not need them, since their warps take batches from a
             // counter. Folds have room only for the states of the blocks that run at once.
@@ -111,7 +111,7 @@ pub(super) unsafe fn enqueue(
     }
     // SAFETY: this function's promise.
     unsafe {
-        device.kernels.launch(task, Form::Contiguous, blocks, stream, &mut parameters, None)?
+        device.kernels.launch(task, Form::Contiguous, [blocks, 0], stream, &mut parameters, None)?
     };
     Ok(warps)
 }

@@ -1,5 +1,6 @@
 //! A device's work on the parts of a call: transfers, kernels, and the merging of reductions' states.
 
+use super::by_key::Tables;
 use super::device::Device;
 use super::device_view::{DeviceView, StagingLayout};
 use super::driver::CUstream;
@@ -32,6 +33,8 @@ pub(crate) struct Job<'a> {
     pub(super) buffers: Buffers<'a>,
     /// Merges the states of contiguous arrays, and the states that accumulators want.
     work: &'a dyn ChunkWork,
+    /// The tables of a call by key.
+    tables: Option<Tables<'a>>,
     /// The blocks of results that lack the states of some of their tiles.
     merging: Mutex<Vec<Merging>>,
 }
@@ -61,7 +64,8 @@ impl<'a> Job<'a> {
                 (offsets, Buffers { transfers: &plan.transfers, state_bytes })
             }
         };
-        Job { call, plan, tiles, offsets, buffers, work, merging: Mutex::default() }
+        let (of_keys, merging) = (Tables::new(call), Mutex::default());
+        Job { call, plan, tiles, offsets, buffers, work, tables: of_keys, merging }
     }
 
     /// A queue of the chunks.
@@ -85,7 +89,11 @@ impl<'a> Job<'a> {
     pub(super) fn start(
         &self, on: &OnDevice<'_>, slot: &mut Slot, chunk: &Chunk, progress: &mut Progress,
     ) -> Result<(), Error> {
-        let (part, stream, inputs) = (self.part(chunk), slot.begin(), self.call.inputs().len());
+        let (part, inputs) = (self.part(chunk), self.call.inputs().len());
+        let tables = self.tables.as_ref();
+        let made = tables.map(|tables| tables.at(on.device, slot, part.first())).transpose()?;
+        let tables = tables.zip(made.as_ref()).map(|(tables, made)| tables.placed(made));
+        let stream = slot.begin();
         // Collected as a result, the views would be moved.
         let mut arrays = ArrayVec::<_, MAX_ARRAYS>::new();
         for number in 0..inputs + self.call.outputs().len() {
@@ -97,6 +105,7 @@ impl<'a> Job<'a> {
             device: on.device,
             stream,
             scratch: slot.scratch(),
+            tables: tables.as_deref().unwrap_or(&[]),
             block_limits: self.plan.block_limits,
             flags,
             copies_by_driver: true,
@@ -166,6 +175,11 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
+    /// Merges the tables of a call by key. All chunks are finished.
+    pub(crate) fn merge_tables(&self) -> Result<(), Error> {
+        self.tables.as_ref().map_or(Ok(()), |tables| tables.merge(self.work))
+    }
+
     fn part(&self, chunk: &Chunk) -> Part<'a> {
         match self.tiles {
             Some((strides, plan)) => Part::Tile { strides, tile: plan.tiles.at(chunk.start()) },
@@ -211,6 +225,8 @@ impl<'a> Job<'a> {
                 let bytes = state_bytes(self.call, number - inputs);
                 return Ok(DeviceView::states(states + offset, part.results(), bytes));
             }
+            // Kernels find the states of a table by their numbers.
+            Transfer::Table => return Ok(DeviceView::states(0, part.results(), 0)),
             Transfer::Staged | Transfer::Dma => self.packed(part, number),
         };
         // DMA copies contiguous arrays without a staging buffer.
@@ -241,7 +257,7 @@ impl<'a> Job<'a> {
     fn packed(&self, part: &Part<'_>, number: usize) -> StagingLayout {
         let in_memory_order = match self.call.task().kind() {
             TaskKind::Copy | TaskKind::Elementwise => false,
-            TaskKind::Reduced | TaskKind::Mixed => true,
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => true,
         };
         StagingLayout::of(part, number, self.call.array(number).element_bytes(), in_memory_order)
     }
@@ -335,7 +351,7 @@ fn offsets_of_chunks(call: &Call<'_>, plan: &OnGpus) -> (ArrayVec<usize, MAX_ARR
     let mut next = |(number, (array, transfer)): (usize, (&Array, Transfer))| {
         let elements = array.element_bytes() * plan.chunk;
         let (end, bytes) = match transfer {
-            Transfer::InPlace | Transfer::Mapped => return 0,
+            Transfer::InPlace | Transfer::Mapped | Transfer::Table => return 0,
             Transfer::Staged => (&mut staged, elements),
             Transfer::Dma => (&mut copied, elements),
             Transfer::State => (&mut states, state_bytes(call, number - call.inputs().len())),

@@ -1,10 +1,10 @@
 //! The kernels: PTX from the library's images, or generated from formulas. Each device's driver compiles it.
 
-use super::driver::{CUfunction, CUstream, cuLaunchKernel};
+use super::driver::{CUfunction_attribute, CUstream, cuFuncSetAttribute, cuLaunchKernel};
 use super::grid::BLOCK_THREADS;
-use super::modules::{self, Function, Modules};
+use super::modules::{self, Entry, Function, Modules};
 use super::reduce_axes::Partition;
-use crate::call::{Formula, MAX_ARRAYS, Task};
+use crate::call::{Formula, MAX_ARRAYS, Task, TaskKind};
 use crate::error::{Error, interned};
 use crate::process::memory;
 use arrayvec::ArrayVec;
@@ -14,7 +14,7 @@ use lzma_rust2::{LzmaReader, Read};
 use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An image of PTX: one compiled kernel.
@@ -99,6 +99,8 @@ pub(super) fn packs(task: Task<'_>) -> Result<[usize; 2], Error> {
 /// The kernels of one device. The first call that needs a kernel loads it into the device's context.
 pub(super) struct Kernels {
     ordinal: usize,
+    /// The most bytes of dynamic shared memory of a block of a reduction by key.
+    pub(super) by_key_bytes: usize,
     operations: [OnceCell<Function>; Op::ALL.len()],
     copy: OnceCell<Function>,
     pub(super) modules: Modules,
@@ -130,13 +132,13 @@ pub(super) const MAX_STRIDED_PARAMETERS: usize =
 impl Kernels {
     /// Unpacks the images, so that the first call need not wait for that, and loads a kernel that does nothing, to see
     /// that the driver accepts them. The context of device `ordinal` is current.
-    pub(super) fn new(ordinal: usize) -> Result<Self, Error> {
+    pub(super) fn new(ordinal: usize, by_key_bytes: usize) -> Result<Self, Error> {
         let modules = Modules::new(ordinal);
         unpacked()?;
-        modules.load(PROBE, c"probe")?;
+        modules.load(PROBE, c"probe", BLOCK_THREADS)?;
         let operations = [const { OnceCell::new() }; Op::ALL.len()];
         let (copy, expressions) = (OnceCell::new(), Mutex::default());
-        Ok(Kernels { ordinal, operations, copy, modules, expressions })
+        Ok(Kernels { ordinal, by_key_bytes, operations, copy, modules, expressions })
     }
 
     /// Loads the kernels of a formula that are not loaded yet.
@@ -145,24 +147,37 @@ impl Kernels {
     }
 
     /// The kernel of a formula that has one, loaded now if necessary. Other threads that need it wait.
-    fn of(&self, formula: &Formula) -> Result<CUfunction, Error> {
+    fn of(&self, formula: &Formula) -> Result<Entry, Error> {
         let Some(op) = formula.op else { return self.expression(formula, Form::Contiguous) };
         self.operations[op as usize]
             .get_or_try_init(|| self.load(formula, Form::Contiguous))
-            .map(Function::raw)
+            .map(|function| function.entry)
     }
 
     /// The kernel that copies bytes between addresses of host memory that the device can access.
-    fn copy(&self) -> Result<CUfunction, Error> {
+    fn copy(&self) -> Result<Entry, Error> {
         let load = || {
-            Image::of("copy_bytes").and_then(|image| self.modules.load(image.ptx()?, image.name))
+            Image::of("copy_bytes")
+                .and_then(|image| self.modules.load(image.ptx()?, image.name, BLOCK_THREADS))
         };
-        self.copy.get_or_try_init(load).map(Function::raw)
+        self.copy.get_or_try_init(load).map(|function| function.entry)
     }
 
     /// Loads a kernel of a formula.
     fn load(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
-        let load = |kernel: &gpuvec_ptx::Kernel| self.modules.load(kernel.image(), kernel.name());
+        let loaded = self.load_now(formula, form)?;
+        match formula.kind {
+            TaskKind::Grouped => self.allow_shared_memory(loaded),
+            TaskKind::Copy | TaskKind::Elementwise | TaskKind::Reduced | TaskKind::Mixed => {
+                Ok(loaded)
+            }
+        }
+    }
+
+    fn load_now(&self, formula: &Formula, form: Form) -> Result<Function, Error> {
+        let load = |kernel: &gpuvec_ptx::Kernel| {
+            self.modules.load(kernel.image(), kernel.name(), kernel.threads())
+        };
         match form {
             Form::Contiguous => load(kernel_of(formula)?),
             Form::Strided(variant) => load(&formula.variant(kernel_of(formula)?, variant)?),
@@ -170,9 +185,24 @@ impl Kernels {
         }
     }
 
+    /// Lets the kernel of a reduction by key have more shared memory than other kernels.
+    fn allow_shared_memory(&self, function: Function) -> Result<Function, Error> {
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let bytes = self.by_key_bytes as c_int;
+        // SAFETY: the function is loaded.
+        let code = unsafe { cuFuncSetAttribute(function.entry.raw, attribute, bytes) };
+        match code.of("cuFuncSetAttribute", self.ordinal) {
+            Ok(()) => Ok(function),
+            Err(error) => {
+                self.modules.retire(function.module);
+                Err(error)
+            }
+        }
+    }
+
     /// A kernel of an expression, loaded now if necessary. The call that loads it then unloads retired modules; other
     /// threads that need the kernel do not wait for that.
-    fn expression(&self, formula: &Formula, form: Form) -> Result<CUfunction, Error> {
+    fn expression(&self, formula: &Formula, form: Form) -> Result<Entry, Error> {
         let cell = match self.known(formula, form) {
             Some(cell) => cell,
             None => self.enter(formula, form)?,
@@ -185,7 +215,7 @@ impl Kernels {
         if is_new {
             self.modules.unload_retired(modules::UNLOADED_AT_ONCE);
         }
-        Ok(function.raw())
+        Ok(function.entry)
     }
 
     /// The place of an expression's kernel, if it has one.
@@ -211,7 +241,15 @@ impl Kernels {
     pub(super) fn has(&self, formula: &Formula) -> bool {
         match formula.op {
             Some(op) => self.operations[op as usize].get().is_some(),
-            None => self.known(formula, Form::Contiguous).is_some_and(|cell| cell.get().is_some()),
+            None => {
+                // Calls by key on arrays of any strides have no kernel for contiguous arrays.
+                let is_by_key = formula.kind == TaskKind::Grouped;
+                let expressions = self.expressions();
+                let mut places = expressions.get(&formula.id).into_iter().flatten();
+                places.any(|(form, cell)| {
+                    (is_by_key || *form == Form::Contiguous) && cell.get().is_some()
+                })
+            }
         }
     }
 
@@ -229,7 +267,8 @@ impl Kernels {
         self.expressions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a kernel of a task with these parameters of at most 64 bits each. A kernel may have fewer parameters than
+    /// Queues a kernel of a task with that many blocks, each with these bytes of dynamic shared memory, and with these
+    /// parameters of at most 64 bits each. A kernel may have fewer parameters than
     /// there are values. A reduction along axes has the partition as its last parameter.
     ///
     /// # Safety
@@ -237,10 +276,10 @@ impl Kernels {
     /// the kernel (crates/ptx/src, kernels/*.cu). The device must be able to access the memory at the addresses among
     /// them, and nothing else may change that memory until the stream has run the kernel.
     pub(super) unsafe fn launch(
-        &self, task: Task<'_>, form: Form, blocks: u32, stream: CUstream, values: &mut [u64],
-        partition: Option<&Partition>,
+        &self, task: Task<'_>, form: Form, [blocks, shared_bytes]: [u32; 2], stream: CUstream,
+        values: &mut [u64], partition: Option<&Partition>,
     ) -> Result<(), Error> {
-        let function = match (task.formula(), form) {
+        let Entry { raw, threads } = match (task.formula(), form) {
             (None, _) => self.copy()?,
             (Some(formula), Form::Contiguous) => self.of(formula)?,
             (Some(formula), form) => self.expression(formula, form)?,
@@ -249,12 +288,26 @@ impl Kernels {
         let partition = partition.map(|partition| std::ptr::from_ref(partition).cast_mut().cast());
         let mut parameters = ArrayVec::<*mut c_void, MAX_STRIDED_PARAMETERS>::new();
         parameters.extend(values.iter_mut().map(parameter).chain(partition));
-        let (x, parameters, extra) = (BLOCK_THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
+        let (parameters, extra) = (parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: before it returns, the driver reads the kernel's parameters: the structure, and for each other one
         // its bytes from the low end of a local word. The kernel declares their types. The rest is this function's
         // promise.
-        unsafe { cuLaunchKernel(function, blocks, 1, 1, x, 1, 1, 0, stream, parameters, extra) }
-            .of("cuLaunchKernel", self.ordinal)
+        unsafe {
+            cuLaunchKernel(
+                raw,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                shared_bytes,
+                stream,
+                parameters,
+                extra,
+            )
+        }
+        .of("cuLaunchKernel", self.ordinal)
     }
 }
 

@@ -4,6 +4,7 @@
 //! a [`Device`] is one that is open, with its context, kernels and slots.
 
 pub(crate) mod alloc;
+mod by_key;
 mod completion;
 mod context;
 pub(crate) mod default_stream;

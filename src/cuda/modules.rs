@@ -31,7 +31,7 @@ pub(super) const UNLOADED_AT_ONCE: usize = 2;
 
 /// A loaded kernel with its module.
 pub(super) struct Function {
-    raw: CUfunction,
+    pub(super) entry: Entry,
     pub(super) module: OwnedModule,
 }
 
@@ -40,10 +40,12 @@ unsafe impl Send for Function {}
 // SAFETY: the CUDA driver API lets any number of threads use a function.
 unsafe impl Sync for Function {}
 
-impl Function {
-    pub(super) fn raw(&self) -> CUfunction {
-        self.raw
-    }
+/// A kernel to launch.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) raw: CUfunction,
+    /// The threads of a block.
+    pub(super) threads: u32,
 }
 
 /// Loads modules into the context of one device.
@@ -60,17 +62,17 @@ impl Modules {
         Modules { ordinal, retired: Mutex::new(VecDeque::new()), count: AtomicUsize::new(0) }
     }
 
-    /// Loads the PTX of a kernel, and finds the kernel. The device's context is current.
-    pub(super) fn load(&self, ptx: &CStr, name: &CStr) -> Result<Function, Error> {
+    /// Loads the PTX of a kernel with blocks of `threads` threads, and finds the kernel. The device's context is current.
+    pub(super) fn load(&self, ptx: &CStr, name: &CStr, threads: u32) -> Result<Function, Error> {
         warmup::note();
         let started = log::started();
-        let loaded = self.load_now(ptx, name)?;
+        let loaded = self.load_now(ptx, name, threads)?;
         let (name, ordinal) = (name.to_string_lossy(), self.ordinal);
         log::done(format_args!("loaded {name} on device {ordinal}"), started);
         Ok(loaded)
     }
 
-    fn load_now(&self, ptx: &CStr, name: &CStr) -> Result<Function, Error> {
+    fn load_now(&self, ptx: &CStr, name: &CStr, threads: u32) -> Result<Function, Error> {
         in_relaxed_mode(|| {
             let mut module = std::ptr::null_mut();
             // SAFETY: the image ends in NUL; the driver writes one handle into a local.
@@ -83,7 +85,7 @@ impl Modules {
             // SAFETY: the module is loaded, and the name ends in NUL; the driver writes one handle into a local.
             let found = unsafe { cuModuleGetFunction(&raw mut raw, module.raw(), name.as_ptr()) };
             match found.of("cuModuleGetFunction", self.ordinal) {
-                Ok(()) => Ok(Function { raw, module }),
+                Ok(()) => Ok(Function { entry: Entry { raw, threads }, module }),
                 Err(error) => {
                     self.unload(module);
                     Err(error)

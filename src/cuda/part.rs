@@ -72,6 +72,6 @@ fn stride(call: &Call<'_>, number: usize) -> usize {
     let layout = call.array(number).layout;
     match layout.extent {
         Extent::Elements => layout.element_bytes,
-        Extent::Results => 0,
+        Extent::Results | Extent::Groups => 0,
     }
 }

@@ -1,5 +1,6 @@
 //! Queues the kernels and copies of part of a call on a stream.
 
+use super::by_key::PlacedTable;
 use super::completion::Flags;
 use super::device::Device;
 use super::device_view::{DeviceView, DeviceViews};
@@ -48,6 +49,8 @@ pub(super) struct Target<'a> {
     pub(super) stream: CUstream,
     /// Memory for reductions.
     pub(super) scratch: Option<&'a mut Scratch>,
+    /// The table of each kernel of a call by key.
+    pub(super) tables: &'a [PlacedTable<'a>],
     pub(super) block_limits: BlockLimits,
     /// Flags by which a part's only kernel signals completion.
     pub(super) flags: Option<Flags>,
@@ -187,12 +190,13 @@ impl<'a> PlacedPart<'a> {
         const NO_SCRATCH: Error = Error::Internal { text: "a reduction without memory" };
         let mut warps = 0;
         let (stream, mut scratch) = (self.target.stream, self.target.scratch.take());
-        for (task, outputs) in task.kernels() {
+        for (number, (task, outputs)) in task.kernels().enumerate() {
             match task.kind() {
                 TaskKind::Copy | TaskKind::Elementwise | TaskKind::Mixed => {
                     warps = self.map(task, outputs)?;
                     *wrote = true;
                 }
+                TaskKind::Grouped => self.add_by_key(task, number)?,
                 TaskKind::Reduced => {
                     let scratch = scratch.as_deref_mut().ok_or(NO_SCRATCH)?;
                     let [output] = outputs else { return Err(enqueue::NO_OUTPUT) };
@@ -239,7 +243,7 @@ impl<'a> PlacedPart<'a> {
     fn reduce_along_axes(
         &self, task: Task<'_>, inputs: &Addresses, output: &DeviceView, scratch: Lent,
     ) -> Result<u32, Error> {
-        let Task::Evaluate(Evaluation { formula, bindings }) = task else {
+        let Task::Evaluate(Evaluation { formula, bindings, .. }) = task else {
             return Err(enqueue::NO_OUTPUT);
         };
         let Target { device, stream, .. } = self.target;
@@ -260,8 +264,55 @@ impl<'a> PlacedPart<'a> {
         let partition = Some(&partition);
         let kernels = &device.kernels;
         // SAFETY: the promise of `new`; the kernel has these parameters.
-        unsafe { kernels.launch(task, form, blocks, stream, &mut parameters, partition)? };
+        unsafe { kernels.launch(task, form, [blocks, 0], stream, &mut parameters, partition)? };
         Ok(0)
+    }
+
+    /// Queues the kernel with that number of a call by key, which adds all elements to its table.
+    fn add_by_key(&self, task: Task<'_>, number: usize) -> Result<(), Error> {
+        let Task::Evaluate(Evaluation { bindings, .. }) = task else {
+            return Err(enqueue::NO_OUTPUT);
+        };
+        let (Some(table), Some(output)) = (self.target.tables.get(number), self.outputs.first())
+        else {
+            return Err(enqueue::NO_OUTPUT);
+        };
+        let n = self.elements(self.reduced());
+        if n == 0 {
+            return Ok(());
+        }
+        let Target { device, stream, .. } = self.target;
+        let limit = self.target.block_limits.of(task);
+        let inputs: Addresses = self.inputs.iter().map(DeviceView::address).collect();
+        let mut parameters: Parameters = input_parameters(task, &inputs).into_iter().collect();
+        let mut form = Form::Contiguous;
+        if !self.is_contiguous() {
+            let axes = |axes: Range<usize>| axes.len().max(1);
+            form = Form::Along(AxisReduction {
+                outer: axes(self.kept()),
+                reduced: axes(self.reduced()),
+            });
+            self.add_axes(&mut parameters, self.kept(), bindings, Some(output));
+            self.add_axes(&mut parameters, self.reduced(), bindings, None);
+            parameters.push(output.address());
+        }
+        table.launches(device, self.first, n, limit).try_for_each(|launch| {
+            let mut parameters = parameters.clone();
+            parameters.extend(launch.parameters);
+            let grid = [launch.blocks, launch.shared_bytes];
+            // SAFETY: the promise of `new`; the kernel has these parameters, and the table is the call's.
+            unsafe { device.kernels.launch(task, form, grid, stream, &mut parameters, None) }
+        })
+    }
+
+    /// True if there is one result, and its elements are adjacent in each array.
+    fn is_contiguous(&self) -> bool {
+        let follow = |array: &DeviceView| match *array.strides(self.reduced()) {
+            [] => true,
+            [stride] => stride == array.element_bytes() as isize,
+            _ => false,
+        };
+        self.elements(self.kept()) == 1 && self.inputs.iter().all(follow)
     }
 
     /// Queues a copy, or the kernel of an elementwise task, which writes `outputs`. Contiguous arrays have a kernel of
@@ -307,7 +358,7 @@ impl<'a> PlacedPart<'a> {
         };
         let (kernels, form) = (&device.kernels, Form::Strided(variant));
         // SAFETY: the promise of `new`; the kernel has these parameters.
-        unsafe { kernels.launch(task, form, blocks, stream, &mut parameters, None)? };
+        unsafe { kernels.launch(task, form, [blocks, 0], stream, &mut parameters, None)? };
         Ok(0)
     }
 

@@ -200,6 +200,7 @@ impl Stream {
                     device: self.device,
                     stream: self.raw,
                     scratch: scratch.as_mut().and_then(|scratch| scratch.as_mut()),
+                    tables: &[],
                     block_limits: plan.block_limits,
                     flags: None,
                     copies_by_driver: plan.copies_by_driver,
@@ -231,7 +232,7 @@ impl Stream {
     ) -> Result<Option<MutexGuard<'_, Option<Scratch>>>, Error> {
         match task.kind() {
             TaskKind::Copy | TaskKind::Elementwise => return Ok(None),
-            TaskKind::Reduced | TaskKind::Mixed => {}
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => {}
         }
         self.refuse_capture()?;
         let mut made = self.scratch();

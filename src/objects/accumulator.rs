@@ -46,6 +46,9 @@ const KINDS: [Row; 4] = [
     (GPUVEC_ACCUMULATOR_DOT_F64, Code::DotF64, Op::DotF64, "a dot product of double"),
 ];
 
+/// Is called with the number and the words of a state.
+type Visit<'a> = dyn FnMut(usize, &[i64]) + 'a;
+
 /// The lengths of axes.
 pub(crate) type Shape = ArrayVec<i64, MAX_RANK>;
 
@@ -168,6 +171,11 @@ impl Accumulator {
         kind(self.code).2
     }
 
+    /// The code of the states.
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
     /// The shape of the states.
     pub(crate) fn shape(&self) -> &[i64] {
         &self.shape
@@ -180,16 +188,20 @@ impl Accumulator {
 
     /// Adds complete states of the same kind to the accumulator's states. After an error none has changed.
     pub(crate) fn add_states(&self, added: &dyn ErasedStates) -> Result<(), Error> {
+        self.add_words(&|visit| for_each(self.code, added, visit))
+    }
+
+    /// Adds states to the accumulator's states. `for_each` calls a function with the number and the words of each. After
+    /// an error no state has changed.
+    pub(crate) fn add_words(&self, for_each: &dyn Fn(&mut Visit<'_>)) -> Result<(), Error> {
         let len = self.code.words();
         self.with(|words| {
             let mut checked = Ok(());
-            for_each(self.code, added, &mut |number, state| {
+            for_each(&mut |number, state| {
                 checked = checked.and(check_elements(&words[number * len..], state));
             });
             checked?;
-            for_each(self.code, added, &mut |number, state| {
-                merge_words(&mut words[number * len..][..len], state);
-            });
+            for_each(&mut |number, state| merge_words(&mut words[number * len..][..len], state));
             Ok(())
         })
     }

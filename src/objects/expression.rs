@@ -65,6 +65,9 @@ pub const GPUVEC_SCALAR: i32 = 256;
 /// operand, as a number in the text does: `k*a` is `float` for an array `a` of `float`.
 pub const GPUVEC_NUMBER: i32 = 512;
 
+/// A flag of `gpuvec_expr_run_by` and `gpuvec_accumulator_add_by`: elements whose keys are outside the groups are left out.
+pub const GPUVEC_IGNORE_OUTSIDE: i32 = 1;
+
 /// A text that `gpuvec_expr_text` stores.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +107,16 @@ pub(crate) fn declaration(declared: i32) -> Result<(Element, Form), Error> {
         GPUVEC_NUMBER => (Form::Number, declared - GPUVEC_NUMBER),
         _ => (Form::Array, 0),
     };
-    let known = TYPES.iter().find(|(known, _)| *known as i32 == number);
-    known.map(|(_, element)| (*element, form)).ok_or(Error::Value {
+    element(number).map(|element| (element, form)).ok_or(Error::Value {
         argument: "an element of types",
         value: declared.into(),
         expected: "pass a gpuvec_type, from 1 to 13; with | GPUVEC_SCALAR for one value, or | GPUVEC_NUMBER",
     })
+}
+
+/// The type of a `gpuvec_type`.
+pub(crate) fn element(number: i32) -> Option<Element> {
+    TYPES.iter().find(|(known, _)| *known as i32 == number).map(|(_, element)| *element)
 }
 
 /// The object behind an expression's handle. It is immutable.
@@ -157,13 +164,19 @@ pub(crate) fn given(expression: *mut gpuvec_expr) -> Result<Arc<Expression>, Err
     EXPRESSIONS.get("expr", expression)
 }
 
-/// Returns a handle of the expression with this text and these inputs.
-pub(crate) fn compile(text: &str, inputs: &[Input<'_>]) -> Result<*mut gpuvec_expr, Refused> {
-    Ok(EXPRESSIONS.give_shared(compiled(text, inputs)?)?)
+/// Returns a handle of the expression with this text and these inputs, and keys of the text `by`.
+pub(crate) fn compile(
+    text: &str, by: Option<&str>, inputs: &[Input<'_>],
+) -> Result<*mut gpuvec_expr, Refused> {
+    Ok(EXPRESSIONS.give_shared(compiled(text, by, inputs)?)?)
 }
 
-/// The expression with this text and these inputs, from the cache or compiled now.
-pub(crate) fn compiled(text: &str, inputs: &[Input<'_>]) -> Result<Arc<Expression>, Refused> {
+/// The expression with this text and these inputs, and keys of the text `by`, from the cache or compiled now.
+pub(crate) fn compiled(
+    text: &str, by: Option<&str>, inputs: &[Input<'_>],
+) -> Result<Arc<Expression>, Refused> {
+    let whole = by.map(|by| format!("{text} by {by}"));
+    let (formulas, text) = (text, whole.as_deref().unwrap_or(text));
     let place = &CACHE[place(text, inputs)];
     let known = place.read(Option::clone).filter(|known| known.is(text, inputs));
     if let Some(known) = known {
@@ -171,7 +184,7 @@ pub(crate) fn compiled(text: &str, inputs: &[Input<'_>]) -> Result<Arc<Expressio
         return Ok(known);
     }
     let started = log::started();
-    let new = Arc::new(Expression::new(text, inputs)?);
+    let new = Arc::new(Expression::new(text, formulas, by, inputs)?);
     log::done(format_args!("compiled \"{}\"", Shown(text)), started);
     // The earlier expression is dropped here, without the lock.
     let _earlier = place.change(|cached| cached.replace(new.clone()));
@@ -204,11 +217,17 @@ fn place(text: &str, inputs: &[Input<'_>]) -> usize {
 }
 
 impl Expression {
-    fn new(text: &str, inputs: &[Input<'_>]) -> Result<Self, Refused> {
+    fn new(
+        text: &str, formulas: &str, by: Option<&str>, inputs: &[Input<'_>],
+    ) -> Result<Self, Refused> {
         if !memory::is_left_for(MOST_BYTES) {
             return Err(NO_MEMORY.into());
         }
-        let program = ::gpuvec_expr::compile(text, inputs).map_err(|error| {
+        let program = match by {
+            Some(by) => ::gpuvec_expr::compile_by(formulas, by, inputs),
+            None => ::gpuvec_expr::compile(formulas, inputs),
+        };
+        let program = program.map_err(|error| {
             if error.lacks_memory() { NO_MEMORY.into() } else { Refused::Expression(error) }
         })?;
         let mut expression = Self::of(program)?;
@@ -257,7 +276,7 @@ impl Expression {
     pub(crate) fn has_result(&self, index: usize) -> Result<i32, Error> {
         Ok(match self.output(index)?.kind {
             OutputKind::Elementwise => 0,
-            OutputKind::Reduced { .. } | OutputKind::Single => 1,
+            OutputKind::Reduced { .. } | OutputKind::Grouped { .. } | OutputKind::Single => 1,
         })
     }
 

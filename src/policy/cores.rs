@@ -97,6 +97,13 @@ pub(crate) const REDUCED_STATE_BYTES: usize = 512 << 10;
 /// The elements of each part of a reduction along axes with too few results for all cores.
 pub(crate) const REDUCED_PART: usize = 1 << 15;
 
+/// The elements of a call for each state of a further thread's table of groups. With fewer, a thread would take longer
+/// to clear its table and to add it to the results than to add the elements. Not measured alone.
+pub(crate) const ELEMENTS_PER_GROUP: usize = 2;
+
+/// The results by key that are computed at a time: they stay in a core's first cache. Not measured alone.
+pub(crate) const RESULTS_AT_ONCE: usize = 1 << 11;
+
 /// The elements of a chunk that is copied from device memory, for cores to add to accumulators: at most 8 MiB.
 pub(crate) const COPIED_CHUNK: usize = 1 << 20;
 

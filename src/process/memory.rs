@@ -1,6 +1,7 @@
 //! Memory of the host: the page size, allocations that fail without an abort, and the range of addresses where memory
 //! of one kind has been seen.
 
+use bytemuck::Zeroable;
 use std::collections::TryReserveError;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +36,42 @@ pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, TryRese
     values.try_reserve_exact(count)?;
     values.resize(count, value);
     Ok(values)
+}
+
+/// Returns `count` values whose bits are zero, or an error if memory has run out. The system's new pages are zero, so
+/// pages of a large array are not touched.
+pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Result<Box<[T]>, NoMemory> {
+    let values = bytemuck::allocation::try_zeroed_slice_box(count).map_err(|()| NoMemory)?;
+    advise_large_pages(&values);
+    Ok(values)
+}
+
+/// The least bytes of an array with large pages. Follows from the size of these, 2 MiB on x86-64.
+#[cfg(target_os = "linux")]
+const LARGE_BYTES: usize = 4 << 20;
+
+/// Asks the system for large pages for an array that is accessed in any order.
+fn advise_large_pages<T>(values: &[T]) {
+    #[cfg(target_os = "linux")]
+    if size_of_val(values) >= LARGE_BYTES {
+        let start = values.as_ptr().cast::<u8>();
+        let first = start.align_offset(page_bytes());
+        // SAFETY: the whole pages of the array; the advice changes no contents.
+        unsafe {
+            let address = start.wrapping_add(first).cast_mut().cast();
+            libc::madvise(address, size_of_val(values) - first, libc::MADV_HUGEPAGE);
+        }
+    }
+}
+
+/// The error of an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoMemory;
+
+impl From<TryReserveError> for NoMemory {
+    fn from(_: TryReserveError) -> Self {
+        NoMemory
+    }
 }
 
 /// The lowest and the highest address at which memory of one kind has been seen. It spares all other memory a slow

@@ -47,7 +47,7 @@ pub(crate) fn accumulate(
     let placement = settings::placement()?;
     let of_stream = given(stream)?;
     let (formula, bindings) = (Formula::of(op), &[Binding::Array; MOST_INPUTS][..op.inputs()]);
-    let task = Task::Evaluate(Evaluation { formula, bindings });
+    let task = Task::Evaluate(Evaluation { formula, bindings, groups: 0 });
     // SAFETY: no call writes there. This placeholder has the accumulator's axes, and so gives the states their order.
     let results = unsafe { Argument::new("state", accumulator.address(), formula.output, None) };
     let outputs = &[results];
@@ -122,7 +122,13 @@ fn check_shape(shape: &[i64], reduced_axes: u64, wanted: &[i64]) -> Result<(), E
 fn of_arrays(op: Op, text: &str, count: usize) -> Result<Arc<Expression>, Error> {
     let element = if op.element_bytes() == 4 { Element::F32 } else { Element::F64 };
     let input = |name| ::gpuvec_expr::Input { name, element, form: Form::Array };
-    let compiled = expression::compiled(text, &[input("a"), input("b")][..count]);
+    of_library(expression::compiled(text, None, &[input("a"), input("b")][..count]))
+}
+
+/// An expression of the library, which is right.
+pub(super) fn of_library(
+    compiled: Result<Arc<Expression>, Refused>,
+) -> Result<Arc<Expression>, Error> {
     compiled.map_err(|refused| match refused {
         Refused::Other(error) => error,
         Refused::Expression(_) => Error::Internal { text: "an expression of the library" },
@@ -213,7 +219,7 @@ fn copied<'a>(
     let formula = &expression.formula;
     // SAFETY: there is a word for each element.
     let copy = unsafe { Argument::new("copy", words.as_ptr().cast(), formula.output, None) };
-    let task = Task::Evaluate(Evaluation { formula, bindings: &[Binding::Array] });
+    let task = Task::Evaluate(Evaluation { formula, bindings: &[Binding::Array], groups: 0 });
     let (inputs, outputs) = (&[part], &[copy]);
     let arguments = Arguments { task, contiguous: None, shape, reduced_axes: 0, inputs, outputs };
     run(&arguments, CpuProgram::Blocks(&expression.blocks), null_mut())?;

@@ -106,12 +106,16 @@ impl<'a> Given<'a> {
 
     /// The argument for `array`, which the call uses.
     fn argument(&self, name: &'static str, array: gpuvec_array, layout: Layout) -> Argument<'a> {
+        let strides = self.strides(array, self.shape.len());
+        // SAFETY: the promise of `new`.
+        unsafe { Argument::new(name, array.data, layout, strides) }
+    }
+
+    /// The strides of an array along its axes. `None` if they are NULL, for C order.
+    pub(super) fn strides(&self, array: gpuvec_array, axes: usize) -> Option<&'a [Stride]> {
         let first = array.strides.cast::<Stride>();
         // SAFETY: the promise of `new`.
-        unsafe {
-            let strides = (!first.is_null()).then(|| from_raw_parts(first, self.shape.len()));
-            Argument::new(name, array.data, layout, strides)
-        }
+        (!first.is_null()).then(|| unsafe { from_raw_parts(first, axes) })
     }
 }
 
@@ -121,17 +125,34 @@ pub(super) struct BoundArguments<'a> {
     /// The binding of each declared input.
     bindings: ArrayVec<Binding, MAX_INPUTS>,
     inputs: ArrayVec<Argument<'a>, MAX_INPUTS>,
-    outputs: ArrayVec<Argument<'a>, MAX_OUTPUTS>,
+    pub(super) outputs: ArrayVec<Argument<'a>, MAX_OUTPUTS>,
+    /// The number of groups of a call by key.
+    pub(super) groups: usize,
 }
 
 impl<'a> BoundArguments<'a> {
     pub(super) const fn new() -> Self {
         let bindings = ArrayVec::new_const();
-        BoundArguments { bindings, inputs: ArrayVec::new_const(), outputs: ArrayVec::new_const() }
+        BoundArguments {
+            bindings,
+            inputs: ArrayVec::new_const(),
+            outputs: ArrayVec::new_const(),
+            groups: 0,
+        }
     }
 
     /// Reads the arguments that the expression uses. Fails if a number does not fit. Without elements, reads no inputs.
     pub(super) fn read(&mut self, given: &Given<'a>) -> Result<(), Error> {
+        self.read_inputs(given)?;
+        for (number, layout) in given.expression.formula.outputs().enumerate() {
+            let (name, array) = (given.output_names[number], given.output(number));
+            self.outputs.push(given.argument(name, array, layout));
+        }
+        Ok(())
+    }
+
+    /// Reads the inputs that the expression uses, as `read`.
+    pub(super) fn read_inputs(&mut self, given: &Given<'a>) -> Result<(), Error> {
         let (expression, has_elements) = (given.expression, !given.shape.contains(&0));
         given.check_pointers(has_elements)?;
         for (number, (input, name)) in
@@ -163,10 +184,6 @@ impl<'a> BoundArguments<'a> {
                 }
             });
         }
-        for (number, layout) in expression.formula.outputs().enumerate() {
-            let (name, array) = (given.output_names[number], given.output(number));
-            self.outputs.push(given.argument(name, array, layout));
-        }
         if has_elements {
             let bits = |input: usize| match self.bindings[input] {
                 Binding::Scalar(bits) => bits,
@@ -179,9 +196,9 @@ impl<'a> BoundArguments<'a> {
 
     /// The arguments of a call, from those that were read.
     pub(super) fn arguments(&'a self, given: &Given<'a>) -> Arguments<'a> {
-        let (formula, bindings) = (&given.expression.formula, &self.bindings);
+        let (formula, bindings, groups) = (&given.expression.formula, &self.bindings, self.groups);
         Arguments {
-            task: Task::Evaluate(Evaluation { formula, bindings }),
+            task: Task::Evaluate(Evaluation { formula, bindings, groups }),
             contiguous: None,
             shape: given.shape,
             reduced_axes: given.reduced_axes,

@@ -87,7 +87,7 @@ pub(crate) unsafe fn evaluate_tensors(
                 shape = tensor.shape;
                 break;
             }
-            Role::Output(Extent::Results) | Role::Unused => {}
+            Role::Output(Extent::Results | Extent::Groups) | Role::Unused => {}
         }
     }
     // On the heap, since all strides may take 10 KiB.
@@ -104,7 +104,9 @@ pub(crate) unsafe fn evaluate_tensors(
                 strides.extend(match place.role {
                     Role::Array => tensor.broadcast(&shape)?,
                     Role::Output(Extent::Elements) => tensor.of_result(&shape, 0)?,
-                    Role::Output(Extent::Results) => tensor.of_result(&shape, reduced_axes)?,
+                    Role::Output(Extent::Results | Extent::Groups) => {
+                        tensor.of_result(&shape, reduced_axes)?
+                    }
                     Role::Scalar | Role::Unused => PerAxis::new(),
                 });
                 tensor.data

@@ -143,12 +143,14 @@ impl Parallel<'_> {
 
     /// The result, after all threads are done.
     fn finish(self, threads: usize, selection: Selection) -> Result<(), Failure> {
+        let job = self.job;
         let Outcome { progress, devices, used_cores, error } =
             self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         if progress.finished < self.queue.all() {
             let error = error.unwrap_or(Error::Internal { text: "a chunk was not computed" });
             return Err(Failure { error, wrote: progress.wrote });
         }
+        job.merge_tables()?;
         let cores = if used_cores { last_run::GPUVEC_PATH_CORES } else { 0 };
         // Arrays that repeat elements are staged before a copy by DMA.
         let staged = if progress.bytes_staged > 0 { last_run::GPUVEC_PATH_STAGED } else { 0 };
@@ -183,7 +185,7 @@ pub(super) fn path(call: &Call<'_>, transfers: &Transfers) -> u32 {
         Transfer::Mapped => last_run::GPUVEC_PATH_MAPPED,
         Transfer::Dma => last_run::GPUVEC_PATH_DMA,
         Transfer::Staged => last_run::GPUVEC_PATH_STAGED | last_run::GPUVEC_PATH_MAPPED,
-        Transfer::State => 0,
+        Transfer::State | Transfer::Table => 0,
     };
     transfers.all().fold(0, |path, transfer| path | bits(transfer))
 }

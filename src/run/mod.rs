@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod arguments;
+mod by_key;
 mod cores;
 mod dlpack;
 mod gpus;
@@ -31,6 +32,7 @@ use crate::process::warmup;
 pub(crate) use accumulate::accumulate;
 pub use arguments::gpuvec_array;
 pub(crate) use arguments::{Given, INPUT_NAMES, OUTPUT_NAMES, Pointers};
+pub(crate) use by_key::{Groups, accumulate_by_key, evaluate_by_key};
 pub(crate) use dlpack::evaluate_tensors;
 use gpus::Failure;
 use gpuvec_ops::{Accumulator, Element, Op};
@@ -58,7 +60,7 @@ pub(crate) unsafe fn operation<const COUNT: usize>(
     let formula = Formula::of(op);
     let bindings = [Binding::Array, Binding::Array, Binding::Scalar(alpha)];
     let bindings = &bindings[2 - COUNT..][..COUNT + usize::from(formula.has_alpha)];
-    let task = Task::Evaluate(Evaluation { formula, bindings });
+    let task = Task::Evaluate(Evaluation { formula, bindings, groups: 0 });
     let layout = Layout::contiguous(op.element_bytes());
     // SAFETY: this function's promise.
     let argument = |name, pointer, layout| unsafe { Argument::new(name, pointer, layout, None) };
@@ -176,7 +178,7 @@ impl Runner<'_> {
         self.call.strides().is_some()
             && match self.call.task().kind() {
                 TaskKind::Copy | TaskKind::Elementwise => false,
-                TaskKind::Reduced | TaskKind::Mixed => true,
+                TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => true,
             }
     }
 

@@ -22,6 +22,10 @@ use std::ptr::{null, null_mut};
 pub(crate) fn evaluate(given: &Given<'_>, stream: *mut gpuvec_stream) -> Result<(), Error> {
     let expression = given.expression;
     log::begin(Subject::Expression(Some(&expression.text)), saturated_elements(given.shape));
+    if expression.formula.kind == TaskKind::Grouped {
+        let expected = "it has keys: call gpuvec_expr_run_by";
+        return Err(Error::Value { argument: "expr", value: 0, expected });
+    }
     match expression.has_passes {
         false => evaluate_pass(given, stream),
         true => evaluate_passes(given, stream),
@@ -124,7 +128,7 @@ impl Passes<'_> {
         let kind = expression.formula.kind;
         let expected = match kind {
             _ if reduced_axes == kind.reduced_axes(shape.len()) => return Ok(()),
-            TaskKind::Reduced | TaskKind::Mixed => {
+            TaskKind::Reduced | TaskKind::Grouped | TaskKind::Mixed => {
                 "reductions inside formulas are of all elements: reduce all axes, or evaluate these reductions first, \
                  and pass their results as arrays"
             }

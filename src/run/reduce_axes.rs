@@ -7,20 +7,28 @@
 //! A tile is visited in rows if the elements of a result are adjacent in memory, or nearly. It is visited in columns if
 //! elements of adjacent results are, or if results have too few elements to fill vectors.
 //!
+//! By key, each thread has a table with a state for each group, and adds the elements of a block of results to it. The
+//! results are computed from all tables of a block at the end.
+//!
 //! The program loads the values for reductions before it stores the elements of other outputs. An output that is an
 //! input has the same elements in each tile, so no tile reads elements that another tile writes.
 
 use super::strided_iter::address;
 use super::work::{MISSING, NO_BUFFERS, inner};
+use crate::arch::Isa;
 use crate::call::chunk::Chunk;
-use crate::call::{Binding, Call, ChunkWork, Extent, KernelStates, MAX_INPUTS, MAX_OUTPUTS};
+use crate::call::{
+    Binding, Call, ChunkWork, Extent, KernelStates, LEFT, MAX_INPUTS, MAX_OUTPUTS, OUTSIDE,
+    Table as DeviceTable,
+};
 use crate::cpu::expression::{
-    BlockProgram, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns, Values,
+    BlockProgram, GroupStates, Groups, MOST_SUMS, OutputStates, Range, Scratch, ValueColumns,
+    Values,
 };
 use crate::cpu::{Grid, gather, low_ends, scatter};
 use crate::error::Error;
 use crate::policy::cores;
-use crate::process::memory;
+use crate::process::memory::{self, NoMemory};
 use arrayvec::ArrayVec;
 use gpuvec_axes::{Access, Axes, Block, Blocks, Inner, MAX_AXES, Space, View, are_columns};
 use gpuvec_expr::Type;
@@ -58,9 +66,83 @@ pub(super) struct ReduceAxes<'a> {
     merged: Mutex<Option<OutputStates>>,
     /// The number of the first state, if the caller wants states in place of results.
     first_wanted: Option<usize>,
+    /// The states of groups, if elements have keys.
+    by_key: Option<ByKey>,
     units_done: AtomicUsize,
     /// True if a worker lacked memory and left its units undone.
     lacked_memory: AtomicBool,
+}
+
+/// The states of groups.
+struct ByKey {
+    /// The groups of each result.
+    groups: usize,
+    /// A prototype of the states.
+    states: GroupStates,
+    tables: Mutex<Vec<Table>>,
+    /// The states of each block that devices computed. Empty if there are none.
+    of_devices: Mutex<Vec<GroupStates>>,
+    /// The index of the first element whose key is outside the groups, and the key.
+    outside: Mutex<Option<(usize, i64)>>,
+    /// True if a device found a key outside the groups.
+    is_outside: AtomicBool,
+    /// True if terms had bits that the tables of a device lack.
+    are_left: AtomicBool,
+}
+
+/// The states of the groups of a block of results, for part of the elements.
+struct Table {
+    block: usize,
+    states: GroupStates,
+}
+
+/// The states of the groups of all results.
+pub(super) struct GroupedResults {
+    /// A prototype of the states.
+    states: GroupStates,
+    groups: usize,
+    /// The numbers of the results of each block, in the order of the outer axes, and the block's tables.
+    blocks: Vec<(ops::Range<usize>, Vec<GroupStates>)>,
+}
+
+impl GroupedResults {
+    /// Blocks of results without elements. `states` is a prototype.
+    pub(super) fn new(
+        states: GroupStates, groups: usize, blocks: impl Iterator<Item = ops::Range<usize>>,
+    ) -> Self {
+        let blocks = blocks.map(|results| (results, Vec::new())).collect();
+        GroupedResults { states, groups, blocks }
+    }
+
+    /// The bits of results of an output: for the groups from number `start` on, and one index of the outer axes.
+    pub(super) fn of_groups(&self, output: usize, result: usize, start: usize, bits: &mut [u64]) {
+        let block = self.blocks.partition_point(|(results, _)| results.end <= result);
+        let (results, tables) = &self.blocks[block];
+        let first = (result - results.start) * self.groups + start;
+        self.states.results(&tables.iter().collect::<Vec<_>>(), output, first, bits);
+    }
+
+    /// Calls `visit` with the number of the result, the group and the words of each state of the only sum that has
+    /// elements.
+    pub(super) fn for_each(&self, visit: &mut dyn FnMut(usize, usize, &[i64])) {
+        for (results, tables) in &self.blocks {
+            let tables: Vec<_> = tables.iter().collect();
+            let count = results.len() * self.groups;
+            self.states.for_each(&tables, count, &mut |state, words| {
+                visit(results.start + state / self.groups, state % self.groups, words);
+            });
+        }
+    }
+
+    /// The number of a group that lacks an element and therefore a result.
+    pub(super) fn group_without_result(&self) -> Option<usize> {
+        self.blocks.iter().find_map(|(results, tables)| {
+            let tables: Vec<_> = tables.iter().collect();
+            let count = results.len() * self.groups;
+            let state = self.states.first_without_result(&tables, count);
+            state.map(|state| state % self.groups)
+        })
+    }
 }
 
 /// The order of the elements of a tile.
@@ -100,7 +182,7 @@ impl<'a> ReduceAxes<'a> {
         let (mut results, mut elementwise) = (ArrayVec::new(), ArrayVec::new());
         for (layout, view) in formula.outputs().zip(outputs) {
             match layout.extent {
-                Extent::Results => results.push(view),
+                Extent::Results | Extent::Groups => results.push(view),
                 Extent::Elements => elementwise.push(view),
             }
         }
@@ -130,6 +212,7 @@ impl<'a> ReduceAxes<'a> {
             results: axes.kept().elements(),
             merged: Mutex::default(),
             first_wanted: None,
+            by_key: None,
             units_done: AtomicUsize::new(0),
             lacked_memory: AtomicBool::new(false),
         })
@@ -143,12 +226,52 @@ impl<'a> ReduceAxes<'a> {
         self
     }
 
+    /// Makes the work add each element to the state of its key: of each result, a state for each of `groups` keys. It
+    /// ends with [`ReduceAxes::into_groups`].
+    pub(super) fn by_key(mut self, groups: usize, states: GroupStates) -> Self {
+        self.in_place.clear();
+        self.by_key = Some(ByKey {
+            groups,
+            states,
+            tables: Mutex::default(),
+            of_devices: Mutex::default(),
+            outside: Mutex::default(),
+            is_outside: AtomicBool::new(false),
+            are_left: AtomicBool::new(false),
+        });
+        self
+    }
+
+    /// The index of the first element whose key is outside the groups, and the key.
+    pub(super) fn outside(&mut self) -> Option<(usize, i64)> {
+        self.by_key.as_mut().and_then(|by_key| *inner(&mut by_key.outside))
+    }
+
+    /// True if a device found a key outside the groups. It does not say which.
+    pub(super) fn is_outside(&mut self) -> bool {
+        self.by_key.as_mut().is_some_and(|by_key| *by_key.is_outside.get_mut())
+    }
+
+    /// True if terms had bits that the tables of a device lack: the states are not complete.
+    pub(super) fn are_left(&mut self) -> bool {
+        self.by_key.as_mut().is_some_and(|by_key| *by_key.are_left.get_mut())
+    }
+
     /// Divides the work among threads. If there are too few results, their elements are divided into parts.
     pub(super) fn divide(&mut self, threads: usize) {
         if threads > 1 {
             let units = (threads * cores::CHUNKS_PER_CORE).min(self.elements / cores::REDUCED_PART);
-            self.parts = units.div_ceil(self.kept.count()).clamp(1, self.reduced.count());
+            let most = self.most_parts(threads).min(self.reduced.count());
+            self.parts = units.div_ceil(self.kept.count()).clamp(1, most);
         }
+    }
+
+    /// The most parts of the reduced axes. By key, each part may have a table of its own.
+    fn most_parts(&self, threads: usize) -> usize {
+        let Some(ByKey { groups, .. }) = self.by_key else { return usize::MAX };
+        let elements = self.elements / self.results;
+        let tables = elements / groups.saturating_mul(cores::ELEMENTS_PER_GROUP).max(1);
+        if tables >= threads { usize::MAX } else { tables.max(1) }
     }
 
     /// Stores the results after the work has run and passed the [check](ReduceAxes::check).
@@ -173,6 +296,26 @@ impl<'a> ReduceAxes<'a> {
         inner(&mut self.merged).take().ok_or(MISSING)
     }
 
+    /// The states of the groups, after the work has run and passed the [check](ReduceAxes::check).
+    pub(super) fn into_groups(self) -> Result<GroupedResults, Error> {
+        if self.lacked_memory.into_inner() {
+            return Err(NO_BUFFERS);
+        }
+        let Some(ByKey { groups, states, tables, of_devices, .. }) = self.by_key else {
+            return Err(MISSING);
+        };
+        let rows = |block| self.kept.first_element(block)..self.kept.first_element(block + 1);
+        let mut results = GroupedResults::new(states, groups, (0..self.kept.count()).map(rows));
+        for table in tables.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            results.blocks[table.block].1.push(table.states);
+        }
+        let of_devices = of_devices.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for ((_, tables), states) in results.blocks.iter_mut().zip(of_devices) {
+            tables.push(states);
+        }
+        Ok(results)
+    }
+
     /// Fails unless all units are done.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         if *self.lacked_memory.get_mut() {
@@ -189,6 +332,21 @@ impl<'a> ReduceAxes<'a> {
     /// True if each tile has all elements of its results, one result after another.
     fn has_whole_rows(&self) -> bool {
         self.order == Order::Rows && self.reduced.count() == 1 && self.first_wanted.is_none()
+    }
+
+    /// Merges a device's table into the states of each block.
+    fn merge_table(
+        &self, by_key: &ByKey, states: &mut Vec<GroupStates>, number: usize, table: &DeviceTable,
+        words: &[u64],
+    ) -> Result<(), NoMemory> {
+        for block in 0..self.kept.count() {
+            let of_block = [block, block + 1].map(|of| self.kept.first_element(of) * by_key.groups);
+            if states.len() == block {
+                states.push(by_key.states.identities(of_block[1] - of_block[0])?);
+            }
+            states[block].merge_table(number, table, words, of_block[0]..of_block[1])?;
+        }
+        Ok(())
     }
 
     fn units(&self) -> usize {
@@ -224,7 +382,13 @@ impl ChunkWork for ReduceAxes<'_> {
             return;
         }
         *inner(&mut self.merged) = None;
-        if self.parts > 1 {
+        if let Some(by_key) = &mut self.by_key {
+            inner(&mut by_key.tables).clear();
+            inner(&mut by_key.of_devices).clear();
+            *inner(&mut by_key.outside) = None;
+            *by_key.is_outside.get_mut() = false;
+            *by_key.are_left.get_mut() = false;
+        } else if self.parts > 1 {
             match self.reductions.identities(self.results) {
                 Ok(states) => *inner(&mut self.merged) = Some(states),
                 Err(_) => *self.lacked_memory.get_mut() = true,
@@ -241,8 +405,11 @@ impl ChunkWork for ReduceAxes<'_> {
             return self.lacked_memory.store(true, Ordering::Relaxed);
         };
         for unit in chunks.flat_map(|chunk| self.units_of(&chunk)) {
-            worker.compute(unit);
+            if worker.compute(unit).is_err() {
+                return self.lacked_memory.store(true, Ordering::Relaxed);
+            }
         }
+        worker.leave_table();
     }
 
     fn take_states(&self, states: &KernelStates<'_>) {
@@ -251,6 +418,17 @@ impl ChunkWork for ReduceAxes<'_> {
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         merged.iter_mut().for_each(|states| states.merge_words(reduction, first, words, bytes));
     }
+
+    fn take_table(&self, number: usize, table: &DeviceTable, words: &[u64]) {
+        let Some(by_key) = &self.by_key else { return };
+        for (place, flag) in [(OUTSIDE, &by_key.is_outside), (LEFT, &by_key.are_left)] {
+            flag.fetch_or(words[place] != 0, Ordering::Relaxed);
+        }
+        let mut states = by_key.of_devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.merge_table(by_key, &mut states, number, table, words).is_err() {
+            self.lacked_memory.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A thread with its memory.
@@ -258,6 +436,10 @@ struct Worker<'a> {
     of: &'a ReduceAxes<'a>,
     scratch: Scratch,
     states: OutputStates,
+    /// The states of groups to which elements were added last.
+    table: Option<Table>,
+    /// True if memory for the states of groups ran out.
+    lacks_memory: bool,
     /// The results of a block, for each reduced output.
     results: ArrayVec<Vec<u64>, MAX_OUTPUTS>,
     /// Room for a copy of a tile of each input and each elementwise output.
@@ -278,22 +460,28 @@ impl<'a> Worker<'a> {
         let elements = of.kept.elements() * of.reduced.elements();
         let arrays = of.inputs.len() + of.elementwise.len();
         let copies = if of.in_place.is_empty() { arrays * elements } else { 0 };
-        let results = of.outputs.iter().map(|_| memory::filled(0, of.kept.elements()));
+        let kept = if of.by_key.is_some() { 0 } else { of.kept.elements() };
+        let results = of.outputs.iter().map(|_| memory::filled(0, kept));
         Ok(Worker {
             of,
             scratch: of.program.scratch(elements)?,
-            states: of.reductions.identities(of.kept.elements())?,
+            states: of.reductions.identities(kept)?,
+            table: None,
+            lacks_memory: false,
             results: results.collect::<Result<_, _>>()?,
             copies: memory::filled(0, copies)?,
         })
     }
 
     /// Reduces part of the elements of a block of results.
-    fn compute(&mut self, unit: usize) {
+    fn compute(&mut self, unit: usize) -> Result<(), NoMemory> {
         let of = self.of;
         let (number, part) = (unit / of.parts, unit % of.parts);
         let block = of.kept.at(number);
-        self.states.clear();
+        match &of.by_key {
+            None => self.states.clear(),
+            Some(by_key) => self.take_table(by_key, number, block.space().elements())?,
+        }
         let [begin, end] = [part, part + 1].map(|part| part * of.reduced.count() / of.parts);
         let mut first = of.reduced.first_element(begin);
         for reduced in of.reduced.walk(begin..end) {
@@ -306,7 +494,11 @@ impl<'a> Worker<'a> {
             first += reduced.space().elements();
         }
         let len = block.space().elements();
-        if !of.merges() {
+        if of.by_key.is_some() {
+            if self.lacks_memory {
+                return Err(NoMemory);
+            }
+        } else if !of.merges() {
             for (output, results) in self.results.iter_mut().enumerate() {
                 if !of.has_whole_rows() || !self.states.has_one_sum(output) {
                     self.states.results(output, &mut results[..len]);
@@ -314,12 +506,30 @@ impl<'a> Worker<'a> {
                 of.store(&block, output, &mut results[..len]);
             }
         } else {
-            self.states.complete();
             let first = of.first_wanted.unwrap_or(0) + of.kept.first_element(number);
+            self.states.complete();
             let mut merged = of.merged.lock().unwrap_or_else(PoisonError::into_inner);
             merged.iter_mut().for_each(|all| all.merge(first, &self.states, len));
         }
         of.units_done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes a table for a block of `len` results, unless the last one is of this block.
+    fn take_table(&mut self, by_key: &ByKey, block: usize, len: usize) -> Result<(), NoMemory> {
+        if self.table.as_ref().is_none_or(|table| table.block != block) {
+            self.leave_table();
+            let states = by_key.states.identities(len * by_key.groups)?;
+            self.table = Some(Table { block, states });
+        }
+        Ok(())
+    }
+
+    /// Leaves the table for the computation of results.
+    fn leave_table(&mut self) {
+        if let (Some(by_key), Some(table)) = (&self.of.by_key, self.table.take()) {
+            by_key.tables.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+        }
     }
 
     /// Adds the values of a tile to the states, or computes the results of whole rows, and stores the elements of the
@@ -343,9 +553,15 @@ impl<'a> Worker<'a> {
             Order::Rows => self.states.reduced_at_once(),
         });
         let (all, results) = (&mut self.states, &mut self.results);
+        let (table, lacks_memory) = (&mut self.table, &mut self.lacks_memory);
         let mut add = |number: usize, isa, values: Values<'_>, start: usize| {
             // The output with the sums of whole rows as results.
             let of_rows = if has_whole_rows { all.only_output_of(number) } else { None };
+            if let (Some(by_key), Some(table)) = (&self.of.by_key, &mut *table) {
+                let states = &mut table.states;
+                *lacks_memory |= by_key.add(states, number, tile, isa, values, start).is_err();
+                return;
+            }
             let states = all.sum_mut(number);
             for part in parts(start..start + values.len(), len, tile.order) {
                 let (row, place) = (part.start / len, part.start % len);
@@ -415,6 +631,32 @@ impl<'a> Worker<'a> {
         }
         let room = self.of.kept.elements() * self.of.reduced.elements();
         (&raw mut self.copies[array * room..][..room]).cast()
+    }
+}
+
+impl ByKey {
+    /// Adds values of a tile, from number `start` on, to the states of their keys, for the reduction of a number.
+    fn add(
+        &self, states: &mut GroupStates, reduction: usize, tile: &Tile<'_>, isa: Isa,
+        values: Values<'_>, start: usize,
+    ) -> Result<(), NoMemory> {
+        let (len, count) = (tile.row(), self.groups);
+        for part in parts(start..start + values.len(), len, Order::Rows) {
+            let (row, place) = (part.start / len, part.start % len);
+            let ([result, index], [step, index_step]) = match tile.order {
+                Order::Rows => ([row, place], [0, 1]),
+                Order::Columns => ([place, row], [count, 0]),
+            };
+            let (first, index) = (result * count, tile.first + index);
+            let groups = Groups { first, step, count, index, index_step };
+            let values = values.part(part.start - start, part.len());
+            if let Some(place) = states.add(reduction, groups, isa, values)? {
+                let found = (index + place * index_step, values.keys().at(place));
+                let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+                *outside = Some(outside.map_or(found, |other| other.min(found)));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ use arrayvec::ArrayVec;
 pub(super) fn has_equal_elements(call: &Call<'_>) -> bool {
     call.strides().is_some_and(|strides| match call.task().kind() {
         TaskKind::Copy | TaskKind::Elementwise => false,
+        TaskKind::Grouped => false,
         TaskKind::Mixed => strides.reduced().elements() == 0,
         TaskKind::Reduced => strides.reduced().elements() == 0 || call.inputs().is_empty(),
     })

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod by_key;
 mod instructions;
 mod memory;
 mod parse;
@@ -16,6 +17,7 @@ mod reduction;
 
 pub use memory::{HostMemory, Memory};
 
+use by_key::Launch;
 use instructions::Compute;
 use parse::RUBBISH_BYTE;
 use std::fmt;
@@ -135,6 +137,14 @@ struct Place {
     has_elements: Slot,
 }
 
+/// The elements of a result, as threads have them.
+struct Batches {
+    count: usize,
+    /// The distance between a thread's elements.
+    step: usize,
+    in_vectors: bool,
+}
+
 /// Threads of a warp.
 const WARP: usize = 32;
 
@@ -199,7 +209,14 @@ impl Kernel {
     /// True for a reduction along axes (kernels/axes.cu), which has other parameters.
     #[must_use]
     pub fn is_along_axes(&self) -> bool {
-        self.reduction.as_ref().is_some_and(|elements| elements.place.is_some())
+        !self.is_by_key()
+            && self.reduction.as_ref().is_some_and(|elements| elements.place.is_some())
+    }
+
+    /// True for a reduction by key (kernels/by_key.cu), which has other parameters.
+    #[must_use]
+    pub fn is_by_key(&self) -> bool {
+        self.reduction.as_ref().is_some_and(|elements| elements.reduction == "by_key")
     }
 
     /// Computes the operands of a reduction of `count` elements, which are `step` from one another; along axes they may be
@@ -209,11 +226,34 @@ impl Kernel {
         &self, elements: &Elements, block: &mut Block, count: usize, step: usize, in_vectors: bool,
         memory: &mut impl Memory,
     ) -> Result<Vec<[u64; 2]>, Fault> {
-        block.file[elements.count as usize] = count as u64;
         let lanes = elements.lanes;
         let mut values = vec![[0; 2]; count];
         let mut states = Vec::new();
-        for batch in (0..count).step_by(lanes * step) {
+        let batches = Batches { count, step, in_vectors };
+        self.run_batches(elements, block, &batches, memory, |file, first, _| {
+            if let [value, place] = elements.results[..] {
+                states.push([value, place].map(|slot| file[slot as usize]));
+                return Ok(());
+            }
+            for (i, &slot) in elements.results.iter().enumerate() {
+                if let Some(element) = values.get_mut(first + i % lanes * step) {
+                    element[i / lanes] = file[slot as usize];
+                }
+            }
+            Ok(())
+        })?;
+        Ok(if elements.results.len() == 2 { states } else { values })
+    }
+
+    /// Runs the code of elements for each thread that has some, and calls `each` with the thread's file and the number of
+    /// its first element.
+    fn run_batches<M: Memory>(
+        &self, elements: &Elements, block: &mut Block, batches: &Batches, memory: &mut M,
+        mut each: impl FnMut(&[u64], usize, &mut M) -> Result<(), String>,
+    ) -> Result<(), Fault> {
+        let Batches { count, step, in_vectors } = *batches;
+        block.file[elements.count as usize] = count as u64;
+        for batch in (0..count).step_by(elements.lanes * step) {
             for first in batch..batch + step {
                 block.file[elements.index as usize] = first as u64;
                 if let Some(place) = elements.place {
@@ -221,18 +261,36 @@ impl Kernel {
                     block.file[place.lane as usize] = lane.cast_unsigned().into();
                 }
                 self.whole(block, memory)?;
-                if let [value, place] = elements.results[..] {
-                    states.push([value, place].map(|slot| block.file[slot as usize]));
-                    continue;
-                }
-                for (i, &slot) in elements.results.iter().enumerate() {
-                    if let Some(element) = values.get_mut(first + i % lanes * step) {
-                        element[i / lanes] = block.file[slot as usize];
-                    }
-                }
+                each(&block.file, first, memory)?;
             }
         }
-        Ok(if elements.results.len() == 2 { states } else { values })
+        Ok(())
+    }
+
+    /// Reduces by key, and adds to the table that the parameters say.
+    fn reduce_by_key(
+        &self, elements: &Elements, parameters: &[u64], memory: &mut impl Memory,
+    ) -> Result<(), Fault> {
+        let launch = Launch::new(&elements.ty, parameters)?;
+        let (mut block, lanes) = (self.block_with(parameters)?, elements.lanes);
+        let count = launch.n as usize;
+        let batches = Batches { count, step: WARP, in_vectors: false };
+        for result in 0..launch.results {
+            if let Some(place) = elements.place {
+                block.file[place.step as usize] = WARP as u64;
+                block.file[place.has_elements as usize] = 1;
+                block.file[place.result as usize] = result;
+            }
+            self.run_batches(elements, &mut block, &batches, memory, |file, first, memory| {
+                for k in (0..lanes).filter(|k| first + k * WARP < count) {
+                    let columns = elements.results[k..].iter().step_by(lanes);
+                    let element: Vec<u64> = columns.map(|&slot| file[slot as usize]).collect();
+                    launch.add(memory, result, (first + k * WARP) as u64, &element)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Reduces, and stores the state or the result where the parameters say.
@@ -289,6 +347,9 @@ impl Kernel {
         &self, parameters: &[u64], blocks: u32, memory: &mut impl Memory,
     ) -> Result<u64, Fault> {
         if let Some(elements) = &self.reduction {
+            if self.is_by_key() {
+                return self.reduce_by_key(elements, parameters, memory).map(|()| 0);
+            }
             if let Some(place) = elements.place {
                 return self.reduce_along(elements, place, parameters, memory).map(|()| 0);
             }

@@ -383,6 +383,23 @@ impl Builder {
         Ok(Output::new(OutputKind::Elementwise, ty, element, &[stored]))
     }
 
+    /// The node of a key.
+    pub(crate) fn key(&mut self, value: Value) -> Result<NodeId> {
+        match value.class().value_type() {
+            Type::I32 | Type::I64 | Type::U64 => {
+                let key = self.cast(value, Element::I64, value.place)?;
+                self.convert(key, Type::I64, value.place)
+            }
+            Type::Bool | Type::F32 | Type::F64 => fault(
+                value.place,
+                format!(
+                    "keys are integers, not {}: convert them, as in i64(floor(x))",
+                    value.class().element().name()
+                ),
+            ),
+        }
+    }
+
     /// The result of a reduction as a value of later passes.
     pub(crate) fn reduced(&mut self, output: Output, place: usize) -> Result<Value> {
         let ty = output.element.widened();

@@ -46,7 +46,7 @@ mod types;
 pub use callee::functions;
 pub use error::Error;
 pub use integers::{Integers, Unfit};
-pub use parser::compile;
+pub use parser::{compile, compile_by};
 pub use program::{Form, Input, Node, NodeId, Output, OutputKind, Program, Source};
 pub use table::{Op, Reduction, Rule};
 pub use types::{Element, Type};

@@ -12,7 +12,7 @@ use crate::operator::{Comparison, Operator};
 use crate::suggest::suggestion;
 use crate::types::Class;
 use crate::{
-    Form, Input, MAX_DEPTH, MAX_OUTPUTS, Op, Output, OutputKind, Program, Reduction, Type,
+    Form, Input, MAX_DEPTH, MAX_OUTPUTS, NodeId, Op, Output, OutputKind, Program, Reduction, Type,
 };
 
 /// The names of constants. An input of the same name hides a constant.
@@ -38,6 +38,31 @@ pub fn compile(text: &str, inputs: &[Input<'_>]) -> std::result::Result<Program,
     let outputs = outputs.map_err(|fault| Error::in_text(text, fault))?;
     builder.end(inputs, outputs)
 }
+
+/// Compiles reductions of the elements of each key. The text `by` is a formula of the same inputs, whose values are
+/// integers: each element's key.
+///
+/// # Errors
+///
+/// As [`compile`]; also if a formula is not a reduction, or has a reduction inside.
+pub fn compile_by(
+    text: &str, by: &str, inputs: &[Input<'_>],
+) -> std::result::Result<Program, Error> {
+    check_inputs(inputs).map_err(Error::of_inputs)?;
+    [text, by].into_iter().try_for_each(check_text).map_err(Error::of_inputs)?;
+    let mut builder = Builder::default();
+    let key = Parser::key(by, inputs, &mut builder).map_err(|fault| Error::in_text(by, fault))?;
+    let grouped = Parser::outputs(text, inputs, &mut builder).and_then(|outputs| {
+        let grouped = outputs.into_iter().map(|output| output.grouped(key));
+        grouped.collect::<Option<Vec<_>>>().map_or_else(|| fault(0, NOT_BY_KEY), Ok)
+    });
+    let outputs = grouped.map_err(|fault| Error::in_text(text, fault))?;
+    let program = builder.end(inputs, outputs)?;
+    if program.before().is_empty() { Ok(program) } else { Err(Error::of_inputs(NOT_BY_KEY)) }
+}
+
+const NOT_BY_KEY: &str =
+    "by key, each formula is one reduction: write sum(x), and compute with its results afterwards";
 
 /// The token between two formulas.
 const SEPARATOR: Token<'static> = Token::Symbol(";");
@@ -130,6 +155,21 @@ impl<'t> Parser<'t> {
             outputs.push(parser.output()?);
         }
         Ok(outputs)
+    }
+
+    /// Reads the only formula of a text of keys.
+    fn key(text: &'t str, inputs: &'t [Input<'t>], builder: &'t mut Builder) -> Result<NodeId> {
+        let mut parser = Parser::new(text, Scope::Inputs(inputs), builder)?;
+        parser.contents = vec![Contents::default()];
+        parser.read()?;
+        let (value, contents) = (parser.values[0], parser.contents[0]);
+        if parser.token == SEPARATOR {
+            return fault(parser.place, "the keys are one formula: remove the ';'");
+        }
+        if contents.has_reduction {
+            return fault(0, "a reduction has no keys: pass its result as a scalar");
+        }
+        parser.builder.key(value)
     }
 
     /// Reads the separator between a formula and the `read` formulas before it.

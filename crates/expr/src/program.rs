@@ -91,6 +91,14 @@ pub enum OutputKind {
         /// For `Var` and `Std`, the number that is subtracted from the number of elements before the division.
         ddof: i32,
     },
+    /// One result for each key and each index of the axes that are not reduced. The last operand is each element's
+    /// key, an i64.
+    Grouped {
+        /// The reduction of the other operands.
+        reduction: Reduction,
+        /// As for `Reduced`.
+        ddof: i32,
+    },
     /// One value that is computed from scalars, whatever the number of elements of the call.
     Single,
 }
@@ -104,15 +112,15 @@ pub struct Output {
     pub ty: Type,
     /// The type of the output's elements in memory.
     pub element: Element,
-    operands: [NodeId; 2],
+    operands: [NodeId; 3],
     /// The number of operands.
     count: u8,
 }
 
 impl Output {
-    /// An output. The operands may be the two halves of an integer.
+    /// An output. The operands may be the two halves of an integer. A grouped output has its key as the last one.
     pub(crate) fn new(kind: OutputKind, ty: Type, element: Element, nodes: &[NodeId]) -> Output {
-        let mut operands = [0; 2];
+        let mut operands = [0; 3];
         operands[..nodes.len()].copy_from_slice(nodes);
         Output { kind, ty, element, operands, count: nodes.len() as u8 }
     }
@@ -123,7 +131,9 @@ impl Output {
     pub fn reduction(&self) -> Option<Reduction> {
         match self.kind {
             OutputKind::Elementwise => None,
-            OutputKind::Reduced { reduction, .. } => Some(reduction),
+            OutputKind::Reduced { reduction, .. } | OutputKind::Grouped { reduction, .. } => {
+                Some(reduction)
+            }
             OutputKind::Single => Some(match (self.ty, self.element) {
                 (Type::Bool, _) => Reduction::Any,
                 // The result of Max would be converted from the order of i64 to the order of u64.
@@ -138,7 +148,7 @@ impl Output {
         if self.ty == Type::U64 {
             let id = nodes.len() as NodeId;
             nodes.push(Node::new(Source::Op(Op::Cast), Type::I64, self.operands()));
-            (self.ty, self.operands) = (Type::I64, [id, 0]);
+            (self.ty, self.operands) = (Type::I64, [id, 0, 0]);
         }
     }
 
@@ -150,7 +160,7 @@ impl Output {
         use Reduction::{Dot, Mean, Norm, Std, Sum, Var};
         const OF_HALVES: [(Reduction, &[usize]); 5] =
             [(Sum, &[0]), (Sum, &[1]), (Dot, &[0, 0]), (Dot, &[0, 1]), (Dot, &[1, 1])];
-        match (self.reduction(), self.count) {
+        match (self.reduction(), self.values().len()) {
             (Some(Var | Std), 1) => &[(Sum, &[0]), (Dot, &[0, 0])],
             (Some(Var | Std), _) => &OF_HALVES,
             (Some(Mean), 2) => &OF_HALVES[..2],
@@ -162,8 +172,14 @@ impl Output {
     /// The outputs that have a kernel each: the sums from which the result is computed, or the output itself.
     fn of_kernels(&self) -> Vec<Output> {
         let of_sum = |&(reduction, places): &(Reduction, &[usize])| {
-            let nodes: Vec<NodeId> = places.iter().map(|&place| self.operands[place]).collect();
-            let kind = OutputKind::Reduced { reduction, ddof: 0 };
+            let values = places.iter().map(|&place| self.operands[place]);
+            let nodes: Vec<NodeId> = values.chain(self.key()).collect();
+            let kind = match self.kind {
+                OutputKind::Grouped { .. } => OutputKind::Grouped { reduction, ddof: 0 },
+                OutputKind::Elementwise | OutputKind::Reduced { .. } | OutputKind::Single => {
+                    OutputKind::Reduced { reduction, ddof: 0 }
+                }
+            };
             Output::new(kind, self.ty, self.element, &nodes)
         };
         let sums: Vec<Output> = self.sums().iter().map(of_sum).collect();
@@ -188,10 +204,34 @@ impl Output {
         }
     }
 
-    /// The nodes of the operands. All have the type [`ty`](Self::ty).
+    /// The same reduction of the elements of each key. `None` for an output that is not a reduction.
+    pub(crate) fn grouped(self, key: NodeId) -> Option<Output> {
+        let OutputKind::Reduced { reduction, ddof } = self.kind else { return None };
+        let nodes: Vec<NodeId> = self.operands().iter().copied().chain([key]).collect();
+        let kind = OutputKind::Grouped { reduction, ddof };
+        Some(Output::new(kind, self.ty, self.element, &nodes))
+    }
+
+    /// The nodes of the operands: the values, and the key of a grouped output.
     #[must_use]
     pub fn operands(&self) -> &[NodeId] {
         &self.operands[..self.count.into()]
+    }
+
+    /// The nodes of the values, each of the type [`ty`](Self::ty).
+    #[must_use]
+    pub fn values(&self) -> &[NodeId] {
+        let keys = usize::from(self.key().is_some());
+        &self.operands[..usize::from(self.count) - keys]
+    }
+
+    /// The node of the key of a grouped output, an i64.
+    #[must_use]
+    pub fn key(&self) -> Option<NodeId> {
+        match self.kind {
+            OutputKind::Grouped { .. } => self.operands().last().copied(),
+            OutputKind::Elementwise | OutputKind::Reduced { .. } | OutputKind::Single => None,
+        }
     }
 }
 
@@ -274,7 +314,12 @@ impl Program {
     #[must_use]
     pub fn reduction(&self) -> Option<(Reduction, Type)> {
         let [output] = self.outputs[..] else { return None };
-        output.reduction().map(|reduction| (reduction, output.ty))
+        match output.kind {
+            OutputKind::Elementwise | OutputKind::Grouped { .. } => None,
+            OutputKind::Reduced { .. } | OutputKind::Single => {
+                output.reduction().map(|reduction| (reduction, output.ty))
+            }
+        }
     }
 
     /// The program with the same inputs but only these outputs, given by their indices.
@@ -347,11 +392,15 @@ impl fmt::Display for Program {
         }
         for output in &self.outputs {
             write!(f, "output: {} = ", output.element.name())?;
-            list(f, output.reduction().map_or("", Reduction::name), output.operands())?;
-            if let OutputKind::Reduced { reduction: Reduction::Var | Reduction::Std, ddof } =
+            list(f, output.reduction().map_or("", Reduction::name), output.values())?;
+            if let OutputKind::Reduced { reduction, ddof } | OutputKind::Grouped { reduction, ddof } =
                 output.kind
+                && matches!(reduction, Reduction::Var | Reduction::Std)
             {
                 write!(f, ", ddof={ddof}")?;
+            }
+            if let Some(key) = output.key() {
+                write!(f, ", by %{key}")?;
             }
             writeln!(f)?;
         }

@@ -92,6 +92,7 @@ driver_functions! {
         const INTEGRATED: c_uint = 18;
         const SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: c_uint = 87;
         const PAGEABLE_MEMORY_ACCESS: c_uint = 88;
+        const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_uint = 97;
         const CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: c_uint = 91;
         const PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES: c_uint = 100;
         device(number)?;
@@ -102,6 +103,7 @@ driver_functions! {
                 u64::from(memory::kernels_reach_pageable())
             }
             SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO => setting("FAKE_DRIVER_F64_RATIO", 2),
+            MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => 64 << 10,
             MULTIPROCESSOR_COUNT => 4,
             _ => 4,
         };

@@ -5,6 +5,7 @@ use crate::faults::violate;
 use crate::memory::{Block, find, reach_by_kernel};
 use crate::timing::{self, Direction};
 use gpuvec_emulator::{Fault, Kernel, Memory};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a reduction's scratch memory, which are zero between kernels.
 const SCRATCH_BYTES: usize = 65_536;
@@ -22,13 +23,19 @@ pub(crate) fn run(kernel: &Kernel, parameters: &[u64], blocks: usize) -> Result<
     let mut parameters = parameters.to_vec();
     let (mut memory, count) = (Reached::default(), parameters.len());
     // Behind the inputs: the output, the number of elements, the flags, and three more for reductions. Those
-    // along axes have no flags. Behind the scratch memory they have a word and the partition's three.
+    // along axes have no flags. Behind the scratch memory they have a word and the partition's three. Those by key have
+    // neither.
     let (flags, scratch) = match (kernel.reduction(), kernel.is_along_axes()) {
+        _ if kernel.is_by_key() => (None, None),
         (None, _) => (Some(1), None),
         (_, false) => (Some(4), Some(parameters[count - 3])),
         (_, true) => (None, Some(parameters[count - 5])),
     };
     let flags = flags.map_or(0, |place| std::mem::take(&mut parameters[count - place]));
+    // The emulator's accesses to a table are not atomic, and several streams may add to it.
+    static TABLES: Mutex<()> = Mutex::new(());
+    let _adds_alone =
+        kernel.is_by_key().then(|| TABLES.lock().unwrap_or_else(PoisonError::into_inner));
     let outcome = scratch
         .map_or(Ok(()), |scratch| check_scratch(scratch, &mut memory))
         .and_then(|()| kernel.run(&parameters, blocks as u32, &mut memory));

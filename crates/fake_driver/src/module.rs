@@ -9,7 +9,7 @@ use crate::faults::violate;
 use crate::kernels::{self, Kernel};
 use crate::{context, lock, new_handle, stream, version};
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
 
 /// The kernels of each module that is loaded.
@@ -53,6 +53,10 @@ driver_functions! {
         let handle = new_handle();
         lock(&FUNCTIONS).insert(handle, (module, kernel.clone()));
         handle
+    }
+
+    fn cuFuncSetAttribute(function: usize, _attribute: c_uint, _value: c_int) {
+        kernel(function)?;
     }
 
     fn cuLaunchKernel(

@@ -10,7 +10,7 @@
 //! element types, and the output's. The results' hashes are in a file of the case's name.
 
 use gpuvec_emulator::HostMemory;
-use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, Type, compile};
+use gpuvec_expr::{Element, Form, Input, Op, Program, Rule, Type, compile, compile_by};
 use gpuvec_ptx::{AxisReduction, Kernel, Limits, MAX_ITEMS_APART, NAME, Order, Variant};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -279,6 +279,34 @@ fn write_axes(folder: &Path, templates: &Path) {
     }
 }
 
+/// Writes the kernels of the reductions by key, of contiguous arrays and of arrays of any strides.
+fn write_by_key(folder: &Path, templates: &Path) {
+    let of_floats = reductions().flat_map(|of| FLOATS.map(|ty| (of.clone(), ty)));
+    let of_integers = [("prod", "prod(a)"), ("max", "max(a)")];
+    let of_integers = of_integers.map(|(name, text)| ((name, text.to_owned()), Element::I64));
+    for ((name, text), element) in of_floats.chain(of_integers) {
+        let array = |name, element| Input { name, element, form: Form::Array };
+        let inputs = ["a", "b", "c", "d"].map(|name| array(name, element));
+        let inputs = [&inputs[..], &[array("key", Element::I32)]].concat();
+        let program = compile_by(&text, "key", &inputs).unwrap_or_else(|error| panic!("{error}"));
+        let template = template_text(&program, templates);
+        if template.is_empty() {
+            continue;
+        }
+        let name = format!("by_key_{name}_{}", element.name());
+        write_kernel(folder, &name, &Kernel::new(NAME, &program, &template));
+        for [outer, reduced] in [[1, 1], [2, 3]] {
+            let axes = AxisReduction { outer, reduced };
+            let kernel = Kernel::along_axes(NAME, &program, &template, axes, Limits::USUAL);
+            write_kernel(
+                folder,
+                &format!("{name}_{outer}_{reduced}"),
+                &kernel.expect("a reduction"),
+            );
+        }
+    }
+}
+
 /// An expression of an operation on `x`, b and c.
 fn operation(op: Op, x: &str) -> String {
     let symbol = op.spelling();
@@ -333,6 +361,7 @@ fn main() {
     if texts_only {
         write_strided(&folder.join("strided"));
         write_axes(&folder.join("axes"), templates);
+        write_by_key(&folder.join("by_key"), templates);
         // The functions of f32 that need no instruction of f64, as kernels/build.py checks.
         for (name, _) in FUNCTIONS.iter().filter(|(_, loops)| *loops == "fast") {
             cases.add(&format!("fast_{name}"), &format!("{name}(a)"), Element::F32, 0);

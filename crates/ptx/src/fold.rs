@@ -36,7 +36,7 @@ impl Fold {
         let converted = output.conversion().map(|_| output.element);
         match output.kind {
             OutputKind::Elementwise => None,
-            OutputKind::Reduced { .. } | OutputKind::Single => {
+            OutputKind::Reduced { .. } | OutputKind::Grouped { .. } | OutputKind::Single => {
                 Some(Fold { reduction: output.reduction()?, ty: output.ty, converted })
             }
         }

@@ -3,6 +3,7 @@
 use crate::function::Tables;
 use crate::partitioned::PartitionedProgram;
 use crate::placeholder::{ENTRY, least_blocks};
+use crate::policy::BLOCK_THREADS;
 use crate::writer::{Writer, decimal};
 use gpuvec_expr::Program;
 use std::ffi::{CStr, CString};
@@ -15,6 +16,7 @@ pub struct Kernel {
     items_per_thread: usize,
     tiles_per_thread: usize,
     blocks_per_multiprocessor: u32,
+    threads: u32,
 }
 
 impl Kernel {
@@ -25,7 +27,20 @@ impl Kernel {
         // The texts contain none of the caller's names, and so no NUL.
         let c_string = |text: String| CString::new(text).unwrap_or_default();
         let (name, text) = (c_string(name.into()), c_string(text));
-        Kernel { name, text, items_per_thread, tiles_per_thread, blocks_per_multiprocessor }
+        let threads = BLOCK_THREADS;
+        Kernel {
+            name,
+            text,
+            items_per_thread,
+            tiles_per_thread,
+            blocks_per_multiprocessor,
+            threads,
+        }
+    }
+
+    /// The same kernel with another number of threads, as its text says.
+    pub(crate) fn with_threads(self, threads: u32) -> Kernel {
+        Kernel { threads, ..self }
     }
 
     /// The kernel's name in its image.
@@ -44,6 +59,12 @@ impl Kernel {
     #[must_use]
     pub const fn items_per_thread(&self) -> usize {
         self.items_per_thread
+    }
+
+    /// The threads of a block.
+    #[must_use]
+    pub const fn threads(&self) -> u32 {
+        self.threads
     }
 
     /// The blocks that a multiprocessor should hold at once, as the text asks.

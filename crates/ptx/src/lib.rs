@@ -16,7 +16,8 @@
 //!
 //! Arrays begin at any element. An output may be an input whose elements have the same size, since the thread that writes
 //! an element has read it before. A kernel runs with blocks of [`BLOCK_THREADS`] threads, and any number of them; a thread
-//! of a large grid computes [`Kernel::items_per_thread`] elements [`Kernel::tiles_per_thread`] times.
+//! of a large grid computes [`Kernel::items_per_thread`] elements [`Kernel::tiles_per_thread`] times. Reductions by key
+//! have other parameters (`by_key.rs`), and larger blocks ([`Kernel::threads`]).
 //!
 //! Elementwise programs have further kernels, for arrays of any strides ([`Variant`]). Reductions have templates:
 //! compiled kernels, of kernels/reduction.cu and, along axes, of kernels/axes.cu, with placeholders for the instructions
@@ -75,17 +76,31 @@ mod axis_reduction;
 
 mod reduction;
 
+mod by_key;
+
 pub use axis_reduction::AxisReduction;
 pub use kernel::Kernel;
 pub use placeholder::check_template;
 pub use policy::{BLOCK_THREADS, Limits, MAX_ITEMS_APART};
-pub use reduction::{axes_template, template};
 pub use shared_tile::tile_side;
 pub use strided_loop::{Order, Variant, vector_bytes};
 
 use fold::Fold;
 use gpuvec_expr::{OutputKind, Program};
 use partitioned::PartitionedProgram;
+
+/// The name of the compiled template that a program's reduction needs: an image of kernels/ptx. Reductions by key have
+/// one template for all arrays (`by_key.rs`); argmin and argmax by key have none, and run on cores.
+#[must_use]
+pub fn template(program: &Program) -> Option<&'static str> {
+    by_key::template(program).or_else(|| reduction::template(program))
+}
+
+/// The name of the compiled template of a program's reduction along axes.
+#[must_use]
+pub fn axes_template(program: &Program) -> Option<String> {
+    by_key::template(program).map(str::to_owned).or_else(|| reduction::axes_template(program))
+}
 
 /// The name of the kernels of expressions. Kernels of operations have the operations' names.
 pub const NAME: &str = "expression";
@@ -98,7 +113,9 @@ pub fn outputs_of_kernels(program: &Program) -> Vec<Vec<usize>> {
     for (number, output) in program.outputs().iter().enumerate() {
         match output.kind {
             OutputKind::Elementwise => stored.push(number),
-            OutputKind::Reduced { .. } | OutputKind::Single => kernels.push(vec![number]),
+            OutputKind::Reduced { .. } | OutputKind::Grouped { .. } | OutputKind::Single => {
+                kernels.push(vec![number]);
+            }
         }
     }
     kernels.extend((!stored.is_empty()).then_some(stored));
@@ -118,7 +135,7 @@ impl Kernel {
         let partitioned = PartitionedProgram::of(program, limits);
         match Fold::of(program) {
             Some(fold) => {
-                reduction::kernel(name, program, fold, template, partitioned.as_ref(), None)
+                Kernel::of_fold(name, program, fold, template, partitioned.as_ref(), None)
             }
             None => elementwise::kernel(name, program, partitioned.as_ref()),
         }
@@ -147,6 +164,17 @@ impl Kernel {
     ) -> Option<Kernel> {
         let (partitioned, fold) = (PartitionedProgram::of(program, limits), Fold::of(program)?);
         let partitioned = partitioned.as_ref();
-        Some(reduction::kernel(name, program, fold, template, partitioned, Some(axes)))
+        Some(Kernel::of_fold(name, program, fold, template, partitioned, Some(axes)))
+    }
+
+    fn of_fold(
+        name: &str, program: &Program, fold: Fold, template: &str,
+        partitioned: Option<&PartitionedProgram<'_>>, axes: Option<AxisReduction>,
+    ) -> Kernel {
+        let kernel = match by_key::template(program) {
+            Some(_) => by_key::kernel,
+            None => reduction::kernel,
+        };
+        kernel(name, program, fold, template, partitioned, axes)
     }
 }

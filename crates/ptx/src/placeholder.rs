@@ -20,6 +20,8 @@ pub(crate) enum Placeholder {
     Result,
     /// The address of a result, one of several.
     Place,
+    /// The number of the operation that merges words by key (FOLD_ADD and so on).
+    Fold,
 }
 
 /// Begins the line that gets another name and other parameters.
@@ -27,6 +29,9 @@ pub(crate) const ENTRY: &str = ".visible .entry ";
 
 /// Begins the names of templates of reductions along axes.
 pub(crate) const ALONG_AXES: &str = "axes_";
+
+/// Begins the names of templates of reductions by key.
+const BY_KEY: &str = "by_key_";
 
 /// The blocks for each multiprocessor that templates ask the driver for: `BLOCKS` of kernels/policy.cuh.
 pub(crate) const BLOCKS: u32 = 3;
@@ -55,6 +60,7 @@ impl Placeholder {
             "STATE" => Placeholder::State,
             "RESULT" => Placeholder::Result,
             "PLACE" => Placeholder::Place,
+            "FOLD" => Placeholder::Fold,
             _ => panic!("a template has the placeholder {word}, which means nothing"),
         };
         Some((placeholder, operands.split(", ").collect()))
@@ -69,6 +75,8 @@ impl Placeholder {
 pub fn check_template(template: &str) {
     let found: Vec<Placeholder> =
         template.split_inclusive('\n').filter_map(|line| Some(Placeholder::of(line)?.0)).collect();
+    let is_by_key = template.contains(&format!("{ENTRY}{BY_KEY}"));
+    let is_fold_by_key = template.contains(&format!("{ENTRY}{BY_KEY}fold("));
     let is_fold = !found.contains(&Placeholder::Finish);
     let is_along_axes = template.contains(&format!("{ENTRY}{ALONG_AXES}"));
     // One path for tiles with uniform exponents, and one for other results.
@@ -76,6 +84,8 @@ pub fn check_template(template: &str) {
     let often = 1..=usize::MAX;
     let exactly = |times| times..=times;
     let expected = match (is_fold, has_uniform_sums) {
+        _ if is_fold_by_key => vec![(Placeholder::Fold, exactly(1))],
+        _ if is_by_key => Vec::new(),
         (true, _) => vec![
             (Placeholder::Identity, often.clone()),
             (Placeholder::Merge, often),
@@ -85,7 +95,7 @@ pub fn check_template(template: &str) {
         (false, false) => vec![(Placeholder::Finish, exactly(1))],
         (false, true) => vec![(Placeholder::Finish, exactly(2)), (Placeholder::Whole, often)],
     };
-    let place = is_along_axes.then_some((Placeholder::Place, exactly(1)));
+    let place = (is_along_axes || is_by_key).then_some((Placeholder::Place, exactly(1)));
     for (placeholder, times) in
         expected.into_iter().chain([(Placeholder::Elements, exactly(1))]).chain(place)
     {
@@ -95,7 +105,8 @@ pub fn check_template(template: &str) {
             "a template has the placeholder {placeholder:?} {count} times"
         );
     }
-    for text in [ENTRY, &least_blocks(BLOCKS)] {
+    let blocks = if is_by_key { 1 } else { BLOCKS };
+    for text in [ENTRY, &least_blocks(blocks)] {
         let count = template.matches(text).count();
         assert!(count == 1, "a template has {text:?} {count} times");
     }

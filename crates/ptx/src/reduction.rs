@@ -16,8 +16,7 @@ use gpuvec_expr::{Program, Reduction, Type};
 const FOLD_ELEMENTS: usize = 16;
 
 /// The name of the compiled template that a program's reduction needs: an image of kernels/ptx.
-#[must_use]
-pub fn template(program: &Program) -> Option<&'static str> {
+pub(crate) fn template(program: &Program) -> Option<&'static str> {
     Some(match program.reduction()? {
         (Reduction::Sum | Reduction::Mean, Type::F32) => "sum_f32",
         (Reduction::Sum | Reduction::Mean, Type::F64) => "sum_f64",
@@ -30,48 +29,29 @@ pub fn template(program: &Program) -> Option<&'static str> {
 }
 
 /// The name of the compiled template of a program's reduction along axes.
-#[must_use]
-pub fn axes_template(program: &Program) -> Option<String> {
+pub(crate) fn axes_template(program: &Program) -> Option<String> {
     template(program).map(|name| format!("{ALONG_AXES}{name}"))
 }
 
 /// A reduction whose kernel is written.
-struct Reduced<'p> {
-    program: &'p Program,
-    fold: Fold,
-    partitioned: Option<&'p PartitionedProgram<'p>>,
-    axes: Option<AxisReduction>,
+pub(crate) struct Reduced<'p> {
+    pub(crate) program: &'p Program,
+    pub(crate) fold: Fold,
+    pub(crate) partitioned: Option<&'p PartitionedProgram<'p>>,
+    pub(crate) axes: Option<AxisReduction>,
 }
 
 pub(crate) fn kernel(
     name: &str, program: &Program, fold: Fold, template: &str,
     partitioned: Option<&PartitionedProgram<'_>>, axes: Option<AxisReduction>,
 ) -> Kernel {
-    let mut text = String::with_capacity(template.len() + (32 << 10));
-    let tables = Tables::of(program, partitioned.is_some());
-    let (mut is_small, mut is_in_entry) = (false, false);
+    let mut is_small = false;
     let reduced = Reduced { program, fold, partitioned, axes };
-    for line in template.split_inclusive('\n') {
-        if line.starts_with(ENTRY) {
-            tables.declare(&mut text);
-            partitioned.inspect(|partitioned| partitioned.functions(&mut text));
-            let declared = program.inputs().len();
-            entry(&mut text, name, declared, axes.map_or(0, |axes| axes.parameters(declared)));
-            is_in_entry = true;
-            continue;
-        }
-        let Some((placeholder, operands)) = Placeholder::of(line) else {
-            text.push_str(line);
-            if is_in_entry && line == "{\n" {
-                tables.copy(&mut text);
-                is_in_entry = false;
-            }
-            continue;
-        };
-        match (placeholder, axes) {
-            (Placeholder::Elements, _) => is_small = reduced.elements(&mut text, &operands),
-            (Placeholder::Whole, Some(axes)) => reduced.whole(&mut text, axes, &operands),
-            (Placeholder::Place, Some(axes)) => axes.place(&mut text, program, &operands),
+    let text =
+        reduced.fill(name, template, |text, placeholder, operands| match (placeholder, axes) {
+            (Placeholder::Elements, _) => is_small = reduced.elements(text, operands),
+            (Placeholder::Whole, Some(axes)) => reduced.whole(text, axes, operands),
+            (Placeholder::Place, Some(axes)) => axes.place(text, program, operands),
             (Placeholder::Whole | Placeholder::Place, None) => {}
             (Placeholder::Finish, _) => {
                 let operation = match fold.reduction {
@@ -81,9 +61,8 @@ pub(crate) fn kernel(
                 };
                 text.extend(["mov.u32 ", operands[0], ", ", operation, ";\n"]);
             }
-            _ => fold.fill(&mut text, placeholder, &operands),
-        }
-    }
+            _ => fold.fill(text, placeholder, operands),
+        });
     // With one more block, some architecture would spill registers.
     let blocks = match axes {
         None if is_small && !fold.adds_f64_products() => BLOCKS + 1,
@@ -96,6 +75,34 @@ pub(crate) fn kernel(
 }
 
 impl Reduced<'_> {
+    /// The text of a template with the parameters of the inputs, in which `write` replaces the placeholders.
+    pub(crate) fn fill(
+        &self, name: &str, template: &str, mut write: impl FnMut(&mut String, Placeholder, &[&str]),
+    ) -> String {
+        let Reduced { program, partitioned, axes, .. } = *self;
+        let mut text = String::with_capacity(template.len() + (32 << 10));
+        let tables = Tables::of(program, partitioned.is_some());
+        let mut is_in_entry = false;
+        for line in template.split_inclusive('\n') {
+            if line.starts_with(ENTRY) {
+                tables.declare(&mut text);
+                partitioned.inspect(|partitioned| partitioned.functions(&mut text));
+                let declared = program.inputs().len();
+                entry(&mut text, name, declared, axes.map_or(0, |axes| axes.parameters(declared)));
+                is_in_entry = true;
+            } else if let Some((placeholder, operands)) = Placeholder::of(line) {
+                write(&mut text, placeholder, &operands);
+            } else {
+                text.push_str(line);
+                if is_in_entry && line == "{\n" {
+                    tables.copy(&mut text);
+                    is_in_entry = false;
+                }
+            }
+        }
+        text
+    }
+
     /// Adds the instructions for a thread's elements. Operands are the results, of dot products first the
     /// results of the first factor, the index of the first element, and the number of elements.
     ///
@@ -182,7 +189,7 @@ fn pass(elements: &Elements<'_>, len: usize) -> usize {
 }
 
 /// The elements that a thread computes.
-struct Batch<'p> {
+pub(crate) struct Batch<'p> {
     w: &'p Writer<'p>,
     elements: Elements<'p>,
     /// The elements along axes; others are [`STEP`] from one another.
@@ -191,21 +198,26 @@ struct Batch<'p> {
     last: Operand,
     len: usize,
     /// Elements of a pass of the loop.
-    group: usize,
+    pub(crate) group: usize,
     /// True for passes of at most `SMALL_BODY` instructions.
-    is_small: bool,
+    pub(crate) is_small: bool,
 }
 
 impl<'p> Batch<'p> {
-    fn new(
+    pub(crate) fn new(
         reduced: &Reduced<'p>, w: &'p Writer<'p>, [index, count]: [Operand; 2], len: usize,
     ) -> Self {
         let Reduced { program, fold, partitioned, axes } = *reduced;
         let last = ptx!(w, count, index; "sub.s64 last, count, 1; sub.s64 last, last, index");
         let elements = Elements::new(program, w, partitioned);
+        let is_by_key = program.outputs().iter().any(|output| output.key().is_some());
         let along_axes = axes.map(|axes| {
             let of_thread = ThreadElements::new(axes, program, w, &elements, index);
-            if fold.has_index() { of_thread } else { of_thread.in_vectors(w, len, [index, count]) }
+            if fold.has_index() || is_by_key {
+                of_thread
+            } else {
+                of_thread.in_vectors(w, len, [index, count])
+            }
         });
         let most = match &along_axes {
             None => Operand::from(STEP * (len - 1)),
@@ -221,12 +233,12 @@ impl<'p> Batch<'p> {
     }
 
     /// The distance from the first element to itself, or to the last one of all if the first is past it.
-    fn first_distance(&self) -> Operand {
+    pub(crate) fn first_distance(&self) -> Operand {
         ptx!(self.w, last = self.last; "min.s32 distance, 0, last")
     }
 
     /// Writes a loop over the elements, some of them in each pass.
-    fn for_each(&self, mut body: impl FnMut(&[Item])) {
+    pub(crate) fn for_each(&self, mut body: impl FnMut(&[Item])) {
         let (w, last) = (self.w, self.last);
         let (start, again) = (ptx!(w; "mov.b32 start, 0"), w.label());
         ptx!(w, again; "again:");

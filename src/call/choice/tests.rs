@@ -94,7 +94,7 @@ fn planned(
 ) -> (Plan, Chosen) {
     const SPACE: usize = 1 << 44;
     let bindings = vec![Binding::Array; elements.len()];
-    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings });
+    let task = Task::Evaluate(Evaluation { formula, bindings: &bindings, groups: 0 });
     let array = |(i, layout)| unfollowed("array", (i + 1) * SPACE, layout);
     let layouts = elements.iter().map(|element| Layout::contiguous(element.bytes()));
     let arrays: Vec<_> = layouts.chain([formula.output]).enumerate().map(array).collect();
@@ -191,7 +191,7 @@ fn a_formula_is_compiled_once_calls_have_lost_what_that_costs() {
     let (formula, host) = (formula(HEAVY, &TWO), Host::with(1, false));
     let (calls, lost) = until_moved(&formula, 1_000_000, &host, Reason::Compiling);
     let bindings = [Binding::Array; 2];
-    let evaluation = Evaluation { formula: &formula, bindings: &bindings };
+    let evaluation = Evaluation { formula: &formula, bindings: &bindings, groups: 0 };
     let price = host.learner.compiler_ns(cost::compiler_ns(Task::Evaluate(evaluation)));
     assert!(calls > 1 && lost <= price && lost + 2.0 * lost / calls as f32 > price);
 }

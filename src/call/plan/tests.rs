@@ -142,7 +142,7 @@ fn ways(transfers: &Transfers) -> String {
 }
 
 fn task(op: Op) -> Task<'static> {
-    Task::Evaluate(Evaluation { formula: Formula::of(op), bindings: &[] })
+    Task::Evaluate(Evaluation { formula: Formula::of(op), bindings: &[], groups: 0 })
 }
 
 /// A plan of an operation on `n` elements in one line.
@@ -374,7 +374,8 @@ fn shared(cost_ns: f64, n: usize, kind: MemoryKind, gpus: usize) -> OnGpus {
     });
     let program = gpuvec_expr::compile("a + b", &declared).unwrap();
     let formula = Formula::new(0, program, (cost_ns * 1e3) as usize, None);
-    let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &[Binding::Array; 2] });
+    let task =
+        Task::Evaluate(Evaluation { formula: &formula, bindings: &[Binding::Array; 2], groups: 0 });
     let layout = Layout::contiguous(size_of::<f32>());
     let [a, b, out] =
         [("a", 1), ("b", 2), ("out", 3)].map(|(name, i)| unfollowed(name, i * SPACE, layout));
@@ -520,7 +521,7 @@ fn with_outputs<R>(
     let checked: Vec<_> = arrays.iter().zip(layouts).map(array).collect();
     let (inputs, outputs) = checked.split_at(2);
     let bindings = [Binding::Array; 2];
-    let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &bindings });
+    let task = Task::Evaluate(Evaluation { formula: &formula, bindings: &bindings, groups: 0 });
     let kind_of = |array: &Array| {
         let is_it = |(_, place): &&(MemoryKind, usize)| place * SPACE == array.address;
         Ok(arrays.iter().find(is_it).expect("an array").0)

@@ -71,7 +71,7 @@ impl Case {
             .collect();
         let bindings = &[Binding::Array; 2][..inputs];
         let arguments = Arguments {
-            task: Task::Evaluate(Evaluation { formula, bindings }),
+            task: Task::Evaluate(Evaluation { formula, bindings, groups: 0 }),
             contiguous: None,
             shape: &self.shape,
             reduced_axes: self.reduced,
@@ -129,7 +129,7 @@ fn check(call: &Call<'_>, strides: Strides<'_>, planned: &TilePlan, transfers: &
             let varying = lengths.iter().zip(tile.strides(view)).filter(|(_, step)| *step != 0);
             let distinct: usize = varying.map(|(length, _)| length).product();
             let bytes = match transfer {
-                Transfer::InPlace | Transfer::Mapped => continue,
+                Transfer::InPlace | Transfer::Mapped | Transfer::Table => continue,
                 Transfer::Staged | Transfer::Dma => distinct * view.element_bytes,
                 Transfer::State => results * state_bytes(call, array - call.inputs().len()),
             };

@@ -14,6 +14,7 @@
 //! these modes around every call.
 
 mod bounded;
+mod cells;
 mod lanes;
 mod short_sum;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod window;
 use crate::arch::Isa;
 use crate::policy::cores;
 pub(crate) use bounded::Bounded;
+pub(crate) use cells::{BLOCK, Cells, Cellular, Cellwise, CommonUnit, Places, Split, Words};
 use gpuvec_exact::{Bins, Float, Guards, LEVEL_BITS, State, Windowed};
 pub(crate) use lanes::{LaneKind, LaneSums, Lanes, NoLanes, row};
 use short_sum::{longest, short_sum};

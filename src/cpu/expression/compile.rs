@@ -73,6 +73,8 @@ pub(super) struct Reduced {
     pub(super) ty: Type,
     /// Their places. A reduction of one value has its place twice.
     pub(super) places: [Place; 2],
+    /// The place and the type of the keys, I32 or I64, if each element has one.
+    pub(super) keys: Option<(Place, Type)>,
 }
 
 /// A loop, and the places of its operands and results.
@@ -95,8 +97,10 @@ impl BlockProgram {
     /// little memory.
     pub(crate) fn new(program: &Program, isa: Isa) -> Result<Self, TryReserveError> {
         let mut compiler = Compiler::new(program, isa);
+        let cast = short_key(program).map(|[cast, _]| usize::from(cast));
         for id in 0..program.nodes().len() {
-            let value = if compiler.pairs.is_absorbed(id) { NOWHERE } else { compiler.node(id)? };
+            let is_skipped = compiler.pairs.is_absorbed(id) || cast == Some(id);
+            let value = if is_skipped { NOWHERE } else { compiler.node(id)? };
             compiler.values.push(value);
         }
         compiler.finish()
@@ -274,7 +278,9 @@ impl<'p> Compiler<'p> {
         for output in self.program.outputs() {
             match output.kind {
                 OutputKind::Elementwise => {}
-                OutputKind::Reduced { .. } | OutputKind::Single => self.reduce(output),
+                OutputKind::Reduced { .. } | OutputKind::Grouped { .. } | OutputKind::Single => {
+                    self.reduce(output);
+                }
             }
         }
         self.store();
@@ -285,12 +291,16 @@ impl<'p> Compiler<'p> {
     }
 
     fn reduce(&mut self, output: &Output) {
-        let (ty, operands) = (output.ty, output.operands());
-        let places = [operands[0], operands[operands.len() - 1]].map(|operand| {
+        let (ty, values) = (output.ty, output.values());
+        let short = short_key(self.program).map(|[_, key]| (key, Type::I32));
+        let keys = short.or_else(|| Some((output.key()?, Type::I64)));
+        let mut place = |ty, operand| {
             let place = self.values[usize::from(operand)];
             if place.is_uniform { self.copied(ty, place) } else { place }
-        });
-        self.compiled.reduced.push(Reduced { ty, places });
+        };
+        let places = [values[0], values[values.len() - 1]].map(|value| place(ty, value));
+        let keys = keys.map(|(key, ty)| (place(ty, key), ty));
+        self.compiled.reduced.push(Reduced { ty, places, keys });
         self.compiled.cost +=
             output.reduction().map_or(0, |reduction| cost::reduction(reduction, ty));
     }
@@ -369,6 +379,18 @@ fn stored(program: &Program) -> impl Iterator<Item = &Output> {
     program.outputs().iter().filter(|output| output.kind == OutputKind::Elementwise)
 }
 
+/// The node that casts keys from i32 to i64, if nothing else uses it, and the node of the i32. Reductions take either.
+fn short_key(program: &Program) -> Option<[NodeId; 2]> {
+    let key = program.outputs().iter().find_map(Output::key)?;
+    let nodes = program.nodes();
+    let Node { source: Source::Op(Op::Cast), .. } = nodes[usize::from(key)] else { return None };
+    let [operand] = *nodes[usize::from(key)].operands() else { return None };
+    let mut users =
+        nodes.iter().map(Node::operands).chain(program.outputs().iter().map(Output::values));
+    let is_short = nodes[usize::from(operand)].ty == Type::I32;
+    (is_short && !users.any(|operands| operands.contains(&key))).then_some([key, operand])
+}
+
 /// The loop that loads the elements of an input, or `None` if other loops read the array in place. Beside elementwise
 /// outputs, the values that a reduction takes are loaded, since an output may overwrite their array.
 fn load_loops(program: &Program, id: usize, input: &Input<'_>) -> Option<Loop> {
@@ -415,6 +437,7 @@ fn last_uses(program: &Program, pairs: &Pairs) -> Vec<usize> {
         let (operands, number) = pairs.operands(nodes, id);
         operands[..number].iter().for_each(|&operand| last_uses[usize::from(operand)] = id);
     }
-    program.results().for_each(|result| last_uses[usize::from(result)] = usize::MAX);
+    let results = program.results().chain(short_key(program).map(|[_, key]| key));
+    results.for_each(|result| last_uses[usize::from(result)] = usize::MAX);
     last_uses
 }

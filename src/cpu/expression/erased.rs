@@ -47,6 +47,9 @@ pub(crate) trait ErasedStates: Any + Send + Sync {
     /// The bits of the results of the first states.
     fn results(&mut self, results: &mut [u64]);
 
+    /// A state with the terms of its lane.
+    fn whole(&mut self, state: usize) -> &dyn Any;
+
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
 }
@@ -90,16 +93,6 @@ pub(super) struct StatesOf<R: BlockReduction> {
 }
 
 impl<R: BlockReduction> StatesOf<R> {
-    /// Moves the terms of a state's lane to the state. Returns the state.
-    ///
-    /// # Panics
-    /// If the states have another type.
-    pub(super) fn whole(states: &mut dyn ErasedStates, number: usize) -> &StateOf<R> {
-        let states: &mut dyn Any = states;
-        let states: &mut Self = states.downcast_mut().expect("states of the same type");
-        states.slab.whole(number)
-    }
-
     /// States with their type.
     ///
     /// # Panics
@@ -174,6 +167,10 @@ impl<R: BlockReduction> ErasedStates for StatesOf<R> {
                 *result = self.result(state);
             }
         }
+    }
+
+    fn whole(&mut self, state: usize) -> &dyn Any {
+        self.slab.whole(state)
     }
 
     fn state_bytes(&self) -> usize {

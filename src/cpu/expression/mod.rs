@@ -19,6 +19,7 @@ mod fast;
 mod fast_tests;
 mod functions;
 mod fuse;
+mod groups;
 mod loops;
 mod moments;
 mod operations;
@@ -26,6 +27,7 @@ mod output_states;
 mod reduce;
 mod run;
 mod slab;
+mod table;
 #[cfg(test)]
 mod tests;
 mod two_parts;
@@ -33,6 +35,7 @@ mod value;
 
 pub(crate) use compile::BlockProgram;
 pub(crate) use erased::{ErasedStates, begun_states};
+pub(crate) use groups::{GroupStates, Groups};
 pub(crate) use loops::GRAIN;
 pub(crate) use output_states::{MOST_SUMS, OutputStates};
 pub(crate) use reduce::{

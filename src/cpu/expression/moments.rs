@@ -1,11 +1,13 @@
 //! Means, norms, variances and standard deviations that need several exact sums: of the elements and of their squares,
 //! or, for integers, of the two halves of the elements and of the products of the halves.
 
-use super::erased::{ErasedStates, StatesOf};
-use super::reduce::{BlockReduction, Exact};
 use gpuvec_exact::{Dot, Float, Kind, State, Sum, mean, root, standard_deviation, variance};
 use gpuvec_expr::{Output, OutputKind, Reduction, Type};
-use gpuvec_ops::{Accumulator, Element};
+use gpuvec_ops::Element;
+use std::any::Any;
+
+/// Calls a function with the state of the sum of a number.
+pub(super) type Whole<'a> = dyn FnMut(usize, &mut dyn FnMut(&dyn Any)) + 'a;
 
 /// The computation of a result from its sums.
 #[derive(Clone, Copy)]
@@ -21,47 +23,45 @@ impl Moments {
     /// The computation of an output; `None` if it has fewer than two sums.
     pub(super) fn of(output: &Output) -> Option<Self> {
         match (output.kind, output.sums()) {
-            (OutputKind::Reduced { reduction, ddof }, sums @ [_, _, ..]) => {
-                Some(Moments { reduction, ddof: ddof.into(), ty: output.ty, sums })
-            }
-            (OutputKind::Elementwise | OutputKind::Reduced { .. } | OutputKind::Single, _) => None,
+            (
+                OutputKind::Reduced { reduction, ddof } | OutputKind::Grouped { reduction, ddof },
+                sums @ [_, _, ..],
+            ) => Some(Moments { reduction, ddof: ddof.into(), ty: output.ty, sums }),
+            (_, [] | [_]) | (OutputKind::Elementwise | OutputKind::Single, _) => None,
         }
     }
 
-    /// A prototype of the states of each sum.
-    pub(super) fn states(self) -> impl Iterator<Item = Box<dyn ErasedStates>> {
-        self.sums.iter().map(move |(sum, _)| <dyn ErasedStates>::of(*sum, self.ty, None))
+    /// The reduction of each sum, and the type of its values.
+    pub(super) fn sums(self) -> impl Iterator<Item = (Reduction, Type)> {
+        self.sums.iter().map(move |(sum, _)| (*sum, self.ty))
     }
 
-    /// The bits of the result that the state number `state` of each sum gives.
-    pub(super) fn result(self, sums: &mut [Box<dyn ErasedStates>], state: usize) -> u64 {
+    /// The bits of the result. `whole` calls a function with the state of the sum of a number.
+    pub(super) fn result(self, whole: &mut Whole<'_>) -> u64 {
         match self.ty {
-            Type::F32 => self.combined::<f32>(sums, state),
-            _ => self.combined::<f64>(sums, state),
+            Type::F32 => self.combined::<f32>(whole),
+            _ => self.combined::<f64>(whole),
         }
     }
 
     #[inline(never)]
-    fn combined<T: Float + Element>(self, sums: &mut [Box<dyn ErasedStates>], state: usize) -> u64
+    fn combined<T: Float + Element>(self, whole: &mut Whole<'_>) -> u64
     where
         Sum<T>: Kind<Element = T>,
         Dot<T>: Kind<Element = T>,
-        Exact<Sum<T>>: BlockReduction<Accumulator: Accumulator<State = State<Sum<T>>>>,
-        Exact<Dot<T>>: BlockReduction<Accumulator: Accumulator<State = State<Dot<T>>>>,
     {
+        const TYPE: &str = "a state of the sum's type";
         let (mut sum, mut squares) = (State::<Sum<T>>::ZERO, State::<Dot<T>>::ZERO);
-        for ((reduction, operands), states) in self.sums.iter().zip(sums) {
-            match reduction {
-                Reduction::Sum => {
-                    sum.merge_part(StatesOf::<Exact<Sum<T>>>::whole(&mut **states, state))
-                }
+        for (number, (reduction, operands)) in self.sums.iter().enumerate() {
+            whole(number, &mut |state| match reduction {
+                Reduction::Sum => sum.merge_part(state.downcast_ref().expect(TYPE)),
                 _ => {
                     // The square of an integer contains the product of its two halves twice.
                     let times = if *operands == [0, 1] { 2 } else { 1 };
-                    let products = StatesOf::<Exact<Dot<T>>>::whole(&mut **states, state);
+                    let products = state.downcast_ref().expect(TYPE);
                     (0..times).for_each(|_| squares.merge_part(products));
                 }
-            }
+            });
         }
         match self.reduction {
             Reduction::Mean => mean(&sum),

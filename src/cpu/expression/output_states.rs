@@ -21,11 +21,11 @@ pub(crate) struct OutputStates {
 
 /// The sums of an output.
 #[derive(Clone)]
-struct Sums {
+pub(super) struct Sums {
     /// The numbers of the sums among the sums of all outputs.
-    numbers: Range<usize>,
+    pub(super) numbers: Range<usize>,
     /// The computation of the result, if there are several sums.
-    moments: Option<Moments>,
+    pub(super) moments: Option<Moments>,
 }
 
 impl OutputStates {
@@ -36,7 +36,9 @@ impl OutputStates {
             let Some(reduction) = output.reduction() else { continue };
             let (first, moments) = (all.sums.len(), Moments::of(output));
             match &moments {
-                Some(moments) => all.sums.extend(moments.states()),
+                Some(moments) => all
+                    .sums
+                    .extend(moments.sums().map(|(sum, ty)| <dyn ErasedStates>::of(sum, ty, None))),
                 None => {
                     let states = <dyn ErasedStates>::of(reduction, output.ty, output.conversion());
                     all.sums.push(states);
@@ -120,7 +122,10 @@ impl OutputStates {
     pub(crate) fn result(&mut self, output: usize, state: usize) -> u64 {
         let Sums { numbers, moments } = &self.outputs[output];
         match moments {
-            Some(moments) => moments.result(&mut self.sums[numbers.clone()], state),
+            Some(moments) => {
+                let sums = &mut self.sums[numbers.clone()];
+                moments.result(&mut |number, visit| visit(sums[number].whole(state)))
+            }
             None => self.sums[numbers.start].result(state),
         }
     }

@@ -1,6 +1,7 @@
 //! The reductions of expressions: they add the values of each block to the state of an accumulator.
 
 use super::compile::BlockProgram;
+use super::groups::{ErasedGroups, FoldByKey, Keys, SumGroups};
 use super::run::{Range, Scratch};
 use super::slab::{Slab, SlabState, SumKind};
 use super::two_parts::OfSum;
@@ -16,6 +17,7 @@ use gpuvec_ops::{
     WrappingSum,
 };
 use std::marker::PhantomData;
+use std::ptr::null;
 use std::slice::from_raw_parts;
 
 /// The values that a reduction takes, in pairs. A reduction of one array has it as both.
@@ -23,6 +25,10 @@ use std::slice::from_raw_parts;
 pub(crate) struct Values<'a> {
     ty: Type,
     addresses: [*const u8; 2],
+    /// NULL without keys.
+    keys: *const u8,
+    /// True if keys are i32, otherwise they are i64.
+    has_short_keys: bool,
     len: usize,
     lifetime: PhantomData<&'a [u8]>,
 }
@@ -31,9 +37,29 @@ impl<'a> Values<'a> {
     /// The values at two addresses.
     ///
     /// # Safety
-    /// Both have `len` aligned values of this type, which nothing changes during the lifetime.
+    /// They have `len` aligned values of this type. Nothing changes them during the lifetime.
     pub(crate) unsafe fn new(ty: Type, addresses: [*const u8; 2], len: usize) -> Self {
-        Values { ty, addresses, len, lifetime: PhantomData }
+        let (keys, has_short_keys) = (null(), false);
+        Values { ty, addresses, keys, has_short_keys, len, lifetime: PhantomData }
+    }
+
+    /// The same values with the keys at an address, which are of type I32 or I64.
+    ///
+    /// # Safety
+    /// There are as many aligned keys of this type, which nothing changes during the lifetime.
+    pub(super) unsafe fn with_keys(self, ty: Type, keys: *const u8) -> Self {
+        Values { keys, has_short_keys: ty == Type::I32, ..self }
+    }
+
+    /// The keys. None if the values have no keys.
+    pub(crate) fn keys(self) -> Keys<'a> {
+        match (self.keys.is_null(), self.has_short_keys) {
+            (true, _) => Keys::I64(&[]),
+            // SAFETY: `with_keys` was promised as many keys of this type.
+            (false, true) => Keys::I32(unsafe { from_raw_parts(self.keys.cast(), self.len) }),
+            // SAFETY: as above.
+            (false, false) => Keys::I64(unsafe { from_raw_parts(self.keys.cast(), self.len) }),
+        }
     }
 
     pub(crate) fn len(self) -> usize {
@@ -47,7 +73,13 @@ impl<'a> Values<'a> {
     pub(crate) fn part(self, first: usize, len: usize) -> Self {
         assert!(first + len <= self.len, "a part of the values");
         let addresses = self.addresses.map(|address| address.wrapping_add(first * self.ty.bytes()));
-        Values { addresses, len, ..self }
+        let key_bytes = match (self.keys.is_null(), self.has_short_keys) {
+            (true, _) => 0,
+            (false, true) => size_of::<i32>(),
+            (false, false) => size_of::<i64>(),
+        };
+        let keys = self.keys.wrapping_add(first * key_bytes);
+        Values { addresses, keys, len, ..self }
     }
 
     /// The values with their type.
@@ -150,6 +182,9 @@ pub(crate) trait BlockReduction: 'static {
         first: usize,
     );
 
+    /// A prototype of the states of groups. `conversion` converts the bits of a result.
+    fn groups(conversion: Option<fn(u64) -> u64>) -> Box<dyn ErasedGroups>;
+
     /// The result of one row, which has all its elements in `values`.
     fn row(isa: Isa, values: Values<'_>) -> <Self::Accumulator as Accumulator>::Result {
         let mut state = Self::Accumulator::IDENTITY;
@@ -210,9 +245,14 @@ impl BlockProgram {
     pub(crate) fn accumulate(
         &self, scratch: &mut Scratch, range: Range<'_>, first: usize, add: &mut AddValues<'_>,
     ) {
-        let mut each = |number: usize, addresses, start, len| {
+        let mut each = |number: usize, [a, b, keys]: [*const u8; 3], start, len| {
+            let reduced = &self.reduced[number];
             // SAFETY: the run passes the addresses of `len` values, and changes them only after this call.
-            let values = unsafe { Values::new(self.reduced[number].ty, addresses, len) };
+            let mut values = unsafe { Values::new(reduced.ty, [a, b], len) };
+            if let Some((_, ty)) = reduced.keys {
+                // SAFETY: as above.
+                values = unsafe { values.with_keys(ty, keys) };
+            }
             add(number, self.isa, values, first + start);
         };
         self.run(scratch, range, &mut each);
@@ -245,6 +285,10 @@ where
         isa: Isa, slab: &mut Slab<State<K>>, state: usize, columns: ValueColumns<'_>, _: usize,
     ) {
         K::add_columns(isa, slab, state, columns.typed());
+    }
+
+    fn groups(conversion: Option<fn(u64) -> u64>) -> Box<dyn ErasedGroups> {
+        SumGroups::<K, A, A::Cell>::prototype(conversion)
     }
 
     fn row(isa: Isa, values: Values<'_>) -> A::Result {
@@ -298,6 +342,19 @@ impl<O: Fold<Output: SlabState> + Default> BlockReduction for Folding<O> {
         let states = slab.states(state, columns.len);
         fold_columns(isa, O::default(), states, columns.typed());
     }
+
+    fn groups(conversion: Option<fn(u64) -> u64>) -> Box<dyn ErasedGroups> {
+        Self::prototype(conversion)
+    }
+}
+
+impl<O: Fold<Output: SlabState> + Default> FoldByKey for Folding<O> {
+    type Element = O::Element;
+
+    #[inline(always)]
+    fn include(state: &mut O::Output, a: O::Element, b: O::Element, _: usize) {
+        O::default().fold(state, a, b);
+    }
 }
 
 /// The index of the first least or greatest value. `O` finds the value.
@@ -346,6 +403,24 @@ where
             }
         }
     }
+
+    fn groups(conversion: Option<fn(u64) -> u64>) -> Box<dyn ErasedGroups> {
+        Self::prototype(conversion)
+    }
+}
+
+impl<A, O> FoldByKey for First<A, O>
+where
+    A: Accumulator<State = Indexed<O::Element>>,
+    Indexed<O::Element>: SlabState,
+    O: Fold<Output = <O as gpuvec_ops::Operation>::Element> + Default,
+{
+    type Element = O::Element;
+
+    #[inline(always)]
+    fn include(state: &mut A::State, value: O::Element, _: O::Element, index: usize) {
+        A::merge(state, &Indexed { value, index: index as i64 });
+    }
 }
 
 /// Adds each row's values to the columns' states.
@@ -384,6 +459,19 @@ impl<A: Accumulator<State = i64>, const IS: bool> BlockReduction for Counting<A,
     ) {
         add_rows(slab, state, columns, |trues, is_true: bool| *trues += i64::from(is_true == IS));
     }
+
+    fn groups(conversion: Option<fn(u64) -> u64>) -> Box<dyn ErasedGroups> {
+        Self::prototype(conversion)
+    }
+}
+
+impl<A: Accumulator<State = i64>, const IS: bool> FoldByKey for Counting<A, IS> {
+    type Element = bool;
+
+    #[inline(always)]
+    fn include(state: &mut i64, is_true: bool, _: bool, _: usize) {
+        *state += i64::from(is_true == IS);
+    }
 }
 
 /// The product of integers.
@@ -409,6 +497,19 @@ impl<T: Element + Into<i64>> BlockReduction for Product<T> {
         add_rows(slab, state, columns, |product, value: T| {
             *product = product.wrapping_mul(value.into());
         });
+    }
+
+    fn groups(conversion: Option<fn(u64) -> u64>) -> Box<dyn ErasedGroups> {
+        Self::prototype(conversion)
+    }
+}
+
+impl<T: Element + Into<i64>> FoldByKey for Product<T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn include(product: &mut i64, value: T, _: T, _: usize) {
+        *product = product.wrapping_mul(value.into());
     }
 }
 

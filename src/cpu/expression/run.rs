@@ -3,9 +3,11 @@
 use super::compile::{Bits, BlockProgram, Buffer, Place, Step};
 use super::loops::{Args, GRAIN, Operand};
 use crate::call::Binding;
+use gpuvec_expr::Type;
 use std::collections::TryReserveError;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::ptr::null;
 
 /// A range of elements of a program's inputs and elementwise outputs.
 pub(crate) struct Range<'a> {
@@ -104,18 +106,19 @@ impl BlockProgram {
     /// If the scratch memory is another program's, and too small.
     pub(super) fn run(
         &self, scratch: &mut Scratch, range: Range<'_>,
-        each: &mut dyn FnMut(usize, [*const u8; 2], usize, usize),
+        each: &mut dyn FnMut(usize, [*const u8; 3], usize, usize),
     ) {
         let at_once = if self.reduced.len() > 1 { range.reduced_at_once } else { usize::MAX };
         let mut each = |addresses: &[*mut u8], start: usize, len: usize| {
             for first in (0..len).step_by(at_once) {
                 for (number, reduced) in self.reduced.iter().enumerate() {
-                    let offset = first * reduced.ty.bytes();
-                    let address = |place: Place| {
-                        addresses[usize::from(place.index)].wrapping_add(offset).cast_const()
+                    let address = |place: Place, ty: Type| {
+                        let address = addresses[usize::from(place.index)];
+                        address.wrapping_add(first * ty.bytes()).cast_const()
                     };
-                    let values = reduced.places.map(address);
-                    each(number, values, start + first, at_once.min(len - first));
+                    let [a, b] = reduced.places.map(|place| address(place, reduced.ty));
+                    let keys = reduced.keys.map_or(null(), |(place, ty)| address(place, ty));
+                    each(number, [a, b, keys], start + first, at_once.min(len - first));
                 }
             }
         };

@@ -2,7 +2,9 @@
 //! there.
 
 use crate::arch::Isa;
-use crate::cpu::exact::{self, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised};
+use crate::cpu::exact::{
+    self, Cellular, Columns, Inputs, LaneKind, LaneSums, Lanes, NoLanes, Vectorised,
+};
 use crate::policy::cores;
 use crate::process::memory;
 use gpuvec_exact::{Dot, Float, State};
@@ -123,7 +125,7 @@ fn add_column<K: Vectorised>(
 }
 
 /// The exact sums of columns and of rows. By default without lanes.
-pub(crate) trait SumKind: Vectorised {
+pub(crate) trait SumKind: Cellular {
     /// Adds columns to the sums from number `first` on.
     fn add_columns(
         isa: Isa, slab: &mut Slab<State<Self>>, first: usize, columns: Columns<'_, Self::Element>,

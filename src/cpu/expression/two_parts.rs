@@ -1,12 +1,16 @@
 //! Results of exact sums, rounded once. A sum is given in two parts, two f64 with exactly that sum.
 
 use super::reduce::ResultOf;
-use crate::cpu::exact;
+use crate::cpu::exact::{self, Words};
 use gpuvec_exact::{Dot, State, Sum, quotient};
 use gpuvec_ops::{Accumulator, Mean, Norm};
 
 /// An accumulator with a result that is an exact sum or is computed from one.
 pub(crate) trait OfSum: Accumulator {
+    /// The words of a group's sum: one for each level of the sum's kind, and one for the number of terms if the result
+    /// needs it.
+    type Cell: Words;
+
     /// Computes the result of values without a state, if the result is the sum itself.
     const OF_VALUES: Option<ResultOf<Self::Result>> = None;
 
@@ -16,8 +20,10 @@ pub(crate) trait OfSum: Accumulator {
 }
 
 macro_rules! of_sum {
-    ($($accumulator:ty $(=> $value:ident)?: $of:expr;)+) => {
+    ($($accumulator:ty, $words:literal $(=> $value:ident)?: $of:expr;)+) => {
         $(impl OfSum for $accumulator {
+            type Cell = [i64; $words];
+
             $(const OF_VALUES: Option<ResultOf<Self::Result>> =
                 Some(|isa, values| exact::$value::<Self, exact::All>(isa, values.of()));)?
 
@@ -30,14 +36,14 @@ macro_rules! of_sum {
 }
 
 of_sum! {
-    Sum<f32> => value: |parts, _| sum_to_odd(parts) as f32;
-    Sum<f64> => value: |[high, low]: [f64; 2], _| high + low;
-    Dot<f32> => value: |parts, _| sum_to_odd(parts) as f32;
-    Dot<f64> => value: |_, _| unreachable!("products of f64 have no lanes");
-    Mean<f32>: mean_f32;
-    Mean<f64>: mean_f64;
-    Norm<f32>: |parts, _| root_to_odd(sum_to_odd(parts)) as f32;
-    Norm<f64>: |_, _| unreachable!("products of f64 have no lanes");
+    Sum<f32>, 1 => value: |parts, _| sum_to_odd(parts) as f32;
+    Sum<f64>, 2 => value: |[high, low]: [f64; 2], _| high + low;
+    Dot<f32>, 2 => value: |parts, _| sum_to_odd(parts) as f32;
+    Dot<f64>, 4 => value: |_, _| unreachable!("products of f64 have no lanes");
+    Mean<f32>, 2: mean_f32;
+    Mean<f64>, 3: mean_f64;
+    Norm<f32>, 2: |parts, _| root_to_odd(sum_to_odd(parts)) as f32;
+    Norm<f64>, 4: |_, _| unreachable!("products of f64 have no lanes");
 }
 
 /// The sum of two floats, rounded to odd. Rounding it again, to f32, gives the exact sum rounded once (Boldo and
@@ -65,7 +71,7 @@ const TERMS: usize = 1 << 26;
 
 #[inline(never)]
 fn mean_f32(parts: [f64; 2], terms: usize) -> f32 {
-    if terms >= TERMS {
+    if !(1..TERMS).contains(&terms) {
         return quotient(&state(parts), terms as u64);
     }
     let (sum, n) = (sum_to_odd(parts), terms as f64);

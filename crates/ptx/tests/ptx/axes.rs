@@ -9,10 +9,10 @@ use gpuvec_oracle::results;
 use gpuvec_ptx::{AxisReduction, Kernel, NAME};
 
 /// Memory of each array, in elements: it has any element to which random strides lead.
-const ROOM: usize = 600;
+pub(crate) const ROOM: usize = 600;
 
 /// Strides of an array in elements, which stay within its memory.
-fn strides(random: &mut Random, lengths: &[usize]) -> Vec<usize> {
+pub(crate) fn strides(random: &mut Random, lengths: &[usize]) -> Vec<usize> {
     let mut room = ROOM - 1;
     let stride = |length: &usize| {
         let stride = random.below(1 + room / length.max(&1) / 2);
@@ -23,7 +23,7 @@ fn strides(random: &mut Random, lengths: &[usize]) -> Vec<usize> {
 }
 
 /// The indexes of the element of a number, in C order.
-fn indexes(mut number: usize, lengths: &[usize]) -> Vec<usize> {
+pub(crate) fn indexes(mut number: usize, lengths: &[usize]) -> Vec<usize> {
     let mut found: Vec<usize> = lengths
         .iter()
         .rev()
@@ -37,11 +37,13 @@ fn indexes(mut number: usize, lengths: &[usize]) -> Vec<usize> {
     found
 }
 
-fn offset(indexes: &[usize], strides: &[usize]) -> usize {
+pub(crate) fn offset(indexes: &[usize], strides: &[usize]) -> usize {
     indexes.iter().zip(strides).map(|(index, stride)| index * stride).sum()
 }
 
-fn shape_parameters(lengths: &[usize], strides: &[Vec<usize>], sizes: &[usize]) -> Vec<u64> {
+pub(crate) fn shape_parameters(
+    lengths: &[usize], strides: &[Vec<usize>], sizes: &[usize],
+) -> Vec<u64> {
     let divisor = |length: &usize| {
         let Divisor { multiplier, shift } = Divisor::new(*length as u32);
         [*length as u64, multiplier.into(), shift.into()]

@@ -1,6 +1,7 @@
 //! The kernels of programs, in the emulator, against an oracle: every bit.
 
 mod axes;
+mod by_key;
 mod family;
 mod folds;
 mod large;

@@ -1,11 +1,15 @@
 //! The check that the library's build makes of every template.
 
-use crate::run::{AXES_TEMPLATES, TEMPLATES};
+use crate::run::{AXES_TEMPLATES, BY_KEY_TEMPLATES, TEMPLATES};
 use gpuvec_ptx::check_template;
 use std::panic::catch_unwind;
 
 /// Placeholders that a template may have several times.
 const OFTEN: [&str; 3] = ["MERGE", "IDENTITY", "WHOLE"];
+
+fn all_templates() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TEMPLATES.into_iter().chain(AXES_TEMPLATES).chain(BY_KEY_TEMPLATES)
+}
 
 /// True if the check accepts a text.
 fn is_accepted(template: &str) -> bool {
@@ -14,7 +18,7 @@ fn is_accepted(template: &str) -> bool {
 
 #[test]
 fn every_template_has_its_placeholders() {
-    for (name, template) in TEMPLATES.into_iter().chain(AXES_TEMPLATES) {
+    for (name, template) in all_templates() {
         assert!(is_accepted(template), "{name}");
     }
 }
@@ -22,7 +26,7 @@ fn every_template_has_its_placeholders() {
 /// Each needed line is removed, gets another name, or is repeated: a placeholder, the entry, the number of blocks.
 #[test]
 fn a_changed_template_is_refused() {
-    for (name, template) in TEMPLATES.into_iter().chain(AXES_TEMPLATES) {
+    for (name, template) in all_templates() {
         let is_needed = |line: &&str| {
             let is_placeholder = line.starts_with(|first: char| first.is_ascii_uppercase());
             // Another one is in its place.

@@ -28,6 +28,14 @@ pub(crate) const AXES_TEMPLATES: [(&str, &str); 7] = [
     ("axes_fold", include_str!("../../../../kernels/ptx/axes_fold.ptx")),
 ];
 
+/// The compiled kernels of reductions by key.
+pub(crate) const BY_KEY_TEMPLATES: [(&str, &str); 4] = [
+    ("by_key_sum_f32", include_str!("../../../../kernels/ptx/by_key_sum_f32.ptx")),
+    ("by_key_sum_f64", include_str!("../../../../kernels/ptx/by_key_sum_f64.ptx")),
+    ("by_key_dot_f64", include_str!("../../../../kernels/ptx/by_key_dot_f64.ptx")),
+    ("by_key_fold", include_str!("../../../../kernels/ptx/by_key_fold.ptx")),
+];
+
 /// Limits within which tests' programs are, and others for which they are large.
 pub(crate) const LIMITS: [Limits; 2] = [Limits::USUAL, Limits { instructions: 0, part: 3 }];
 
