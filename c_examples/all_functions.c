@@ -496,6 +496,25 @@ static void rows_in_one_pass(float *a, size_t columns)
     CHECK_OK(gpuvec_expr_destroy(negated));
 }
 
+/* Sums the elements of each key. A key outside the groups is an error, unless such elements are left out. */
+static void sums_by_key(void)
+{
+    static const char *const NAMES[] = {"x", "k"};
+    static const int32_t TYPES[] = {GPUVEC_F32, GPUVEC_I32};
+    float x[] = {1, 2, 4, 8}, sums[] = {7, 7};
+    int32_t keys[] = {1, 0, 1, 2};
+    const int64_t shape[] = {4};
+    const gpuvec_array inputs[] = {{x, NULL}, {keys, NULL}}, output = {sums, NULL};
+    gpuvec_expr *expr;
+    CHECK_OK(gpuvec_expr_compile_by("sum(x)", "k", NAMES, TYPES, 2, &expr));
+    CHECK(gpuvec_expr_run_by(expr, 1, shape, inputs, &output, 1 << 0, 2, 0, NULL) == GPUVEC_ERROR_VALUE);
+    CHECK(sums[0] == 7 && sums[1] == 7);
+    const int32_t flags = GPUVEC_IGNORE_OUTSIDE;
+    CHECK_OK(gpuvec_expr_run_by(expr, 1, shape, inputs, &output, 1 << 0, 2, flags, NULL));
+    CHECK(sums[0] == 2 && sums[1] == 5);
+    CHECK_OK(gpuvec_expr_destroy(expr));
+}
+
 /* Adds arrays of f16, by their bits, and sums one: the sum is a float, which exceeds the largest f16. */
 static void expressions_of_halves(void)
 {
@@ -570,6 +589,7 @@ static void expressions(size_t n)
     expression_of_several_outputs();
     expression_of_tensors();
     expressions_of_halves();
+    sums_by_key();
     CHECK(gpuvec_expr_run(scaled, inputs, out, n, NULL) == GPUVEC_ERROR_HANDLE);
     CHECK_OK(gpuvec_expr_destroy(NULL));
     free(a);

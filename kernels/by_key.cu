@@ -1,5 +1,5 @@
-// Reductions by key: kernels without the formula of the elements (placeholders.cuh). Each element has a value and a key, an
-// integer from 0 on. Elements of the same key are a group.
+// Reductions by key: kernels without the formula of the elements (placeholders.cuh). An element has a value and a key, an
+// integer from 0 to one less than the number of groups, which is below 2^32. The elements of a key are a group.
 //
 // A launch adds its elements to a table of words of 64 bits, which is zero before the first launch:
 //
@@ -11,8 +11,9 @@
 //
 // The state of a group in result r has the number r * groups + key.
 //
-// Exact sums count in windows. Window w has the bits of terms from the exponent base + WIDTH * w on. A term adds to each
-// window the integer that its bits in the window are, with the term's sign, so the sum of all windows is exact:
+// Exact sums count in windows. Window w has the WIDTH bits of terms from the exponent base + WIDTH * w on. A term adds its
+// bits in a window, as an integer with the term's sign, to the sum of that window. So the sums of all windows together are
+// exact:
 //
 // | columns | hold |
 // |---|---|
@@ -25,7 +26,9 @@
 // | by_key_sum_f64, also for products of f32, which are exact in f64 | 96 | 4 | 2^31 | 4 |
 // | by_key_dot_f64, for products of f64 | 160 | 6 | 2^31 | 4 |
 //
-// The base is at most the least exponent of a term's bits, and above it less WIDTH: then there are at most 64 windows.
+// The base is at most the exponent of the lowest bit that a term may have, in the kernel's format: -149 for sums of f32, -350
+// for products of f32 (whose significands have 53 bits here), -1074 for sums and -2148 for products of f64. It is less than
+// WIDTH below that, so there are at most 64 windows.
 //
 // Folds (by_key_fold) have one column. Its words are kept so that 0 is the state of no elements: a sum, the greatest value
 // with the highest bit inverted, the least value with the other bits inverted, or a product with the lowest bit inverted.
@@ -48,12 +51,12 @@
 // |---|---|
 // | base | the exponent of the first window's lowest bit |
 // | from, windows | the windows of the table: from the number `from` on, `windows` of them |
-// | near, nears | the windows in shared memory, which the table has, too. 1 is the least number with shared memory |
-// | main | the window that most terms are in, one of these |
+// | near, nears | the windows in shared memory, at least one and all in the table; 0, 0 without shared memory |
+// | main | the window that most terms are in: a window in shared memory if there is one, otherwise of the table |
 // | counts | 1 if elements are counted, otherwise 0 |
 //
-// Blocks have the threads that the text says (Kernel::threads of crates/ptx). Their dynamic shared memory has held * copies words of 32 bits for each of CELL *
-// nears + counts (exact sums), or of 2 (folds).
+// A block has as many threads as `Kernel::threads` of crates/ptx says, and dynamic shared memory of (CELL * nears + counts) *
+// held * copies words of 32 bits (exact sums), or 2 * held * copies (folds). A grid has any number of blocks.
 #include "exact.cuh"
 
 namespace by_key {
@@ -259,7 +262,7 @@ struct Batch {
     }
 };
 
-// The value of a number among a thread's.
+// Returns the value with this number. (An index that is not constant would put the values into local memory.)
 template <class T, int N>
 __device__ inline T selected(const T (&values)[N], int number) {
     T value = values[0];
@@ -272,10 +275,11 @@ __device__ inline T selected(const T (&values)[N], int number) {
 
 // The window that holds most terms.
 struct MainWindow {
-    // The stored exponent of a term with the shift 0. The exponents of normal numbers are from `lowest` on, `count` of them.
+    // f64: the stored exponent of a term that begins at the window's lowest bit. The window holds normal numbers whose stored
+    // exponents are from `lowest` on, `count` of them.
     int offset;
     unsigned lowest, count;
-    // f32: what makes the upper half of the window integers, or 0 if no float does.
+    // f32: the power of two that scales the unit of the window's upper half to 1, or 0 if it is not a normal float.
     float scale;
 
     template <class K>
@@ -311,7 +315,7 @@ __device__ inline typename exact::Format<T>::Bits significand(T x) {
     return (exact::Format<T>::bits(x) & (hidden - 1)) | hidden;
 }
 
-// A magnitude times 2^shift, or its negative, if the shift is below 64.
+// A magnitude times 2^shift, or its negative. The shift is below 64, or the result is not used.
 template <int WORDS, int M>
 __device__ inline Wide<WORDS> shifted(const u64 (&magnitude)[M], unsigned shift, bool negative) {
     static_assert(M < WORDS, "room for the highest bits");
@@ -337,8 +341,9 @@ struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
     __device__ Term<1> term(int k, unsigned low) const { return term_of(selected(x, k), low); }
     __device__ bool is_zero(int k) const { return by_key::is_zero(x[k]); }
 
-    // Two additions round an element to multiples of 2^18 units and of a unit. Integer units, which are fewer, would shift the
-    // significand for half as long again as all else takes.
+    // Returns true if the main window holds an element, with its integer. Two additions of floats round the element to
+    // multiples of 2^HALF units and of one unit. (A shift of the significand would need more of the integer units, which are
+    // fewer than the float units.)
     __device__ bool in_main(int k, const MainWindow &main, Wide<1> &integer) const {
         constexpr float ROUND = 1.5f * (1 << 23);
         const float scaled = x[k] * main.scale, high = scaled + ROUND;
@@ -346,7 +351,7 @@ struct SumF32 : Batch<float, policy::BY_KEY_BATCH_OF_F32> {
         const int none = __float_as_int(ROUND);
         const i64 highs = __float_as_int(high) - none;
         integer.words[0] = static_cast<u64>((highs << HALF) + (__float_as_int(low) - none));
-        // A product that is too small for a float is 0. (No branches: all three are cheap.)
+        // The product may be 0 because it underflows. (Bitwise operators avoid branches.)
         return (fabsf(scaled) < 1 << (HALF - 1)) & (low - ROUND == rest) & ((scaled != 0) | (x[k] == 0));
     }
 };
@@ -378,7 +383,8 @@ struct DotF64 : Batch<double, policy::BY_KEY_BATCH> {
     __device__ Term<2> term(int k, unsigned low) const { return term_of(selected(x, k), selected(y, k), low); }
     __device__ bool is_zero(int k) const {
         constexpr int MOST = exact::SPECIAL<double>;
-        return (by_key::is_zero(x[k]) && stored_exponent(y[k]) < MOST) || (by_key::is_zero(y[k]) && stored_exponent(x[k]) < MOST);
+        return (by_key::is_zero(x[k]) && stored_exponent(y[k]) < MOST) ||
+               (by_key::is_zero(y[k]) && stored_exponent(x[k]) < MOST);
     }
 
     __device__ bool in_main(int k, const MainWindow &main, Wide<3> &integer) const {
@@ -737,16 +743,17 @@ struct Folds {
 
 }  // namespace by_key
 
-#define EXACT_BY_KEY(name, K)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                              \
+#define EXACT_BY_KEY(name, K)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)                                       \
         by_key_##name(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies,     \
                       u64 base, u64 from, u64 windows, u64 near, u64 nears, u64 main, u64 counts) {               \
-        const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies), \
-                                     shared_address(by_key::shared())};                                           \
-        const by_key::Windows of{static_cast<int>(base),       static_cast<unsigned>(from),                      \
+        const by_key::Launch launch{table, results, n,    index,                                                  \
+                                    groups, first,  held, static_cast<unsigned>(copies),                          \
+                                    shared_address(by_key::shared())};                                            \
+        const by_key::Windows of{static_cast<int>(base),         static_cast<unsigned>(from),                     \
                                  static_cast<unsigned>(windows), static_cast<unsigned>(near),                     \
-                                 static_cast<unsigned>(nears), static_cast<unsigned>(main), counts != 0};         \
-        by_key::add_all(launch, [&](u64 result) { return by_key::Sums<K>(launch, of, result); });              \
+                                 static_cast<unsigned>(nears),   static_cast<unsigned>(main), counts != 0};       \
+        by_key::add_all(launch, [&](u64 result) { return by_key::Sums<K>(launch, of, result); });                 \
     }
 
 EXACT_BY_KEY(sum_f32, by_key::SumF32)
@@ -755,7 +762,9 @@ EXACT_BY_KEY(dot_f64, by_key::DotF64)
 
 extern "C" __global__ void __launch_bounds__(policy::BY_KEY_THREADS, 1)
     by_key_fold(u64 *table, u64 results, u64 n, u64 index, u64 groups, u64 first, u64 held, u64 copies) {
-    const by_key::Launch launch{table, results, n, index, groups, first, held, static_cast<unsigned>(copies), shared_address(by_key::shared())};
+    const by_key::Launch launch{table, results, n,    index,
+                                groups, first,  held, static_cast<unsigned>(copies),
+                                shared_address(by_key::shared())};
     const int operation = fold_operation();
     by_key::add_all(launch, [&](u64 result) { return by_key::Folds{launch, result, operation}; });
 }

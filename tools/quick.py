@@ -44,7 +44,10 @@ NEAR = {
     "crates/ptx": ("-p gpuvec_ptx", "expressions/test_expression_driver.py"),
     "crates/python": ("", "package"),
     "include": ("-p gpuvec --test abi", "interface/test_header.py"),
-    "kernels": ("-p gpuvec_ptx", "exact/test_kernels_on_host.py exact/test_kernel_rounding.py"),
+    "kernels": (
+        "-p gpuvec_ptx",
+        "exact/test_kernels_on_host.py exact/test_by_key_on_host.py exact/test_kernel_rounding.py",
+    ),
     "python/gpuvec": ("", "package"),
     "src/abi": ("-p gpuvec --test abi --test surface", "errors operations/test_results.py"),
     "src/arch": (

@@ -1,4 +1,7 @@
-"""The compiled kernels of reductions by key, as C++ on the host: every word of their tables, against integers."""
+"""The compiled kernels of reductions by key, as C++ on the host, against integers of any size.
+
+Every word of their tables is compared.
+"""
 
 import ctypes
 import random
@@ -12,7 +15,8 @@ pytestmark = pytest.mark.any_driver
 
 u64, u32 = ctypes.c_uint64, ctypes.c_uint32
 OUTCOMES = ["", "threads wait for ever", "no such elements", "too much shared memory"]
-# The bits of a window, the words of 32 bits of a cell, the exponents of the terms' lowest and highest bits.
+# The bits of a window, the words of 32 bits of a cell, and the exponents of the lowest bit of
+# terms and of their bound.
 KERNELS = {
     "sum_f32": (36, 2, -149, 128),
     "sum_f64": (96, 4, -1074, 1024),
@@ -60,7 +64,7 @@ def floats(n: int, dtype: str) -> np.ndarray:
 
 
 class Launch:
-    """The parameters of a launch, which the top of kernels/by_key.cu lists, and the table's words."""
+    """The parameters of a launch. The top of kernels/by_key.cu lists them."""
 
     def __init__(self, results: int, n: int, groups: int) -> None:
         self.results, self.n, self.groups, self.index = results, n, groups, random.randrange(1000)
@@ -102,18 +106,20 @@ def check_exact(kernels, kernel: str, results: int, n: int, groups: int) -> None
     """Adds random elements, and compares the table's words."""
     width, cell, least, top = KERNELS[kernel]
     launch, dtype = Launch(results, n, groups), f"f{int(kernel[-2:]) // 8}"
-    x, y, keys = floats(results * n, dtype), floats(results * n, dtype), keys_of(results * n, groups)
+    x, y = floats(results * n, dtype), floats(results * n, dtype)
+    keys = keys_of(results * n, groups)
     base = least - random.randrange(width)
     count = -(-(top - base) // width)
-    middle = (4 - base) // width if kernel != "dot_f64" else (8 - base) // width
-    start = random.choice([random.randrange(count), max(middle - 1, 0)])
+    # Windows of any bits, or of ordinary numbers.
+    start = random.choice([random.randrange(count), max((4 - base) // width - 1, 0)])
     windows = random.randint(1, min(4, count - start)) if random.random() < 0.7 else count - start
     near = random.randint(start, start + windows - 1)
     nears, counts = random.randint(1, start + windows - near), random.randrange(2)
     launch.limit_copies(cell * nears + counts)
     if launch.copies == 0:
         near, nears = 0, 0
-    main = random.randint(near, near + nears - 1) if nears else random.randrange(start, start + windows)
+    first, last_one = (near, near + nears - 1) if nears else (start, start + windows - 1)
+    main = random.randint(first, last_one)
     sums, left = defaultdict(int), 0
     last = [0] * (results * groups)
     for i, state in launch.elements(keys):
@@ -149,15 +155,16 @@ def check_exact(kernels, kernel: str, results: int, n: int, groups: int) -> None
     assert found[-2:] == [launch.outside(keys), left], (vars(launch), further)
 
 
-SIZES = [(1, 0, 3), (1, 1, 1), (1, 31, 2), (1, 33, 7), (1, 1000, 100), (1, 6001, 5), (1, 3000, 2500)]
-SIZES_OF_RESULTS = [(3, 700, 4), (7, 40, 9), (2, 1024, 30)]
+# Results, elements of each, and groups.
+SIZES = [(1, 0, 3), (1, 1, 1), (1, 31, 2), (1, 33, 7), (1, 1000, 100), (1, 6001, 5)]
+SIZES += [(1, 3000, 2500), (3, 700, 4), (7, 40, 9), (2, 1024, 30)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_exact_sums(kernels, kernel):
     """Tables of some windows, of which some are in shared memory, with several copies or none."""
     random.seed(kernel)
-    for results, n, groups in (SIZES + SIZES_OF_RESULTS) * 4:
+    for results, n, groups in SIZES * 4:
         check_exact(kernels, kernel, results, n, groups)
 
 
@@ -165,7 +172,7 @@ def test_exact_sums(kernels, kernel):
 def test_folds(kernels, operation):
     """Sums, greatest words and products."""
     random.seed(operation)
-    for results, n, groups in (SIZES + SIZES_OF_RESULTS) * 3:
+    for results, n, groups in SIZES * 3:
         launch = Launch(results, n, groups)
         launch.limit_copies(2)
         rng = np.random.default_rng(random.getrandbits(32))

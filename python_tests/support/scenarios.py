@@ -369,7 +369,7 @@ class ReductionByKey(OnArrays):
         return not self.is_on_device
 
     def may_leave(self, failed: set[str]) -> bool:
-        """Returns whether more may be held: copies, made without memory, have slots of their own."""
+        """Returns whether more may be held: copies for cores have slots of their own."""
         return super().may_leave(failed) or self.is_on_device
 
     def attempt(self) -> str:

@@ -11,6 +11,7 @@ use crate::policy::gpu;
 use crate::process::memory;
 use arrayvec::ArrayVec;
 use bytemuck::cast_slice_mut;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The tables of a call on all its devices. A device has a table for each kernel, and further ones for elements that
@@ -170,22 +171,48 @@ impl Drop for DeviceTables {
 }
 
 impl PlacedTable<'_> {
-    /// The launch that adds `n` elements of each result, the first with number `first`, on a device.
-    pub(super) fn launch(&self, device: &Device, first: usize, n: usize, limit: u32) -> Launch {
+    /// The launches that add `n` elements of each result, the first with number `first`, on a device. Each adds the
+    /// elements of a range of keys: as many keys as a block has shared memory for, or all.
+    pub(super) fn launches(
+        &self, device: &Device, first: usize, n: usize, limit: u32,
+    ) -> impl Iterator<Item = Launch> {
+        let groups = self.layout.groups;
+        let ranges = groups.div_ceil(self.room(device).max(1));
+        let is_worth_it = n >= gpu::BY_KEY_ELEMENTS * groups && ranges <= gpu::MOST_RANGES_OF_KEYS;
+        let held = if is_worth_it { groups.div_ceil(ranges) } else { groups };
+        let ranges = (0..groups).step_by(held).map(move |key| key..groups.min(key + held));
+        ranges.map(move |keys| self.launch(device, first, n, limit, keys))
+    }
+
+    /// The number of groups that the shared memory of a block has room for.
+    fn room(&self, device: &Device) -> usize {
+        device.kernels.by_key_bytes / (size_of::<u32>() * self.words_of_cell())
+    }
+
+    /// The words of shared memory of a group.
+    fn words_of_cell(&self) -> usize {
+        let windows = self.layout.windows;
+        windows.map_or(2, |windows| 2 * windows.words + usize::from(windows.counts))
+    }
+
+    /// The launch for a range of keys.
+    fn launch(
+        &self, device: &Device, first: usize, n: usize, limit: u32, keys: Range<usize>,
+    ) -> Launch {
         let Table { results, groups, windows, .. } = *self.layout;
-        let words_of_cell =
-            windows.map_or(2, |windows| 2 * windows.words + usize::from(windows.counts));
-        let room = device.kernels.by_key_bytes / (size_of::<u32>() * words_of_cell) / groups;
+        let held = keys.len();
+        let room = self.room(device) / held;
         // A block zeroes its copies of the groups in shared memory, and adds them to the table. More copies would leave
         // multiprocessors without a block.
-        let fitting = n / (gpu::BY_KEY_ELEMENTS * groups);
+        let fitting = n / (gpu::BY_KEY_ELEMENTS * held);
         let wanted = (fitting / device.multiprocessors as usize).clamp(1, MOST_COPIES).min(room);
         let copies = if fitting == 0 || room == 0 { 0 } else { 1 << wanted.ilog2() };
-        let least = (gpu::BY_KEY_ELEMENTS * groups * copies).max(gpu::REDUCTION_BLOCK);
+        let least = (gpu::BY_KEY_ELEMENTS * held * copies).max(gpu::REDUCTION_BLOCK);
         let blocks = n.div_ceil(least).saturating_mul(results);
         let blocks = grid::at_most(blocks, limit.min(device.multiprocessors));
         let mut parameters = ArrayVec::new();
-        let numbers = [results, n, first, groups, 0, groups, copies].map(|number| number as u64);
+        let numbers =
+            [results, n, first, groups, keys.start, held, copies].map(|number| number as u64);
         parameters.push(self.address);
         parameters.extend(numbers);
         if let Some(windows) = windows {
@@ -195,7 +222,7 @@ impl PlacedTable<'_> {
             parameters.extend(numbers.map(|number| number as u64));
             parameters.push(u64::from(windows.counts));
         }
-        let shared_bytes = (size_of::<u32>() * words_of_cell * groups * copies) as u32;
+        let shared_bytes = (size_of::<u32>() * self.words_of_cell() * held * copies) as u32;
         Launch { blocks, shared_bytes, parameters }
     }
 }

@@ -1,6 +1,6 @@
 //! Queues the kernels and copies of part of a call on a stream.
 
-use super::by_key::{self, PlacedTable};
+use super::by_key::PlacedTable;
 use super::completion::Flags;
 use super::device::Device;
 use super::device_view::{DeviceView, DeviceViews};
@@ -283,8 +283,6 @@ impl<'a> PlacedPart<'a> {
         }
         let Target { device, stream, .. } = self.target;
         let limit = self.target.block_limits.of(task);
-        let by_key::Launch { blocks, shared_bytes, parameters: of_table } =
-            table.launch(device, self.first, n, limit);
         let inputs: Addresses = self.inputs.iter().map(DeviceView::address).collect();
         let mut parameters: Parameters = input_parameters(task, &inputs).into_iter().collect();
         let mut form = Form::Contiguous;
@@ -298,10 +296,13 @@ impl<'a> PlacedPart<'a> {
             self.add_axes(&mut parameters, self.reduced(), bindings, None);
             parameters.push(output.address());
         }
-        parameters.extend(of_table);
-        let grid = [blocks, shared_bytes];
-        // SAFETY: the promise of `new`; the kernel has these parameters, and the table is the call's.
-        unsafe { device.kernels.launch(task, form, grid, stream, &mut parameters, None) }
+        table.launches(device, self.first, n, limit).try_for_each(|launch| {
+            let mut parameters = parameters.clone();
+            parameters.extend(launch.parameters);
+            let grid = [launch.blocks, launch.shared_bytes];
+            // SAFETY: the promise of `new`; the kernel has these parameters, and the table is the call's.
+            unsafe { device.kernels.launch(task, form, grid, stream, &mut parameters, None) }
+        })
     }
 
     /// True if there is one result, and its elements are adjacent in each array.

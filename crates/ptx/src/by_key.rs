@@ -5,8 +5,7 @@
 //! strides and the address of the output are there, but are not used.
 //!
 //! A thread's elements are values and then their keys. The values are terms of exact sums, pairs of factors of f64, or
-//! words of a fold as the table has them. Products of f32 are exact in f64, so sums of them are sums of f64. Their
-//! terms have exponents of the same kernel: the launch's first window need not begin below 2^-298.
+//! words of a fold as the table has them. Products of f32 are exact in f64, and take the template of sums of f64.
 
 use crate::axis_reduction::AxisReduction;
 use crate::fold::{Fold, Item};
