@@ -61,8 +61,10 @@ const PLACES: &[(&str, &str)] = &[
     ("src/process/fork.rs: LOCK", "the fork lock"),
     ("src/process/fork.rs: Shared.0", FORK_LOCK),
     ("src/run/gpus.rs: Parallel.outcome", CALL),
+    ("src/run/reduce_axes.rs: ByKey.of_devices", CALL),
+    ("src/run/reduce_axes.rs: ByKey.outside", CALL),
+    ("src/run/reduce_axes.rs: ByKey.tables", CALL),
     ("src/run/reduce_axes.rs: ReduceAxes.merged", CALL),
-    ("src/run/reduce_axes.rs: ReduceAxes.outside", CALL),
     ("src/run/work.rs: Reducing.places", CALL),
     ("src/run/work.rs: ReducingSeveral.merged", CALL),
 ];
