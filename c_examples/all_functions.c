@@ -679,7 +679,7 @@ static void accumulators_along_axes(size_t n)
     free(values);
 }
 
-/* Adds elements to the sum of their key, in two calls and in one. */
+/* Adds elements to the sum of their key, in two calls. */
 static void accumulators_by_key(void)
 {
     enum { GROUPS = 3 };
@@ -701,18 +701,6 @@ static void accumulators_by_key(void)
     CHECK_OK(gpuvec_accumulator_value(by_key, sums));
     CHECK(sums[0] == 2 && sums[1] == 0 && sums[2] == 5);
     CHECK_OK(gpuvec_accumulator_destroy(by_key));
-
-    /* The same sums without an accumulator. */
-    const char *const names[] = {"x", "k"};
-    const int32_t types[] = {GPUVEC_F64, GPUVEC_I32};
-    const gpuvec_array inputs[] = {{values, NULL}, {keys, NULL}}, output = {sums, NULL};
-    const int64_t all = 6;
-    gpuvec_expr *expr;
-    CHECK_OK(gpuvec_expr_compile_by("sum(x)", "k", names, types, 2, &expr));
-    CHECK_OK(gpuvec_expr_run_by(expr, 1, &all, inputs, &output, 1, GROUPS, GPUVEC_IGNORE_OUTSIDE,
-                                NULL));
-    CHECK(sums[0] == 2 && sums[1] == 0 && sums[2] == 5);
-    CHECK_OK(gpuvec_expr_destroy(expr));
 }
 
 /* Uses a CUDA stream, here the default one, if there is a GPU. */
