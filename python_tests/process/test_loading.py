@@ -72,11 +72,11 @@ def test_it_names_no_folder_of_this_machine():
 
 
 def test_it_is_small(tmp_path):
-    """Less than 2.6 MB, without debug information."""
+    """Less than 3.5 MB, without debug information."""
     stripped = tmp_path / "libgpuvec.so"
     shutil.copy(LIBRARY, stripped)
     run(["strip", stripped])
-    assert stripped.stat().st_size < 2_600_000
+    assert stripped.stat().st_size < 3_500_000
 
 
 def test_no_stack_is_executable():
