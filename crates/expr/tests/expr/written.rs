@@ -12,7 +12,10 @@ pub(crate) fn written(program: &Program) -> String {
         };
         let operands = match output.operands() {
             [upper, _] if output.reduction().is_some_and(|reduction| reduction.arity() == 1) => {
-                written_node(program, whole(program, *upper))
+                let whole = whole(program, *upper);
+                // With its type: the mean of a narrower array has no halves.
+                let ty = program.nodes()[usize::from(whole)].ty;
+                format!("{ty}({})", written_node(program, whole))
             }
             operands => operands.iter().map(node).collect::<Vec<_>>().join(", "),
         };
