@@ -30,9 +30,9 @@ ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 def test_the_wheel_is_small(dist, processor):
-    """Compressed, the library, of less than 2.5 MB, takes most of it."""
+    """Compressed, the library, of less than 3.5 MB, takes most of it."""
     [wheel] = dist.glob(f"*_{processor}.whl")
-    assert wheel.stat().st_size <= 1_550_000
+    assert wheel.stat().st_size <= 2_000_000
 
 
 def test_the_wheel_and_the_archive_are_for_their_processor(dist, processor):
