@@ -66,7 +66,7 @@ typedef long long i64;
 // The words of a table before its columns.
 constexpr int OUTSIDE = 0, LEFT = 1, HEADER = 2;
 
-// What a table's last column has for a term that is not finite, and for an element.
+// The bits that a term that is not finite sets in a table's last column, and the number that an element adds to it.
 constexpr u64 NAN_BIT = 1, PLUS_INFINITY = 2, MINUS_INFINITY = 4, ELEMENT = 8;
 
 extern __shared__ u64 shared_memory[];
@@ -161,7 +161,7 @@ struct Term {
     u64 magnitude[M];
     unsigned position;
     bool negative;
-    // What the last column has for a term that is not finite, otherwise 0.
+    // The bit for the last column if the term is not finite, otherwise 0.
     unsigned special;
 
     __device__ bool is_zero() const {

@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/test_parts.sh
-# The tests start hundreds of processes, none of which should compile a module again.
+# Keeps compiled modules: the tests start hundreds of processes, and each would compile them again.
 export PYTHONPYCACHEPREFIX=$PWD/target/pycache PYTHONDONTWRITEBYTECODE=
 jobs=${TEST_JOBS:-$(nproc)}
 run=("$1" -m pytest -q "${@:2}")

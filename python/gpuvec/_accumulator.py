@@ -174,8 +174,8 @@ class Accumulator:
             have the axes along which elements are added, or all. The accumulator's shape has an
             axis for the groups in the place of the first axis along which elements are added.
         outside : {"error", "ignore"}
-            What happens to elements with keys outside the groups: with "error" the call fails and
-            adds nothing, with "ignore" they are left out.
+            With "error", a key outside the groups makes the call fail, and nothing is added. With
+            "ignore", elements with such keys are left out.
 
         Notes
         -----

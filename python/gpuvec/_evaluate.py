@@ -85,8 +85,8 @@ def evaluate(
     groups : int, optional
         The number of keys; by default the largest key and one, for which the keys are read twice.
     outside : {"error", "ignore"}
-        Whether keys that are negative, or not less than ``groups``, are an error, or elements with
-        such keys are left out.
+        With "error", a key that is negative, or not less than ``groups``, makes the call fail. With
+        "ignore", elements with such keys are left out.
     **named : array or number
         The value of each name in the formula that is not in the mapping. Names are never looked up
         in the caller's variables. Arrays have any strides, and are broadcast as by NumPy; arrays

@@ -75,7 +75,8 @@ impl Terms {
         if words[LEFT] != 0 {
             self.are_wide.store(true, Ordering::Relaxed);
         }
-        // Columns from the highest down: the bits of the longest sum, in each word of which the sign is extended.
+        // Searches the columns from the highest down for a word that is more than a sign. The longest such word of a
+        // column has the highest bit of the largest sum.
         let columns = words[HEADER..].chunks(table.states().max(1)).take(count * of_window);
         let length = |column: &[u64]| {
             let bits = |word: &u64| {

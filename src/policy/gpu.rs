@@ -99,9 +99,9 @@ pub(crate) const WIDE_TABLE_WORDS: usize = 1 << 17;
 pub(crate) const LEAST_SHARED_BYTES: usize = 48 << 10;
 pub(crate) const STATIC_SHARED_BYTES: usize = 16 << 10;
 
-/// The most launches of a reduction by key, each of which adds the elements of a range of keys in shared memory. H200,
-/// f32, 65,536 keys, as shares of memory's rate: three launches 0.21 however frequent the keys are; without shared memory
-/// 0.15 if all keys are as frequent, 0.02 if few are frequent.
+/// The most launches of a reduction by key if shared memory lacks room for all groups. Each launch reads all elements, and
+/// adds those of a range of keys in shared memory. H200, f32, 65,536 keys, as shares of memory's rate: three launches 0.21,
+/// however frequent each key is; one launch without shared memory 0.15 for uniform keys, 0.02 for skewed ones.
 pub(crate) const MOST_RANGES_OF_KEYS: usize = 4;
 
 /// The fewest elements of a block of a reduction by key for each state that it has in shared memory. Not measured.

@@ -31,7 +31,7 @@ struct Windows {
     counts: bool,
 }
 
-/// What a kernel does with the words of elements.
+/// The operation of a kernel on the words of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Add,

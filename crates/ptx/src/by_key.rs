@@ -90,7 +90,7 @@ impl ByKey<'_> {
         }
     }
 
-    /// What the emulator does with the elements.
+    /// The name of the operation on the elements, which the emulator reads from a comment.
     fn name(&self) -> &'static str {
         match (self.fold().reduction, self.fold().ty) {
             (Reduction::Min | Reduction::Max, _) => "max",

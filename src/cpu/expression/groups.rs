@@ -74,7 +74,7 @@ static INSIDE: [i64; BLOCK] = [-1; BLOCK];
 impl Found {
     const NEW: Self = Found { places: [0; BLOCK], masks: [0; BLOCK] };
 
-    /// Finds the states for the values from number `first` on, as many as a block has.
+    /// Finds the states for a block of values, which begins with number `first`.
     fn block<'a>(
         &'a mut self, isa: Isa, groups: Groups, keys: Keys<'a>, first: usize,
     ) -> Block<'a> {

@@ -49,7 +49,7 @@ struct Elements {
     axes: Option<AxisReduction>,
 }
 
-/// What launches left in tables, for each state.
+/// The contents of tables after the launches, for each state.
 #[derive(Default)]
 struct Found {
     outside: u64,
@@ -247,7 +247,7 @@ fn bytes(values: &[Bits], element: Element) -> Vec<u8> {
     values.iter().flat_map(|bits| bits.to_le_bytes()[..element.bytes()].to_vec()).collect()
 }
 
-/// Random keys, most of them in the groups if `outside` is not 0: one in so many is outside.
+/// Random keys, sorted or not. About one of every `outside` keys is outside the groups; none is if `outside` is 0.
 fn keys(random: &mut Random, n: usize, groups: usize, outside: usize) -> Vec<Bits> {
     let is_sorted = random.below(3) == 0;
     let key = |i: usize| match outside {
